@@ -81,7 +81,7 @@ def _opened() -> Iterator[Installation]:
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
         _reject_removals(settings, name, access, live)
-        check_fabric_nodes(settings, live.names("v1", "Node"))
+        check_fabric_nodes(settings, live.labels("v1", "Node"))
         check_existing(settings, declarations(), access, target)
     elif unproved := ", ".join(each.name for each in existing_components(settings, declarations())):
         pulumi.log.warn(f"Without a cluster, nothing is proved about {unproved} (install: existing)")

@@ -67,6 +67,14 @@ class LiveObjects:
         """Return the names of the cluster-scoped objects of a kind."""
         return {name for version, each, _, name in self.metadata if (version, each) == (api_version, kind)}
 
+    def labels(self, api_version: str, kind: str) -> dict[str, Mapping[str, str]]:
+        """Return the labels of the cluster-scoped objects of a kind, by name."""
+        return {
+            name: metadata.get("labels") or {}
+            for (version, each, _, name), metadata in self.metadata.items()
+            if (version, each) == (api_version, kind)
+        }
+
     def owned(self, stack: str, api_version: str, kind: str) -> set[str]:
         """Return the names of the cluster-scoped objects of a kind that belong to a stack."""
         return {

@@ -169,6 +169,46 @@ def test_a_tier_is_put_in_below_and_taken_out_again(changing: LiveCluster) -> No
     remove(changing, "waiting")
 
 
+def labeled_node(cluster: LiveCluster, name: str, folder: Path, **labels: str) -> None:
+    """Create a node like a simulated one, which `up` does not know."""
+    model = cluster.get("node", "ra-node-0")
+    kept = {key: value for key, value in model["metadata"]["labels"].items() if not key.startswith("trainyard.dev/")}
+    metadata = {
+        "name": name,
+        "labels": {**kept, "kubernetes.io/hostname": name, **labels},
+        "annotations": {"kwok.x-k8s.io/node": "fake"},
+    }
+    amounts = {field: model["status"][field] for field in ("capacity", "allocatable")}
+    body = folder / f"{name}.json"
+    body.write_text(json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": amounts}))
+    require(cluster.kubectl("create", "-f", str(body)))
+
+
+def test_domains_by_label_hold_gangs_and_a_relabeled_node_follows(changing: LiveCluster, tmp_path: Path) -> None:
+    racks = [{"name": f"r{pod}", "nodes": {"matchLabels": {"pod": pod}, "count": 2}} for pod in "ab"]
+    selecting = {"tierNames": ["rack", "spine"], "domains": [{"name": "s0", "domains": racks}]}
+    up(changing, selecting)
+    compiled = compile_fabric(FabricSettings.model_validate(selecting))
+    assert specs(changing.get("hypernodes")["items"]) == specs(compiled.hyper_nodes)
+    labeled_node(changing, "guest", tmp_path, pod="a")
+    try:
+        gang(changing, "in-a", 3, tier=1)
+        assert placed(changing, "in-a", 3) == {"ra-node-0", "ra-node-1", "guest"}
+        remove(changing, "in-a")
+        require(changing.kubectl("label", "node", "guest", "pod=b", "--overwrite"))
+        up(changing, selecting)
+        gang(changing, "in-b", 3, tier=1)
+        assert placed(changing, "in-b", 3) == {"rb-node-0", "rb-node-1", "guest"}
+        gang(changing, "in-a", 3, tier=1)
+        gang(changing, "beside", 2, tier=1)  # the scheduler has seen the gang above when this one is placed
+        assert placed(changing, "beside", 2) == {"ra-node-0", "ra-node-1"}
+        for name in ("in-a", "in-b", "beside"):
+            remove(changing, name)
+    finally:
+        require(changing.kubectl("delete", "node", "guest"))
+    up(changing, fabric(START))
+
+
 def test_a_foreign_hyper_node_in_the_way_is_named(changing: LiveCluster) -> None:
     foreign = {
         "apiVersion": "topology.volcano.sh/v1alpha1",

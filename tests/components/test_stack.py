@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,69 @@ def test_a_number_of_missing_nodes_is_exact(monkeypatch: pytest.MonkeyPatch) -> 
     assert record(existing_cluster(maxMissingNodes=8), monkeypatch, live=live(nodes=[])).of("HyperNode")
     with pytest.raises(pulumi.RunError, match="1 of 8 nodes"):
         record(existing_cluster(maxMissingNodes=0), monkeypatch, live=live(nodes=NODES[1:]))
+
+
+def selecting_cluster(**fabric: Any) -> dict[str, Any]:
+    """Return the settings of a stack whose cluster exists, with two racks of two nodes that are chosen by label."""
+    racks = [{"name": f"r{pod}", "nodes": {"matchLabels": {"pod": pod}, "count": 2}} for pod in "ab"]
+    provider = {"provider": "existing", "context": "production"}
+    return stack_config(cluster=provider, fabric={"tierNames": ["rack"], "domains": racks, **fabric})
+
+
+def labeled(**labels: Mapping[str, str]) -> LiveObjects:
+    return LiveObjects({("v1", "Node", "", name): {"name": name, "labels": own} for name, own in labels.items()})
+
+
+WHOLE: dict[str, Mapping[str, str]] = {"a1": {"pod": "a"}, "a2": {"pod": "a"}, "b1": {"pod": "b"}, "b2": {"pod": "b"}}
+
+
+@pytest.mark.parametrize("preview", [False, True])
+def test_a_domain_whose_labels_match_too_few_nodes_has_missing_nodes(
+    preview: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, **_: warnings.append(message))
+    assert record(selecting_cluster(), monkeypatch, live=labeled(**WHOLE), preview=preview).of("HyperNode")
+    assert warnings == []
+    fewer = labeled(**{**WHOLE, "b2": {}})
+    assert record(selecting_cluster(), monkeypatch, live=fewer, preview=preview).of("HyperNode")
+    [warning] = warnings
+    assert "1 of 4 nodes of the fabric are missing in the cluster" in warning
+    assert "trainyard:fabric.rb: 1 of 2 nodes have the labels pod=b" in warning
+    none = labeled(**{**WHOLE, "b1": {}, "b2": {}})
+    with pytest.raises(pulumi.RunError, match=r"2 of 4 nodes of the fabric(.|\n)*0 of 2 nodes have the labels pod=b"):
+        record(selecting_cluster(), monkeypatch, live=none, preview=preview)
+
+
+@pytest.mark.parametrize("preview", [False, True])
+def test_a_node_in_two_domains_stops_preview_and_up(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    domains = [
+        {"name": "ra", "nodes": {"matchLabels": {"pod": "a"}, "count": 2}},
+        {"name": "rn", "nodes": ["b1", "b2"]},
+    ]
+    both = labeled(**{**WHOLE, "b2": {"pod": "a"}})
+    with pytest.raises(pulumi.RunError, match="node b2 is in domain ra by its labels, and in domain rn"):
+        record(selecting_cluster(domains=domains, maxMissingNodes=4), monkeypatch, live=both, preview=preview)
+
+
+def test_more_nodes_than_the_count_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, **_: warnings.append(message))
+    record(selecting_cluster(), monkeypatch, live=labeled(**WHOLE, a3={"pod": "a"}))
+    assert "trainyard:fabric.ra: 3 of 2 nodes have the labels pod=a" in warnings[0]
+
+
+def test_a_relabeled_node_changes_the_hyper_nodes_that_it_leaves_and_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def marks(**nodes: Mapping[str, str]) -> dict[str, str]:
+        recording = record(selecting_cluster(maxMissingNodes=4), monkeypatch, live=labeled(**nodes))
+        return {
+            each.name: each.inputs["metadata"]["annotations"]["trainyard.dev/selected-nodes"]
+            for each in recording.of("HyperNode")
+        }
+
+    before, after = marks(**WHOLE), marks(**{**WHOLE, "b2": {"pod": "a"}})
+    assert {name for name in before if before[name] != after[name]} == {"HyperNode/ra", "HyperNode/rb"}
+    assert before == marks(**{**WHOLE, "a1": {"pod": "a", "other": "x"}})
 
 
 def test_the_nodes_of_a_local_cluster_are_created_before_up_and_may_be_missing_in_a_preview(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+
+import pytest
 
 from trainyard.checks.finding import Finding
-from trainyard.deploy.engine_events import EventLog, component_of, resource_of
+from trainyard.deploy import deletion_watch
+from trainyard.deploy.engine_events import EventLog, address_of, component_of, resource_of
 from trainyard.deploy.operation_result import Change, Result
 from trainyard.deploy.operations import _printed_errors, _with_fix
+from trainyard.kube import Client, TransportError
 
 QUEUE = (
     "urn:pulumi:local::trainyard::trainyard:queues:Queues$kubernetes:scheduling.volcano.sh/v1beta1:Queue::Queue/vision"
@@ -101,3 +105,57 @@ def test_a_refresh_tells_at_its_end_what_it_found() -> None:
 def test_errors_that_the_cli_printed_are_reported_without_an_event() -> None:
     output = "Previewing update (local):\nerror: could not start policy pack\nerror: could not start policy pack\n"
     assert [finding.message for finding in _printed_errors(output)] == ["could not start policy pack"]
+
+
+NAMESPACE = "urn:pulumi:local::trainyard::trainyard:tenants:Tenants$kubernetes:core/v1:Namespace::Namespace/vision"
+
+
+def test_a_resource_has_the_address_of_its_object() -> None:
+    assert address_of(NAMESPACE) == ("v1", "Namespace", "vision", "")
+    assert address_of(POD) == ("apps/v1", "Deployment", "x", "volcano-system")
+    assert address_of(QUEUE) == ("scheduling.volcano.sh/v1beta1", "Queue", "vision", "")
+    assert address_of("urn:pulumi:local::trainyard::kubernetes:core/v1:NamespacePatch::Namespace/vision") is None
+    assert address_of("urn:pulumi:local::trainyard::pulumi:pulumi:Stack::s") is None
+
+
+def test_a_deletion_that_is_held_says_by_what_and_so_does_its_failure() -> None:
+    log = EventLog()
+    log(event(resource_pre_event=step(QUEUE, "delete")))
+    log(event(resource_pre_event=step(POD)))
+    log(event(resource_pre_event=step(NAMESPACE, "delete")))
+    assert [urn for urn, _ in log.deleting(0.0)] == [QUEUE, NAMESPACE]
+    assert log.deleting(60.0) == []
+    log(event(diagnostic_event=diagnostic("Resource scheduled for deletion", NAMESPACE, "info")))
+    log.hold(NAMESPACE, "Workload vision/a has finalizer x")
+    assert log.describe() == "0 done, delete Namespace/vision and 2 more for 0 s: Workload vision/a has finalizer x"
+    log(event(diagnostic_event=diagnostic("timed out", NAMESPACE)))
+    log(event(res_op_failed_event=step(NAMESPACE, "delete")))
+    assert log.findings == [Finding("Namespace/vision", "timed out: Workload vision/a has finalizer x")]
+    assert "Workload" not in log.describe()
+
+
+def test_a_deletion_is_no_longer_held_when_nothing_holds_it() -> None:
+    log = EventLog()
+    log(event(resource_pre_event=step(NAMESPACE, "delete")))
+    log.hold(NAMESPACE, "x")
+    log.hold(NAMESPACE, "")
+    assert log.describe() == "0 done, delete Namespace/vision"
+
+
+async def test_slow_deletions_are_looked_up_in_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    async def read(_: object, *address: str) -> list[str]:
+        asked.append(address)
+        if address[1] == "Queue":
+            raise TransportError("no answer")
+        return ["Workload a", "Workload b"]
+
+    monkeypatch.setattr(deletion_watch, "read_blockers", read)
+    monkeypatch.setattr(deletion_watch, "PATIENCE", 0.0)
+    log = EventLog()
+    for urn in (QUEUE, NAMESPACE):
+        log(event(resource_pre_event=step(urn, "delete")))
+    await deletion_watch.report_blockers(cast("Client", None), log)
+    assert [address[1] for address in asked] == ["Queue", "Namespace"]
+    assert log.describe().endswith(": Workload a; Workload b")

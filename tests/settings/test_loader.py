@@ -53,7 +53,7 @@ def test_values_are_refused_with_their_path_and_what_they_must_be() -> None:
     )
     assert "quantity" in found["trainyard:fabric.nodeShape.capacity[nvidia.com/gpu]"][0]
     assert "'R_0'" in found["trainyard:fabric.domains[0].name"][0]
-    assert "a number of nodes or a list" in found["trainyard:fabric.domains[0].nodes"][0]
+    assert "a number of nodes, a list" in found["trainyard:fabric.domains[0].nodes"][0]
     assert found["trainyard:queues.integer.priority"][0] == "must be a whole number (value: 'high')"
     assert found["trainyard:queues.integer.deserved"][0] == "must be a mapping"
     assert "lower-case" in found["trainyard:queues.UP"][0]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from pathlib import Path
 
+import yaml
+
 from trainyard.cluster.environment import tool_path
+from trainyard.cluster.folders import state_home, write_private
 from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.kube.credentials import kubeconfig
+from trainyard.kube.kubeconfig_files import files_of, selected
 from trainyard.progress import Progress
 from trainyard.settings.fabric import FabricSettings
 
@@ -28,7 +33,7 @@ class ExistingProvider:
     context
         Context of the kubeconfig.
     kubeconfig
-        Kubeconfig file; None: ``KUBECONFIG`` or ``~/.kube/config``.
+        Kubeconfig file; None: the files of ``KUBECONFIG``, or ``~/.kube/config``.
     """
 
     def __init__(self, name: str, *, context: str | None, kubeconfig: str | None) -> None:
@@ -39,12 +44,26 @@ class ExistingProvider:
             )
         self.name = name
         self._context = context
-        files = (
-            [kubeconfig]
-            if kubeconfig
-            else [*filter(None, os.environ.get("KUBECONFIG", "").split(os.pathsep)), "~/.kube/config"][:1]
-        )
-        self._kubeconfig = Path(files[0]).expanduser().absolute()
+        self._files = [
+            path.absolute() for path in files_of(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config")
+        ]
+
+    @property
+    def _kubeconfig(self) -> Path:
+        """The file with the context; where its entries are in several files, a private copy of these entries.
+
+        Pulumi's provider accepts one file, and its content would become part of the stack's state.
+        """
+        if len(self._files) == 1 or not self._files[0].is_file():
+            return self._files[0]
+        body, file = selected(self._files, self._context)
+        if file is not None:
+            return file
+        key = hashlib.sha256(os.pathsep.join([self._context, *map(str, self._files)]).encode()).hexdigest()[:16]
+        copy = state_home() / "kubeconfigs" / f"{key}.yaml"
+        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(copy, yaml.safe_dump(body))
+        return copy
 
     def up(self, fabric: FabricSettings, progress: Progress) -> ClusterAccess:
         """Check that the cluster answers."""
@@ -70,19 +89,20 @@ class ExistingProvider:
 
     def status(self) -> ClusterStatus:
         """Return whether the API server answers."""
-        if not self._kubeconfig.is_file():
-            return ClusterStatus(self.name, None, (), f"{self._kubeconfig} does not exist")
+        if not self._files[0].is_file():
+            return ClusterStatus(self.name, None, (), f"{self._files[0]} does not exist")
         try:
+            kubeconfig = self._kubeconfig
             version = asyncio.run(self._version())
         except (ApiError, TransportError, TrainyardError, OSError, ValueError) as error:
             return ClusterStatus(
                 self.name,
-                self._kubeconfig,
+                self._files[0],
                 (ProcessStatus("kube-apiserver", "", self._context, None, "unhealthy", str(error)),),
             )
         return ClusterStatus(
             self.name,
-            self._kubeconfig,
+            kubeconfig,
             (ProcessStatus("kube-apiserver", version.removeprefix("v"), self._context, None, "healthy"),),
         )
 

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
     from trainyard.progress import Step
 
-__all__ = ["EventLog", "component_of", "resource_of"]
+__all__ = ["Address", "EventLog", "address_of", "component_of", "resource_of"]
+
+Address = tuple[str, str, str, str]
+"""API version, kind, name and namespace (empty for cluster-scoped kinds)."""
 
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
 _INTERNAL = frozenset({"pulumi:pulumi:Stack", "pulumi:providers:kubernetes"})
 _NOISE = ("Retry #",)
 _ENDED = frozenset({"update failed", "preview failed"})
 _SLOW = 3.0
+_DELETIONS = ("delete", "delete-replaced")
 
 
 @dataclass
@@ -44,6 +48,7 @@ class EventLog:
     advice: list[Finding] = field(default_factory=list)
     _running: dict[str, tuple[str, float]] = field(default_factory=dict)
     _latest: dict[str, str] = field(default_factory=dict)
+    _held: dict[str, str] = field(default_factory=dict)
     _failed: list[str] = field(default_factory=list)
     _finished: int = 0
     _earlier: Counter[str] = field(default_factory=Counter)
@@ -76,6 +81,7 @@ class EventLog:
         """Drop the failures of an attempt that is retried; its counts are kept."""
         with self._lock:
             self.failures.clear()
+            self._held.clear()
             self._failed.clear()
             self._earlier = Counter({name: count for name, count in self.counts.items() if name != "same"})
 
@@ -88,23 +94,44 @@ class EventLog:
         """Return the progress in one line: finished operations, and the longest-running one."""
         now = time.monotonic()
         with self._lock:
-            waiting = sorted((began, resource_of(urn), operation) for urn, (operation, began) in self._running.items())
+            held = next((urn for urn in self._running if urn in self._held), None)
+            shown = self._running if held is None else {held: self._running[held]}
+            waiting = sorted((began, resource_of(urn), operation) for urn, (operation, began) in shown.items())
             done = f"{self._finished} done"
             if not waiting:
                 return done
             began, resource, operation = waiting[0]
-            others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+            others = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
             text = f"{done}, {operation} {resource}{others}"
-            if now - began > _SLOW:
+            if held is not None:
+                text += f" for {now - began:.0f} s: {self._held[held]}"
+            elif now - began > _SLOW:
                 latest = next((self._latest[urn] for urn in self._running if urn in self._latest), "")
                 text += f" for {now - began:.0f} s" + (f": {latest}" if latest else "")
             return text
+
+    def deleting(self, seconds: float) -> list[tuple[str, Address]]:
+        """Return the URN and the address of each object whose deletion has run longer than some seconds."""
+        now = time.monotonic()
+        with self._lock:
+            slow = [u for u, (op, began) in self._running.items() if op in _DELETIONS and now - began > seconds]
+        return [(urn, address) for urn in slow if (address := address_of(urn)) is not None]
+
+    def hold(self, urn: str, reason: str) -> None:
+        """Set what holds the deletion of a resource; empty: unknown."""
+        with self._lock:
+            self._held.pop(urn, None)
+            if reason:
+                self._held[urn] = reason
 
     @property
     def findings(self) -> list[Finding]:
         """Failed resources with their messages, each once, and mandatory policy violations."""
         found = [
-            self.failures.get(urn, Finding(resource_of(urn), self._latest.get(urn, "failed without a message")))
+            _with_reason(
+                self.failures.get(urn, Finding(resource_of(urn), self._latest.get(urn, "failed without a message"))),
+                self._held.get(urn, ""),
+            )
             for urn in dict.fromkeys(self._failed)
         ]
         general = [finding for urn, finding in self.failures.items() if urn not in self._failed]
@@ -125,6 +152,7 @@ class EventLog:
             # The result of a refresh is only known at its end.
             self._changed(str(_plain(metadata.op)), metadata)
         self._latest.pop(metadata.urn, None)
+        self._held.pop(metadata.urn, None)
 
     def _changed(self, operation: str, metadata: StepEventMetadata) -> None:
         if operation in ("create", "update", "delete", "replace"):
@@ -154,6 +182,21 @@ def component_of(urn: str) -> str:
     parts = urn.split("::")
     parents = parts[2].split("$")[:-1] if len(parts) > 2 else []
     return parents[-1].rpartition(":")[2] if parents else ""
+
+
+def address_of(urn: str) -> Address | None:
+    """Return API version, kind, name and namespace of a resource; None if it is no object of the cluster."""
+    type_name = urn.split("::")[2].rpartition("$")[2] if urn.count("::") > 1 else ""
+    prefix, _, rest = type_name.partition(":")
+    api_version, _, kind = rest.rpartition(":")
+    named = resource_of(urn).split("/")
+    if prefix != "kubernetes" or len(named) not in (2, 3) or named[0] != kind:
+        return None
+    return api_version.removeprefix("core/"), kind, named[-1], named[1] if len(named) > 2 else ""
+
+
+def _with_reason(finding: Finding, reason: str) -> Finding:
+    return Finding(finding.path, f"{finding.message}: {reason}", finding.fix) if reason else finding
 
 
 def _policy_finding(event: Any) -> Finding:

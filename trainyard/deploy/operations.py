@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from trainyard.cluster.providers import PROVIDERS
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.data import data_folder
+from trainyard.deploy.deletion_watch import watch_deletions
 from trainyard.deploy.engine_events import EventLog
 from trainyard.deploy.operation_result import Result
 from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
@@ -209,7 +210,11 @@ def _operation(
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
-            with _periodic_reports(events), _translate_errors(operation, stack, events, program, log):
+            with (
+                _watched_deletions(operation, settings, stack, events),
+                _periodic_reports(events),
+                _translate_errors(operation, stack, events, program, log),
+            ):
                 yield run
             step.done(_result(operation, stack, run, time.monotonic() - began).summary)
 
@@ -287,6 +292,14 @@ def _require_unprotected(stack: Stack, name: str) -> None:
             findings=[Finding(urn.rpartition("::")[2], "protected") for urn in protected],
             fix="set trainyard:protect to false, run `trainyard up`, then destroy",
         )
+
+
+def _watched_deletions(
+    operation: str, settings: StackSettings, stack: str, events: EventLog
+) -> AbstractContextManager[None]:
+    if operation not in ("up", "destroy"):
+        return nullcontext()
+    return watch_deletions(provider(settings.cluster, cluster_name(settings, stack)).access(), events)
 
 
 @contextmanager

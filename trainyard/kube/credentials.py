@@ -17,6 +17,7 @@ from lightkube.core.exceptions import ConfigError
 from trainyard.errors import TrainyardError
 from trainyard.kube.api_errors import CredentialsError
 from trainyard.kube.exec_plugin import ExecCredential, ExecPlugin
+from trainyard.kube.kubeconfig_files import files_of, merged
 from trainyard.kube.rotation import FileBacked
 
 __all__ = ["Connection", "Credential", "Credentials", "in_cluster", "kubeconfig"]
@@ -108,7 +109,7 @@ class Connection:
 
 
 def kubeconfig(path: str | Path, context: str | None = None) -> Connection:
-    """Return the connection described by a kubeconfig context.
+    """Return the connection described by a context of a kubeconfig file, or of a list of files as in ``KUBECONFIG``.
 
     Raises
     ------
@@ -116,7 +117,10 @@ def kubeconfig(path: str | Path, context: str | None = None) -> Connection:
         If the file or context is invalid, or disables TLS verification.
     """
     try:
-        chosen = KubeConfig.from_file(path).get(context)
+        files = files_of(str(path))
+        merge = len(files) > 1
+        config = KubeConfig.from_dict(merged(files), fname=files[0]) if merge else KubeConfig.from_file(files[0])
+        chosen = config.get(context)
     except (ConfigError, KeyError, OSError, ValueError) as error:
         fix = "Name an existing kubeconfig file and context"
         raise TrainyardError(f"kubeconfig {path}: {error}", fix=fix) from error

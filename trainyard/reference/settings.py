@@ -67,7 +67,7 @@ def _rows(path: str, model: type[BaseModel], described: dict[type[BaseModel], st
 
 def _member(annotation: Any) -> str:
     """Return the notation for a member of a list or mapping; empty for a section."""
-    origins = {get_origin(each) for each in _flat(annotation)}
+    origins = {get_origin(each) for each in _flat(annotation) if _model(each) is not None}
     return "[]" if tuple in origins else ".<name>" if dict in origins else ""
 
 

@@ -55,7 +55,7 @@ def _with_context() -> str:
 
 
 def _about_kubeconfig() -> str:
-    return f"Path of the kubeconfig file ({_with_context()} only); default: KUBECONFIG or ~/.kube/config"
+    return f"Path of the kubeconfig file ({_with_context()} only); default: the files of KUBECONFIG, or ~/.kube/config"
 
 
 def _about_context() -> str:

@@ -22,24 +22,40 @@ from trainyard.settings.settings_model import (
     SettingsModel,
 )
 
-__all__ = ["Domain", "FabricSettings", "NodeShape"]
+__all__ = ["Domain", "FabricSettings", "NodeSelector", "NodeShape"]
 
 
-def _count_or_names(value: object) -> str | None:
+class NodeSelector(SettingsModel):
+    """Nodes of a domain that are chosen by label."""
+
+    match_labels: dict[LabelKey, LabelValue] = Field(
+        description="Labels of the domain's nodes; a node with all of them is a member"
+    )
+    count: int = Field(
+        ge=1,
+        description="Number of nodes that the domain has when none is missing; the queue tree's capacity counts these",
+    )
+
+
+def _kind_of_nodes(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return "count"
+    if isinstance(value, Mapping | NodeSelector):
+        return "selector"
     return "names" if isinstance(value, list | tuple) else None
 
 
 Nodes = Annotated[
-    Annotated[int, Tag("count")] | Annotated[tuple[DnsSubdomain, ...], Tag("names")],
+    Annotated[int, Tag("count")]
+    | Annotated[tuple[DnsSubdomain, ...], Tag("names")]
+    | Annotated[NodeSelector, Tag("selector")],
     Discriminator(
-        _count_or_names,
+        _kind_of_nodes,
         custom_error_type="nodes",
-        custom_error_message="must be a number of nodes or a list of their names",
+        custom_error_message="must be a number of nodes, a list of their names, or matchLabels and count",
     ),
 ]
-"""Nodes of a domain: their number or names."""
+"""Nodes of a domain: their number, names or labels."""
 
 
 class NodeShape(SettingsModel):
@@ -58,7 +74,7 @@ class Domain(SettingsModel):
     name: DnsLabel = Field(description="Name of the domain and its HyperNode")
     nodes: Nodes | None = Field(
         default=None,
-        description="Nodes of a lowest-level domain: a number (named `<domain>-node-<n>`) or a list of names",
+        description="Nodes of a lowest-level domain: a number (named `<domain>-node-<n>`), a list of names, or labels",
     )
     domains: tuple[Domain, ...] | None = Field(default=None, description="Domains one level below, instead of nodes")
     copies: int | None = Field(
@@ -145,10 +161,15 @@ class FabricSettings(SettingsModel):
         return self.shapes.get(name, self.node_shape)
 
 
+def _number(nodes: int | tuple[str, ...] | NodeSelector | None) -> int:
+    if isinstance(nodes, NodeSelector):
+        return nodes.count
+    return max(nodes, 0) if isinstance(nodes, int) else len(nodes or ())
+
+
 def _count(domain: Domain, above: str, times: int, found: Counter[str]) -> None:
     shape, times = domain.shape or above, times * (domain.copies or 1)
-    own = max(domain.nodes, 0) if isinstance(domain.nodes, int) else len(domain.nodes or ())
-    found[shape] += own * times
+    found[shape] += _number(domain.nodes) * times
     if domain.shape_by_node:
         named = set(domain.nodes) if isinstance(domain.nodes, tuple) else None
         for node, other in domain.shape_by_node.items():

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trainyard.checks.finding import Finding, Severity
-from trainyard.settings.fabric import FabricSettings
+from trainyard.settings.fabric import FabricSettings, NodeSelector
 from trainyard.topology.fabric_names import HOSTNAME_LABEL, LABEL_PREFIX, RAIL_PREFIX, SHAPE_LABEL
+from trainyard.topology.fabric_selectors import selector_findings
 from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES, Placed, domain_count, walk
 from trainyard.topology.rules import RULES
 
@@ -66,6 +67,7 @@ def _findings(settings: FabricSettings, path: str) -> Iterator[Finding]:
     yield from _nodes(placed)
     yield from _shapes(settings, written, path)
     yield from _labels(settings, path)
+    yield from selector_findings(settings, written)
 
 
 def _size(settings: FabricSettings, path: str) -> Iterator[Finding]:
@@ -124,12 +126,17 @@ def _content(each: Placed) -> Iterator[tuple[str, str, str, str]]:
         if members < 1:
             message = f"domain {name!r} has {members} nodes; a HyperNode needs at least one member"
             yield f"{each.where}.nodes", message, "set 1 or more, or remove the domain", "fabric-domain-empty"
+    elif isinstance(domain.nodes, NodeSelector):
+        members = 1
+        if each.is_copied:
+            message = f"domain {name!r} has copies, but its nodes are chosen by label"
+            yield f"{each.where}.nodes", message, "set their number, or declare each copy", "fabric-copies"
     else:
         members = len(domain.nodes or ())
         if not members:
             message = f"domain {name!r} has no nodes; a HyperNode needs at least one member"
             yield f"{each.where}.nodes", message, "name a node or remove the domain", "fabric-domain-empty"
-        elif name != domain.name or domain.copies is not None:
+        elif each.is_copied:
             message = f"domain {name!r} has copies, but its nodes are named"
             yield f"{each.where}.nodes", message, "set their number, or declare each copy", "fabric-copies"
     if members > _MAX_MEMBERS:
@@ -210,12 +217,13 @@ def _shapes(settings: FabricSettings, placed: list[Placed], path: str) -> Iterat
 
 
 def _single_shapes(each: Placed) -> Iterator[Finding]:
-    copied = each.name != each.domain.name or each.domain.copies is not None
     own = set(each.nodes)
     for node in each.domain.shape_by_node:
-        if copied or node not in own:
+        if each.is_copied or each.selector or node not in own:
             message = f"node {node!r} is not a node of domain {each.name!r}"
-            if copied:
+            if each.selector:
+                message = f"domain {each.name!r} chooses its nodes by label, which cannot differ"
+            elif each.is_copied:
                 message = f"domain {each.name!r} has copies, whose nodes cannot differ"
             yield RULES.finding(
                 f"{each.where}.shapeByNode[{node}]",

@@ -1,9 +1,9 @@
 """Compile the settings of a fabric to HyperNodes and labeled nodes.
 
 A domain of the lowest level becomes a HyperNode of tier 1, the level above becomes tier 2 and so on: Volcano walks from
-a HyperNode to its ancestors by rising tier, so a tier is the height of a domain above its nodes. Members are always
-matched by exact name, because the scheduler ignores the other selectors of members of type HyperNode, and regular
-expressions are not anchored.
+a HyperNode to its ancestors by rising tier, so a tier is the height of a domain above its nodes. Member HyperNodes are
+always matched by exact name, because the scheduler ignores their other selectors. Nodes are matched by exact name or by
+label, never by regular expression, which is not anchored.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class FabricNode:
         Names of its domains, lowest tier first; the first one is its rack.
     shape
         Name of its shape; empty: the fabric's own.
+    selected
+        Whether its domain chooses nodes by label: then its name is that of a simulated node only.
     """
 
     name: str
@@ -46,6 +48,7 @@ class FabricNode:
     labels: Mapping[str, str]
     path: tuple[str, ...]
     shape: str = ""
+    selected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,11 @@ class FabricDomain:
     parent
         Parent domain; None at the top.
     members
-        Names of its nodes (tier 1) or child domains.
+        Names of its nodes (tier 1; simulated ones where it has a selector) or child domains.
     node_count
         Number of nodes in the domain and below.
+    selector
+        Labels that choose its nodes; empty if its members are listed by name.
     """
 
     name: str
@@ -74,6 +79,7 @@ class FabricDomain:
     parent: str | None
     members: tuple[str, ...]
     node_count: int
+    selector: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,7 @@ def _domains(placed: list[Placed], levels: tuple[str, ...]) -> tuple[FabricDomai
             each.above[0] if each.above else None,
             tuple(below[each.name]),
             counts[each.name],
+            each.selector.match_labels if each.selector else {},
         )
         for each in placed
     ]
@@ -176,6 +183,9 @@ def _nodes(rack: Placed, settings: FabricSettings) -> Iterator[FabricNode]:
     path, exceptions = (rack.name, *rack.above), rack.domain.shape_by_node
     shared = {domain_label(tier): domain for tier, domain in zip(settings.tier_names, path, strict=True)}
     shared |= {rail_label(number): leaf for number, leaf in enumerate(rack.rails)}
+    if rack.selector:
+        shared |= rack.selector.match_labels
+    selected = rack.selector is not None
     capacity, labels = _shaped(rack.shape, shared, settings)
     for name in rack.nodes:
         own = {**labels, HOSTNAME_LABEL: name}
@@ -184,7 +194,7 @@ def _nodes(rack: Placed, settings: FabricSettings) -> Iterator[FabricNode]:
             other, marks = _shaped(shape, shared, settings)
             yield FabricNode(name, other, {**marks, HOSTNAME_LABEL: name}, path, shape)
         else:
-            yield FabricNode(name, capacity, own, path, rack.shape)
+            yield FabricNode(name, capacity, own, path, rack.shape, selected)
 
 
 def _shaped(
@@ -197,6 +207,9 @@ def _shaped(
 def hyper_node(domain: FabricDomain) -> dict[str, Any]:
     """Return the HyperNode of a domain."""
     kind = "Node" if domain.tier == 1 else "HyperNode"
+    members = [{"type": kind, "selector": {"exactMatch": {"name": name}}} for name in domain.members]
+    if domain.selector:
+        members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": dict(domain.selector)}}}]
     return {
         "apiVersion": HYPER_NODE_API,
         "kind": "HyperNode",
@@ -204,6 +217,6 @@ def hyper_node(domain: FabricDomain) -> dict[str, Any]:
         "spec": {
             "tier": domain.tier,
             "tierName": domain.tier_name,
-            "members": [{"type": kind, "selector": {"exactMatch": {"name": name}}} for name in domain.members],
+            "members": members,
         },
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trainyard.settings.fabric import NodeSelector
+
 __all__ = ["HOSTNAME_LABEL", "LABEL_PREFIX", "RAIL_PREFIX", "SHAPE_LABEL", "domain_label", "node_names", "rail_label"]
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -20,8 +22,13 @@ def rail_label(rail: int) -> str:
     return f"{RAIL_PREFIX}{rail}"
 
 
-def node_names(domain: str, nodes: int | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the node names of a lowest-level domain: explicit ones, or ``<domain>-node-<n>``."""
+def node_names(domain: str, nodes: int | tuple[str, ...] | NodeSelector | None) -> tuple[str, ...]:
+    """Return the node names of a lowest-level domain: explicit ones, or ``<domain>-node-<n>``.
+
+    Nodes that are chosen by label have generated names only where they are simulated.
+    """
+    if isinstance(nodes, NodeSelector):
+        nodes = nodes.count
     if isinstance(nodes, int):
         return tuple(f"{domain}-node-{number}" for number in range(nodes))
     return nodes or ()

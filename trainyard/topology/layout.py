@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainyard.settings.fabric import Domain, FabricSettings
+from trainyard.settings.fabric import Domain, FabricSettings, NodeSelector
 from trainyard.topology.fabric_names import node_names
 
 __all__ = ["MAX_DOMAINS", "MAX_NODES", "Placed", "domain_count", "walk"]
@@ -54,6 +54,16 @@ class Placed:
         """Names of its own nodes."""
         return node_names(self.name, self.domain.nodes)
 
+    @property
+    def selector(self) -> NodeSelector | None:
+        """Selector of its own nodes; None if they are not chosen by label."""
+        return self.domain.nodes if isinstance(self.domain.nodes, NodeSelector) else None
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether it is a copy, or inside one."""
+        return self.name != self.domain.name or self.domain.copies is not None
+
 
 def walk(settings: FabricSettings, path: str) -> Iterator[Placed]:
     """Yield every domain, parents before children, in settings order.
@@ -71,7 +81,7 @@ def walk(settings: FabricSettings, path: str) -> Iterator[Placed]:
         yield placed
         domain = placed.domain
         if domain.domains:
-            prefix = f"{placed.name}-" if _is_copied(placed) else ""
+            prefix = f"{placed.name}-" if placed.is_copied else ""
             above = (placed.name, *placed.above)
             below = list(_below(domain.domains, placed.where, prefix, above, placed.shape, placed.rails))
             pending.extend(reversed(below))
@@ -84,10 +94,6 @@ def domain_count(settings: FabricSettings) -> int:
         return (domain.copies or 1) * (1 + sum(count(child) for child in domain.domains or ()))
 
     return sum(count(domain) for domain in settings.domains)
-
-
-def _is_copied(placed: Placed) -> bool:
-    return placed.name != placed.domain.name or placed.domain.copies is not None
 
 
 def _below(

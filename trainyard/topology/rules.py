@@ -25,7 +25,7 @@ RULES = RuleSet(
             "fabric-copies",
             _ERROR,
             "Copied domains have a number of nodes",
-            "Named nodes would be in every copy",
+            "Named or selected nodes would be in every copy",
         ),
         Rule("fabric-domain-duplicate", _ERROR, "A domain's name is used once", _STOPS),
         Rule("fabric-domain-empty", _ERROR, "A domain contains nodes", _REJECTED),
@@ -52,7 +52,7 @@ RULES = RuleSet(
         Rule(
             "fabric-node-label",
             _ERROR,
-            "A shape's labels do not contradict the fabric",
+            "Labels of a shape or of a selector do not contradict the fabric",
             "The labels of the node would name another domain",
         ),
         Rule(
@@ -60,6 +60,24 @@ RULES = RuleSet(
             _ERROR,
             "A node's name is a valid label value",
             "The API server rejects the node's labels",
+        ),
+        Rule(
+            "fabric-selector-empty",
+            _ERROR,
+            "A selector has a label",
+            "It matches no node, unlike elsewhere in Kubernetes",
+        ),
+        Rule(
+            "fabric-selector-overlap",
+            _ERROR,
+            "No node matches the selectors of two domains",
+            "The node serves both domains, and a gang inside one of them shares it with a gang inside the other",
+        ),
+        Rule(
+            "fabric-selector-unproved",
+            _WARNING,
+            "The settings prove that no node is in two domains",
+            "A node with the labels of both domains serves both; preview and up compare with the cluster's nodes",
         ),
         Rule(
             "fabric-shape-node",

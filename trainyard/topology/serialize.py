@@ -27,11 +27,15 @@ def hyper_nodes_text(fabric: Fabric, *, json: bool = False) -> str:
 
 
 def nodes_text(fabric: Fabric, *, json: bool = False) -> str:
-    """Return the nodes with their labels, for a server-side apply to existing nodes."""
+    """Return the nodes with their labels, for a server-side apply to existing nodes.
+
+    Nodes that are chosen by label are omitted: their names are unknown.
+    """
     return _written(
         (
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "labels": dict(node.labels)}}
             for node in fabric.nodes
+            if not node.selected
         ),
         json,
     )

@@ -1,0 +1,62 @@
+"""Nodes of a cluster that the domains of a fabric choose by label."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from trainyard.checks.finding import Finding
+from trainyard.topology.fabric_compiler import Fabric
+
+__all__ = ["SELECTED_NODES", "digest", "selected_nodes", "shared_nodes"]
+
+SELECTED_NODES = "trainyard.dev/selected-nodes"
+"""Annotation of a HyperNode with a digest of its nodes.
+
+Volcano 1.14.1 adds a relabeled node to the HyperNode that it matches now, and removes it from the other one only when
+that HyperNode is written. The digest changes whenever a node comes or goes, so that `up` writes it.
+"""
+
+Labels = Mapping[str, Mapping[str, str]]
+
+
+def selected_nodes(fabric: Fabric, labels: Labels) -> dict[str, tuple[str, ...]]:
+    """Return the nodes of each domain that chooses its nodes by label, sorted.
+
+    Parameters
+    ----------
+    fabric
+        The fabric.
+    labels
+        Labels of the cluster's nodes, by name.
+    """
+    by_label: dict[tuple[str, str], set[str]] = {}
+    wanted = {pair for domain in fabric.domains for pair in domain.selector.items()}
+    for name, own in labels.items():
+        for pair in own.items():
+            if pair in wanted:
+                by_label.setdefault(pair, set()).add(name)
+    return {
+        domain.name: tuple(sorted(set.intersection(*(by_label.get(pair, set()) for pair in domain.selector.items()))))
+        for domain in fabric.domains
+        if domain.selector
+    }
+
+
+def shared_nodes(fabric: Fabric, labels: Labels) -> list[Finding]:
+    """Find nodes of the cluster that are in two domains because of their labels."""
+    first = {node.name: node.path[0] for node in fabric.nodes if not node.selected}
+    findings = []
+    for domain, names in selected_nodes(fabric, labels).items():
+        for name in names:
+            other = first.setdefault(name, domain)
+            if other != domain:
+                message = f"node {name} is in domain {domain} by its labels, and in domain {other}"
+                fix = "correct the node's labels, or the selector"
+                findings.append(Finding(f"trainyard:fabric.{domain}", message, fix))
+    return findings
+
+
+def digest(names: Sequence[str]) -> str:
+    """Return a digest of node names."""
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
