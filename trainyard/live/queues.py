@@ -28,8 +28,8 @@ class LiveQueues:
         Every Queue.
     pod_groups
         Every PodGroup, in any phase.
-    retired
-        Names of the queues that the Platform retires.
+    retired, closed
+        Names of the queues that the Platform retires, and of those that it closes, retired ones included.
     nodes
         Every node, if requested.
     priority_classes
@@ -41,6 +41,7 @@ class LiveQueues:
     queues: tuple[Object, ...] = ()
     pod_groups: tuple[Object, ...] = ()
     retired: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
     nodes: tuple[Object, ...] = ()
     priority_classes: tuple[Object, ...] = ()
     pods: tuple[Object, ...] | None = None
@@ -76,8 +77,9 @@ async def read_queues(client: Client) -> LiveQueues:
     queues = await _list(client, QUEUES)
     pod_groups = await _list(client, POD_GROUPS) if queues else ()
     platform = await client.find(PLATFORMS, PLATFORM_NAME)
-    retired = platform["spec"].get("retiredQueues", ()) if platform else ()
-    return LiveQueues(queues, pod_groups, frozenset(retired))
+    spec = platform["spec"] if platform else {}
+    retired = frozenset(spec.get("retiredQueues", ()))
+    return LiveQueues(queues, pod_groups, retired, retired | frozenset(spec.get("closedQueues", ())))
 
 
 async def read_shares(client: Client) -> LiveQueues:
