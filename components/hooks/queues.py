@@ -23,9 +23,11 @@ from trainyard.live.queues import LiveQueues, read_queues
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import root_preparation
 from trainyard.queues.change_effects import change_findings
+from trainyard.queues.retirement import QueueRetirement, queue_retirement
 from trainyard.queues.transition import transition
+from trainyard.settings.tenancy import QueueSettings, QueueState
 
-__all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes"]
+__all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes", "retire_queues"]
 
 ROOM_MANAGER = f"{FIELD_MANAGER}-room"
 """Field manager of values lowered on ``root``: not that of the patch, whose fields are restored when it is deleted."""
@@ -53,6 +55,17 @@ def reject_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], own
     findings = change_findings(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
     if findings:
         raise TrainyardError("The queues cannot be changed this way while they contain jobs", findings=findings)
+
+
+def retire_queues(
+    live: LiveQueues, queues: Mapping[str, QueueSettings], owned: Collection[str], *, known: bool
+) -> QueueRetirement:
+    """Decide which retired queues are deleted; none if the cluster was not read, so that it is not `known`."""
+    retired = [name for name, queue in queues.items() if queue.state is QueueState.RETIRED]
+    if not known:
+        return QueueRetirement(waiting=dict.fromkeys(retired, "the cluster was not read"))
+    parents = {name: queue.parent for name, queue in queues.items()}
+    return queue_retirement(retired, parents, live.queues, owned=owned, closed=live.closed, pod_groups=live.pod_groups)
 
 
 class QueueMigration(BeforeChangeHook):
