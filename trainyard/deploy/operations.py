@@ -17,6 +17,7 @@ from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.cluster.folders import state_home
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.data import data_folder
+from trainyard.deploy.begun_deletions import reject_reopened
 from trainyard.deploy.engine_events import EventLog
 from trainyard.deploy.operation_result import Result
 from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
@@ -163,6 +164,8 @@ def _operation(
         with open_workspace(stack, config_file, environment, program) as opened:
             if operation != "preview":
                 drop_pending_operations(opened, folder)
+            if operation in ("up", "preview"):
+                reject_reopened(opened, folder, settings)
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
             with _periodic_reports(events), _translate_errors(operation, stack, events, program, log):
