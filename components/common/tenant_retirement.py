@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from components.common.objects import ADOPTED_ANNOTATION
 from components.common.ownership import LiveObjects
@@ -11,14 +12,21 @@ from components.common.threads import run_in_thread
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client
+from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.namespace_contents import NamespaceContents, read_contents
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.settings import StackSettings
 
-__all__ = ["reject_removed_tenants", "retired_tenants"]
+__all__ = ["UnknownContents", "reject_removed_tenants", "retired_tenants"]
 
 _NAMESPACE = ("v1", "Namespace")
+
+
+@dataclass(frozen=True)
+class UnknownContents:
+    """Why the contents of a namespace are unknown."""
+
+    reason: str
 
 
 def reject_removed_tenants(settings: StackSettings, stack: str, live: LiveObjects) -> None:
@@ -66,34 +74,36 @@ def retired_tenants(settings: StackSettings, stack: str, access: ClusterAccess, 
     return effects | {name: f"namespace {name} is deleted {_with(contents[name])}" for name in deleted}
 
 
-def _kept_data(settings: StackSettings, name: str, contents: NamespaceContents | ApiError) -> Iterator[Finding]:
+def _kept_data(settings: StackSettings, name: str, contents: NamespaceContents | UnknownContents) -> Iterator[Finding]:
     if settings.tenants[name].delete_data or not contents:
         return
     path, fix = f"trainyard:tenants.{name}.deleteData", "set deleteData: true to delete them with the namespace"
-    if isinstance(contents, ApiError):
+    if isinstance(contents, UnknownContents):
         yield Finding(
             path,
-            f"the objects in namespace {name} cannot be listed: {contents}",
+            f"the objects in namespace {name} cannot be listed: {contents.reason}",
             f"list them as an administrator, then {fix}",
         )
     else:
         yield Finding(path, f"namespace {name} contains {contents}", f"delete or move them, or {fix}")
 
 
-def _with(contents: NamespaceContents | ApiError) -> str:
-    if isinstance(contents, ApiError):
+def _with(contents: NamespaceContents | UnknownContents) -> str:
+    if isinstance(contents, UnknownContents):
         return "with everything in it, which cannot be listed"
     return f"with {contents}" if contents else "and contains no objects of its users"
 
 
-async def _read(access: ClusterAccess, stack: str, namespaces: list[str]) -> dict[str, NamespaceContents | ApiError]:
+async def _read(
+    access: ClusterAccess, stack: str, namespaces: list[str]
+) -> dict[str, NamespaceContents | UnknownContents]:
     async with Client.from_kubeconfig(access.kubeconfig, access.context, user_agent="trainyard-program") as client:
 
-        async def read(name: str) -> NamespaceContents | ApiError:
+        async def read(name: str) -> NamespaceContents | UnknownContents:
             try:
                 return await read_contents(client, name, stack=stack)
-            except ApiError as error:
-                return error
+            except (ApiError, TransportError) as error:
+                return UnknownContents(str(error))
 
         return dict(zip(namespaces, await asyncio.gather(*map(read, namespaces)), strict=True))
 

@@ -9,9 +9,9 @@ import pytest
 
 import components.common.tenant_retirement
 from components.common.ownership import LiveObjects
+from components.common.tenant_retirement import UnknownContents
 from tests.components.recording import Recording, record, stack_config
 from tests.queues.test_changes import gang, queue
-from trainyard.kube import ApiError
 from trainyard.live.namespace_contents import NamespaceContents
 from trainyard.live.queues import LiveQueues
 from trainyard.settings import parse_stack
@@ -36,7 +36,7 @@ def run(
     *,
     state: str = "Closed",
     gangs: tuple[Any, ...] = (),
-    contents: NamespaceContents | ApiError | None = None,
+    contents: NamespaceContents | UnknownContents | None = None,
     adopted: bool = False,
 ) -> Recording:
     """Record a run on a cluster that has the queue and the namespace."""
@@ -129,7 +129,7 @@ def test_an_empty_namespace_is_deleted_without_further_words(monkeypatch: pytest
 
 
 def test_contents_that_cannot_be_listed_count_as_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    forbidden = ApiError(403, "secrets is forbidden", "Forbidden")
+    forbidden = UnknownContents("403 Forbidden: secrets is forbidden")
     with pytest.raises(pulumi.RunError, match="the objects in namespace leaving cannot be listed"):
         run(protected_stack(tenant={"state": "retired"}), monkeypatch, contents=forbidden)
     config = protected_stack(tenant={"state": "retired", "deleteData": True})

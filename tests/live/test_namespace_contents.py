@@ -12,20 +12,24 @@ from trainyard.live.namespace_contents import NamespaceContents, read_contents
 SERVED = {
     "v1": {"configmaps": "ConfigMap", "persistentvolumeclaims": "PersistentVolumeClaim", "events": "Event"},
     "example.com/v1": {"models": "Model", "roles": "Role"},
+    "example.com/v1alpha1": {"models": "Model", "drafts": "Draft"},
 }
 
 
 class Server:
     """Serves discovery and lists of metadata."""
 
+    listed: list[Resource]
+
     def __init__(self, *objects: dict[str, Any], forbidden: str = "") -> None:
         self._objects = objects
         self._forbidden = forbidden
+        self.listed = []
 
     async def request(self, method: str, path: str) -> dict[str, Any]:
         assert method == "GET"
         if path == "/apis":
-            return {"groups": [{"preferredVersion": {"groupVersion": name}} for name in SERVED if "/" in name]}
+            return {"groups": [{"versions": [{"groupVersion": name} for name in SERVED if "/" in name]}]}
         kinds = SERVED[path.removeprefix("/apis/").removeprefix("/api/")]
         listed = [{"name": name, "kind": kind, "namespaced": True, "verbs": ["list"]} for name, kind in kinds.items()]
         return {
@@ -39,6 +43,7 @@ class Server:
 
     async def page(self, resource: Resource, *, namespace: str, limit: int, metadata_only: bool) -> Listing:
         assert (namespace, limit, metadata_only) == ("vision", 0, True)
+        self.listed.append(resource)
         if resource.kind == self._forbidden:
             raise ApiError(403, "forbidden", "Forbidden")
         return Listing(tuple(each for each in self._objects if each["kind"] == resource.kind), "1")
@@ -77,3 +82,13 @@ async def test_a_label_that_users_may_write_hides_nothing() -> None:
 async def test_a_kind_that_may_not_be_listed_is_an_error() -> None:
     with pytest.raises(ApiError):
         await contents(forbidden="Model")
+
+
+async def test_each_kind_is_listed_once_in_whatever_version_it_has() -> None:
+    server: Any = Server()
+    assert not await read_contents(server, "vision", stack="prod")
+    versions = {each.plural: each.version for each in server.listed}
+    assert versions == {
+        "configmaps": "v1", "persistentvolumeclaims": "v1", "models": "v1", "roles": "v1", "drafts": "v1alpha1"
+    }  # fmt: skip
+    assert len(server.listed) == len(versions)

@@ -70,22 +70,18 @@ async def read_contents(client: Client, namespace: str, *, stack: str) -> Namesp
 
 
 async def _resources(client: Client) -> list[Resource]:
-    """Return the namespaced kinds that can be listed, each in its preferred version."""
+    """Return the namespaced kinds that can be listed, each in one version; not every version of a group has each."""
     groups = (await client.request("GET", "/apis")).get("groups") or ()
-    versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in groups)]
+    versions = ["v1", *(version["groupVersion"] for group in groups for version in group["versions"])]
     paths = [f"/api/{version}" if "/" not in version else f"/apis/{version}" for version in versions]
     lists = await asyncio.gather(*(client.request("GET", path) for path in paths))
-    return [
-        Resource(*_split(version), each["name"], each["kind"])
-        for version, served in zip(versions, lists, strict=True)
-        for each in served.get("resources") or ()
-        if each.get("namespaced") and "list" in each.get("verbs", ()) and "/" not in each["name"]
-    ]
-
-
-def _split(version: str) -> tuple[str, str]:
-    group, _, name = version.rpartition("/")
-    return group, name
+    found: dict[tuple[str, str], Resource] = {}
+    for version, served in zip(versions, lists, strict=True):
+        group, _, name = version.rpartition("/")
+        for each in served.get("resources") or ():
+            if each.get("namespaced") and "list" in each.get("verbs", ()) and "/" not in each["name"]:
+                found.setdefault((group, each["name"]), Resource(group, name, each["name"], each["kind"]))
+    return list(found.values())
 
 
 def _is_users(kind: str, item: Object, stack: str) -> bool:
