@@ -6,6 +6,7 @@ object and then delete it, with all its data.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reject_reopened"]
 
-_MARK = '"delete": true'
+_MARK = re.compile(r'"delete":\s*true')
 
 
 def reject_reopened(stack: Stack, folder: Path | None, settings: StackSettings) -> None:
@@ -58,4 +59,4 @@ def reject_reopened(stack: Stack, folder: Path | None, settings: StackSettings) 
 
 
 def _marked(folder: Path, stack: str) -> bool:
-    return any(_MARK in path.read_text() for path in folder.rglob(f"{stack}.json"))
+    return any(_MARK.search(path.read_text()) for path in folder.rglob(f"{stack}.json"))
