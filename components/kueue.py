@@ -323,7 +323,7 @@ def _tenant_objects(stack: StackSettings, tenant: str) -> list[dict[str, Any]]:
     found = local_queues(settings, tenant)
     if not found:
         return []
-    roles = stack.tenants[tenant].roles
+    roles = stack.active_tenants[tenant].roles
     groups = sorted({*roles.submit, *roles.author, *roles.raw})
     rules = [{"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": list(_READ)}]
     access = [role("kueue", tenant, rules), role_binding("kueue", tenant, [group(each) for each in groups])]

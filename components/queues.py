@@ -13,6 +13,7 @@ from components.common.objects import Component, KubernetesObject, waiting_for
 from components.hooks.queues import QueueMigration, QueuePatchHook
 from trainyard.cluster import ClusterAccess
 from trainyard.queues import QueueObjects
+from trainyard.queues.retirement import QueueRetirement
 
 __all__ = ["COMPONENT", "Queues"]
 
@@ -20,7 +21,7 @@ _QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
 
 
 class Queues(Component):
-    """The queues below ``root``, and patches of ``root`` and ``default``.
+    """The queues below ``root``, without those that are retired and empty, and patches of ``root`` and ``default``.
 
     Volcano creates these two and rejects their deletion, so they are patched. Fields that are no longer in the settings
     are restored, and the queues remain.
@@ -33,6 +34,8 @@ class Queues(Component):
         Hook that migrates the live queue tree.
     access
         The cluster.
+    retirement
+        The retired queues.
     depends_on
         Dependencies: Volcano's Deployments and webhook configurations.
 
@@ -49,17 +52,28 @@ class Queues(Component):
         migration: QueueMigration,
         access: ClusterAccess,
         *,
+        retirement: QueueRetirement | None = None,
         depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("queues", name, opts)
         hooks = migration.binding()
+        retirement = retirement or QueueRetirement()
         declared: dict[str, KubernetesObject] = {}
         for manifest in queues.own:
+            name = manifest["metadata"]["name"]
+            if name in retirement.removed:
+                self.retire(manifest)
+                continue
+            if name in retirement.waiting:
+                pulumi.log.warn(f"Queue {name!r} is retired and not deleted yet: {retirement.waiting[name]}", self)
             parent = declared.get(manifest["spec"]["parent"])
             queue = waiting_for(manifest, "{.status.state}=Open")
-            declared[manifest["metadata"]["name"]] = self.child(
-                queue, depends_on=[*depends_on, *([parent] if parent else [])], hooks=hooks
+            declared[name] = self.child(
+                queue,
+                depends_on=[*depends_on, *([parent] if parent else [])],
+                hooks=hooks,
+                retired=name in retirement.waiting,
             )
         self.ready: list[pulumi.Resource] = list(declared.values())
         for manifest in queues.patches:
@@ -70,9 +84,12 @@ class Queues(Component):
 
 
 def _install(context: Installation, needed: Resources) -> Queues:
-    queues, access = context.queues, context.target.access
-    migration = QueueMigration(access, queues.own, context.owned(*_QUEUE))
-    return Queues("queues", queues, migration, access, depends_on=needed.ready, opts=context.options)
+    queues, access, retirement = context.queues, context.target.access, context.retired_queues
+    kept = [each for each in queues.own if each["metadata"]["name"] not in retirement.removed]
+    migration = QueueMigration(access, kept, context.owned(*_QUEUE))
+    return Queues(
+        "queues", queues, migration, access, retirement=retirement, depends_on=needed.ready, opts=context.options
+    )
 
 
 COMPONENT: Final = Declaration(

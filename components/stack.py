@@ -17,7 +17,8 @@ from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from components.common.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
 from components.common.pod_settings import check_programs
 from components.common.target import Target
-from components.hooks.queues import live_queues, reject_changes
+from components.common.tenant_retirement import reject_removed_tenants, retired_tenants
+from components.hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
 from components.registry import (
     cluster_kinds,
     declarations,
@@ -30,6 +31,7 @@ from trainyard import upstream
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.errors import TrainyardError
+from trainyard.live.queues import LiveQueues
 from trainyard.pulumi_sdk.engine import Engine
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
@@ -78,16 +80,20 @@ def _opened() -> Iterator[Installation]:
         namespaces = {*settings.platform_namespaces, *settings.tenants}
         live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
     ownership = None
+    tenants: dict[str, str] = {}
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
         _reject_removals(settings, name, access, live)
         check_fabric_nodes(settings, live.labels("v1", "Node"))
         check_existing(settings, declarations(), access, target)
+        reject_removed_tenants(settings, name, live)
+        tenants = retired_tenants(settings, name, access, live)
     elif unproved := ", ".join(each.name for each in existing_components(settings, declarations())):
         pulumi.log.warn(f"Without a cluster, nothing is proved about {unproved} (install: existing)")
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
-    if owned:
-        reject_changes(live_queues(access, queues.all, owned), queues.all, owned)
+    found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
+    reject_changes(found, queues.all, owned)
+    retired = retire_queues(found, settings.queues, owned, known=live is not None)
     kubernetes = pulumi_kubernetes.Provider(
         "kubernetes",
         kubeconfig=str(access.kubeconfig),
@@ -101,7 +107,7 @@ def _opened() -> Iterator[Installation]:
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
     with conventions(Conventions(labels, protect=settings.protect, ownership=ownership, replaced_fields=replaced)):
         options = pulumi.ResourceOptions(provider=kubernetes)
-        yield Installation(name, settings, target, options, declarations(), live, queues)
+        yield Installation(name, settings, target, options, declarations(), live, queues, retired, tenants)
     if ownership is not None:
         ownership.raise_conflicts()
 

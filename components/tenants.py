@@ -47,6 +47,8 @@ class Tenants(Component):
     ----------
     objects
         Objects of other components in the namespace of each tenant, by tenant.
+    retired
+        By retired tenant, what the deletion of its namespace does, for the preview.
     depends_on
         Dependencies: queues, controllers, webhook configurations, runtimes and policies.
     """
@@ -57,17 +59,22 @@ class Tenants(Component):
         settings: StackSettings,
         *,
         objects: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+        retired: Mapping[str, str] | None = None,
         depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("tenants", name, opts)
         self.namespaces: dict[str, KubernetesObject] = {}
-        for tenant, tenant_settings in settings.tenants.items():
+        for tenant in settings.retired_tenants:
+            deleted = self.retire(namespace(tenant))
+            if effect := (retired or {}).get(tenant):
+                pulumi.log.warn(f"Tenant {tenant!r} is retired: {effect}", deleted)
+        for tenant, tenant_settings in settings.active_tenants.items():
             self._tenant(tenant, tenant_settings, TrainerSettings.of(settings), depends_on)
             own_namespace = self.namespaces[tenant]
             for each in (objects or {}).get(tenant, ()):
                 self.child(each, depends_on=[own_namespace], deleted_with=own_namespace)
-        self._catalog_readers(settings.tenants)
+        self._catalog_readers(settings.active_tenants)
         self.register_outputs({})
 
     def _tenant(
@@ -178,8 +185,14 @@ def _no_foreign_neighbors(tenant: str) -> dict[str, Any]:
 
 
 def _install(context: Installation, needed: Resources) -> Tenants:
-    objects = context.tenant_objects
-    return Tenants("tenants", context.settings, objects=objects, depends_on=needed.ready, opts=context.options)
+    return Tenants(
+        "tenants",
+        context.settings,
+        objects=context.tenant_objects,
+        retired=context.retired_tenants,
+        depends_on=needed.ready,
+        opts=context.options,
+    )
 
 
 COMPONENT: Final = Declaration(

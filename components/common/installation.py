@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -12,6 +12,7 @@ from components.common.ownership import LiveObjects
 from components.common.target import Target
 from trainyard.controller.configuration import Certificate
 from trainyard.queues import QueueObjects
+from trainyard.queues.retirement import QueueRetirement
 from trainyard.settings import StackSettings
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Installation:
         The objects that exist already; None if the cluster was not read.
     queues
         Its validated queues.
+    retired_queues
+        Its retired queues.
+    retired_tenants
+        By retired tenant, what the deletion of its namespace does.
     """
 
     name: str
@@ -49,6 +54,8 @@ class Installation:
     declarations: Mapping[str, Declaration]
     live: LiveObjects | None
     queues: QueueObjects
+    retired_queues: QueueRetirement = field(default_factory=QueueRetirement)
+    retired_tenants: Mapping[str, str] = field(default_factory=dict)
 
     def owned(self, api_version: str, kind: str) -> set[str]:
         """Return the names of the existing cluster-scoped objects of a kind that belong to the stack."""
@@ -66,5 +73,5 @@ class Installation:
         """Objects of the components in the namespace of each tenant, by tenant."""
         return {
             tenant: [body for each in self.declarations.values() for body in each.tenant_objects(self.settings, tenant)]
-            for tenant in self.settings.tenants
+            for tenant in self.settings.active_tenants
         }

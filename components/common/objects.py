@@ -23,6 +23,7 @@ __all__ = [
     "KubernetesObject",
     "KubernetesPatch",
     "OwnershipCheck",
+    "RetiredObject",
     "conventions",
     "declare",
     "declare_patch",
@@ -99,6 +100,22 @@ class KubernetesPatch(pulumi.CustomResource):
         super().__init__(f"{_type_token(manifest)}Patch", name, dict(manifest), opts)
 
 
+class RetiredObject(pulumi.ComponentResource):
+    """Successor of an object that is deleted although the state protects it.
+
+    The engine rejects the deletion of a resource that is protected in the state, and a resource that is registered to
+    be unprotected is not deleted in the same run. But a registration without protection may replace a protected
+    resource, and a component, which has no object, replaces a former object of any kind: the engine then deletes the
+    object, after those that depend on it, in the same run. So the successor claims the URN of the object as its alias.
+    """
+
+    def __init__(self, manifest: Mapping[str, Any], parent: pulumi.Resource) -> None:
+        former = pulumi.Alias(type_=_type_token(manifest), name=logical_name(manifest))
+        opts = pulumi.ResourceOptions(parent=parent, aliases=[former], protect=False)
+        super().__init__("trainyard:retired:RetiredObject", logical_name(manifest), {}, opts)
+        self.register_outputs({})
+
+
 class Component(pulumi.ComponentResource):
     """A component resource of the platform; its Kubernetes objects are its children.
 
@@ -132,6 +149,7 @@ class Component(pulumi.ComponentResource):
         depends_on: Iterable[pulumi.Resource] = (),
         deleted_with: pulumi.Resource | None = None,
         hooks: pulumi.ResourceHookBinding | None = None,
+        retired: bool = False,
     ) -> KubernetesObject:
         """Declare one object of this component.
 
@@ -145,11 +163,18 @@ class Component(pulumi.ComponentResource):
             Resource whose deletion also deletes this object, so that Pulumi does not delete it separately.
         hooks
             Resource hooks.
+        retired
+            Whether the object is about to be deleted, and so not protected.
         """
-        return declare(
-            manifest,
-            pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), deleted_with=deleted_with, hooks=hooks),
-        )
+        opts = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), deleted_with=deleted_with, hooks=hooks)
+        return declare(manifest, opts, retired=retired)
+
+    def retire(self, manifest: Mapping[str, Any]) -> RetiredObject:
+        """Declare that an object of this component is deleted, protected or not; the rest of the manifest is unused.
+
+        Objects that are deleted with it are not declared any more.
+        """
+        return RetiredObject(_named(manifest), self)
 
     def patch(
         self,
@@ -169,7 +194,7 @@ def logical_name(manifest: Mapping[str, Any]) -> str:
     return "/".join(part for part in (manifest["kind"], namespace, metadata["name"]) if part)
 
 
-def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> KubernetesObject:
+def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retired: bool = False) -> KubernetesObject:
     """Register one object.
 
     Parameters
@@ -178,10 +203,12 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> Kubern
         The whole object; ``metadata.name`` must be set, because a generated name would break every reference to it.
     opts
         Parent (which passes on the provider), dependencies and hooks.
+    retired
+        As for `Component.child`.
     """
     common = _current.get()
     body = _annotated(_labelled(manifest, common.labels), {"pulumi.com/patchFieldManager": FIELD_MANAGER})
-    if common.protect and body["kind"] in PROTECTED_KINDS:
+    if common.protect and body["kind"] in PROTECTED_KINDS and not retired:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
     if replaced := common.replaced_fields.get((body["apiVersion"], body["kind"])):
         immutable = pulumi.ResourceOptions(replace_on_changes=list(replaced), delete_before_replace=True)

@@ -25,25 +25,34 @@ from trainyard.live.queues import LiveQueues, read_pod_groups, read_queues
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import root_preparation
 from trainyard.queues.change_effects import change_findings
+from trainyard.queues.retirement import QueueRetirement, queue_retirement
 from trainyard.queues.transition import transition
+from trainyard.settings.tenancy import QueueSettings, QueueState
 
-__all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes"]
+__all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes", "retire_queues", "retired_queues"]
 
 ROOM_MANAGER = f"{FIELD_MANAGER}-room"
 """Field manager of values lowered on ``root``: not that of the patch, whose fields are restored when it is deleted."""
 
 
-def live_queues(access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> LiveQueues:
+def live_queues(
+    access: ClusterAccess,
+    manifests: Sequence[Mapping[str, Any]],
+    owned: Collection[str],
+    retired: Collection[str] = (),
+) -> LiveQueues:
     """Return the queues of a cluster, and the jobs in them where a change of the queues may hurt jobs.
 
-    The jobs are the PodGroups of all namespaces, so they are read only if a job in every queue would reject the change.
+    The jobs are the PodGroups of all namespaces, so they are read only if a job in every queue would reject the change,
+    or if one of the `retired` queues exists.
     """
 
     async def read() -> LiveQueues:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
             live = await read_queues(client)
             busy = [{"metadata": each["metadata"], "spec": {"queue": each["metadata"]["name"]}} for each in live.queues]
-            if not _findings(replace(live, pod_groups=tuple(busy)), manifests, owned):
+            retiring = set(retired) & {each["metadata"]["name"] for each in live.queues}
+            if not retiring and not _findings(replace(live, pod_groups=tuple(busy)), manifests, owned):
                 return live
             return replace(live, pod_groups=await read_pod_groups(client))
 
@@ -65,6 +74,22 @@ def reject_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], own
 def _findings(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> list[Finding]:
     wanted = {manifest["metadata"]["name"]: manifest["spec"] for manifest in manifests}
     return change_findings(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
+
+
+def retired_queues(queues: Mapping[str, QueueSettings]) -> list[str]:
+    """Return the names of the queues with ``state: retired``."""
+    return [name for name, queue in queues.items() if queue.state is QueueState.RETIRED]
+
+
+def retire_queues(
+    live: LiveQueues, queues: Mapping[str, QueueSettings], owned: Collection[str], *, known: bool
+) -> QueueRetirement:
+    """Decide which retired queues are deleted; none if the cluster was not read, so that it is not `known`."""
+    retired = retired_queues(queues)
+    if not known:
+        return QueueRetirement(waiting=dict.fromkeys(retired, "the cluster was not read"))
+    parents = {name: queue.parent for name, queue in queues.items()}
+    return queue_retirement(retired, parents, live.queues, owned=owned, closed=live.closed, pod_groups=live.pod_groups)
 
 
 class QueueMigration(BeforeChangeHook):

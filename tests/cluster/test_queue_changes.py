@@ -39,15 +39,20 @@ def changing(platform: LiveCluster, tmp_path: Path) -> Iterator[LiveCluster]:
     require(platform.trainyard("up", "--yes", "--config-file", str(platform.config_file)))
 
 
-def configure(cluster: LiveCluster, change: Callable[[Settings], None]) -> None:
+def configure(
+    cluster: LiveCluster, change: Callable[[Settings], None], section: str | None = "trainyard:queues"
+) -> None:
+    """Change a section of the settings, or all of them."""
     document = yaml.safe_load(cluster.config_file.read_text())
-    change(document["config"]["trainyard:queues"])
+    change(document["config"][section] if section else document["config"])
     cluster.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
 
 
-def up(cluster: LiveCluster, change: Callable[[Settings], None]) -> dict[str, str]:
+def up(
+    cluster: LiveCluster, change: Callable[[Settings], None], section: str | None = "trainyard:queues"
+) -> dict[str, str]:
     """Apply a change; return the operation on each queue."""
-    configure(cluster, change)
+    configure(cluster, change, section)
     output = cluster.trainyard("up", "--yes", "--config-file", str(cluster.config_file), "-o", "json")
     changes = json.loads(require(output))["changes"]
     return {
@@ -57,10 +62,10 @@ def up(cluster: LiveCluster, change: Callable[[Settings], None]) -> dict[str, st
     }
 
 
-def refused(cluster: LiveCluster, change: Callable[[Settings], None]) -> str:
+def refused(cluster: LiveCluster, change: Callable[[Settings], None], section: str | None = "trainyard:queues") -> str:
     """Return what a preview of a change says, and take the change back."""
     before = cluster.config_file.read_text()
-    configure(cluster, change)
+    configure(cluster, change, section)
     result = cluster.trainyard("preview", "--config-file", str(cluster.config_file))
     cluster.config_file.write_text(before)
     assert result.returncode == 2, result.stdout + result.stderr
@@ -172,6 +177,53 @@ def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) ->
     require(changing.kubectl("delete", "podgroup", "waits", "-n", HOME))
     in_state(changing, "old", "Closed")
     assert up(changing, gone) == {"old": "delete"}
+
+
+def test_a_protected_stack_lets_go_of_what_is_retired_in_one_up(changing: LiveCluster) -> None:
+    """Of nothing else, and of the data in a tenant's namespace only if the settings say so."""
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "leaving"}}
+
+    def protected(config: Settings) -> None:
+        config["trainyard:protect"] = True
+        config["trainyard:queues"] |= {"top": amounts(8), "old": amounts(8, "top")}
+        config["trainyard:tenants"]["leaving"] = {"queues": ["old"]}
+
+    def queue_state(value: str) -> Callable[[Settings], None]:
+        return lambda config: [config["trainyard:queues"][name].update(state=value) for name in ("top", "old")]
+
+    def retired(config: Settings, **more: Any) -> None:
+        queue_state("retired")(config)
+        config["trainyard:tenants"]["leaving"] |= {"state": "retired", **more}
+
+    def gone(config: Settings) -> None:
+        del config["trainyard:queues"]["old"], config["trainyard:queues"]["top"], config["trainyard:tenants"]["leaving"]
+
+    up(changing, protected, section=None)
+    require(changing.apply(data))
+    assert "mark it retired first" in refused(changing, gone, section=None)
+    assert "'old', which is retired" in refused(changing, queue_state("retired"), section=None)
+    assert "contains 1 ConfigMap (notes)" in refused(changing, retired, section=None)
+
+    up(changing, queue_state("closed"), section=None)
+    for name in ("top", "old"):
+        in_state(changing, name, "Closed")
+    configure(changing, lambda config: retired(config, deleteData=True), section=None)
+    shown = json.loads(require(changing.trainyard("preview", "--config-file", str(changing.config_file), "-o", "json")))
+    deleted = {each["resource"] for each in shown["changes"] if each["operation"] == "delete"}
+    assert {"Queue/top", "Queue/old", "Namespace/leaving"} <= deleted
+    assert not [each for each in deleted if "leaving" not in each and "Queue/" not in each]
+    (note,) = shown["notes"]
+    assert "namespace leaving is deleted with 1 ConfigMap (notes)" in note
+    assert {each["change"] for each in shown["queues"]["queues"] if each["queue"] in ("old", "top")} == {"removed"}
+
+    assert up(changing, lambda _: None, section=None) == {"top": "delete", "old": "delete"}
+    assert [changing.get(*each) for each in (("queue", "old"), ("queue", "top"), ("namespace", "leaving"))] == [
+        None
+    ] * 3
+    assert up(changing, lambda _: None, section=None) == {}
+    assert up(changing, gone, section=None) == {}
+    result = changing.trainyard("destroy", "--yes", "--config-file", str(changing.config_file))
+    assert "Queue/vision: protected" in result.stderr
 
 
 def test_the_real_webhook_refuses_no_step_from_any_tree_to_any_other(platform: LiveCluster) -> None:

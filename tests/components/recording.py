@@ -42,6 +42,8 @@ class Registered:
     deleted_with: str
     provider: str
     hooks: frozenset[str]
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Type and name of each resource that it succeeds."""
     replaced_for: tuple[str, ...] = ()
     """Fields with which it is deleted and created again."""
 
@@ -112,6 +114,7 @@ class _Monitor(MockMonitor):
                 deleted_with=request.deletedWith,
                 provider=request.provider,
                 hooks=frozenset([*request.hooks.before_create, *request.hooks.before_update]),
+                aliases=tuple((each.spec.type, each.spec.name) for each in request.aliases),
                 replaced_for=tuple(request.replaceOnChanges) if request.deleteBeforeReplace else (),
             )
         return response
@@ -189,6 +192,7 @@ def record(
     *,
     access: ClusterAccess | None = None,
     live: Any = None,
+    queues: LiveQueues | None = None,
     preview: bool = False,
     stack: str = "local",
     program: Callable[[], object] = _whole_program,
@@ -203,6 +207,8 @@ def record(
         How the cluster is reached; embedded when absent.
     live
         The objects that exist already; None when the cluster is not looked at.
+    queues
+        The queues that exist, with their jobs; none when absent.
     program
         What is run instead.
     """
@@ -218,7 +224,7 @@ def record(
     monkeypatch.setattr(components.stack, "check_existing", lambda *_: None)
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
-    monkeypatch.setattr(components.stack, "live_queues", lambda *_: LiveQueues())
+    monkeypatch.setattr(components.stack, "live_queues", lambda *_: queues or LiveQueues())
     # The place where each resource was made is not read here, and below pytest the stacks are deep.
     monkeypatch.setattr("pulumi.runtime.resource._get_stack_trace", StackTrace)
     pulumi.runtime.set_all_config(

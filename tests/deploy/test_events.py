@@ -65,6 +65,36 @@ def test_a_change_names_its_fields() -> None:
     assert log.changes == [Change("update", "Queue/vision", "Queues", ("spec.capability",))]
 
 
+RETIRED = "urn:pulumi:local::trainyard::trainyard:queues:Queues$trainyard:retired:RetiredObject::Queue/vision"
+
+
+def test_an_object_that_nothing_succeeds_is_deleted() -> None:
+    log = EventLog()
+    for urn, operation in ((RETIRED, "create-replacement"), (RETIRED, "replace"), (QUEUE, "delete-replaced")):
+        log(event(resource_pre_event=step(urn, operation)))
+        log(event(res_outputs_event=step(urn, operation)))
+    log(event(summary_event=SimpleNamespace(resource_changes={"replace": 1, "same": 3})))
+    assert log.changes == [Change("delete", "Queue/vision", "Queues")]
+    assert log.counts == {"delete": 1, "same": 3}
+
+
+def test_a_replacement_is_one_change() -> None:
+    log = EventLog()
+    for operation in ("create-replacement", "replace", "delete-replaced"):
+        log(event(resource_pre_event=step(QUEUE, operation)))
+    log(event(summary_event=SimpleNamespace(resource_changes={"replace": 1})))
+    assert log.changes == [Change("replace", "Queue/vision", "Queues")]
+    assert log.counts == {"replace": 1}
+
+
+def test_what_components_report_is_noted_once() -> None:
+    log = EventLog()
+    for urn in (RETIRED, RETIRED, QUEUE, None):
+        log(event(diagnostic_event=diagnostic("it stays", urn, "warning")))
+    assert log.notes == ["it stays"]
+    assert Result("up", "local", {}, (), 1.0, notes=("it stays",)).lines() == ["Notes", "  ! it stays"]
+
+
 def test_a_failure_carries_the_message_of_its_resource_without_markup() -> None:
     log = EventLog()
     log(event(resource_pre_event=step(QUEUE)))

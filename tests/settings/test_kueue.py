@@ -188,6 +188,15 @@ def test_a_queue_whose_jobs_run_in_other_clusters_names_its_configuration_too() 
     assert "must be a DNS label" in found["kueue.clusterQueues.team.vision"]
 
 
+def test_a_retired_tenant_has_no_local_queue() -> None:
+    config = kueue_config()
+    config["tenants"]["vision"]["state"] = "retired"
+    found = findings(config)
+    assert found == {
+        "kueue.localQueues[0].tenant": "tenant 'vision' is retired: the LocalQueue is deleted with its namespace"
+    }
+
+
 def test_the_quota_of_a_tenant_has_one_owner() -> None:
     config = kueue_config()
     config["queues"]["vision"]["capability"] = {"nvidia.com/gpu": "32"}

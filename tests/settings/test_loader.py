@@ -118,6 +118,20 @@ def test_a_tenant_takes_neither_compute_quota_nor_pod_security_labels() -> None:
     ]
 
 
+def test_data_is_deleted_with_a_retired_tenant_only() -> None:
+    found = faults(queues={"a": {}}, tenants={"t": {"queues": ["a"], "deleteData": True}})
+    assert "has no effect" in found["trainyard:tenants.t.deleteData"][0]
+
+
+def test_queues_of_a_retired_tenant_may_be_removed_before_it() -> None:
+    tenants = {
+        "gone": {"queues": ["removed"], "priorityClasses": ["removed"], "state": "retired", "deleteData": True},
+        "stays": {"queues": ["a"]},
+    }
+    settings = parse_stack({**MINIMAL, "queues": {"a": {}}, "tenants": tenants}, source="test")
+    assert (list(settings.active_tenants), list(settings.retired_tenants)) == (["stays"], ["gone"])
+
+
 def test_all_runtimes_can_be_asked_for() -> None:
     settings = parse_stack(
         {

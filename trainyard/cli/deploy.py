@@ -84,9 +84,8 @@ def _show(result: Result, output: Output, *, details: bool = False) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps(result.as_json(), indent=2))
         return
-    if details:
-        for line in result.lines():
-            typer.echo(line)
+    for line in result.lines() if details else [f"! {note}" for note in result.notes]:
+        typer.echo(line)
     typer.echo(f"{result.stack}: {result.summary}")
 
 

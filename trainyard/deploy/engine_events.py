@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ Address = tuple[str, str, str, str]
 
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
 _INTERNAL = frozenset({"pulumi:pulumi:Stack", "pulumi:providers:kubernetes"})
+_COMPONENTS = "trainyard:"
+"""Prefix of the types of components. Only the program, not the provider, reports about them."""
 _NOISE = ("Retry #",)
 _ENDED = frozenset({"update failed", "preview failed"})
 _SLOW = 3.0
@@ -46,11 +49,13 @@ class EventLog:
     failures: dict[str, Finding] = field(default_factory=dict)
     refusals: list[Finding] = field(default_factory=list)
     advice: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     _running: dict[str, tuple[str, float]] = field(default_factory=dict)
     _latest: dict[str, str] = field(default_factory=dict)
     _held: dict[str, str] = field(default_factory=dict)
     _failed: list[str] = field(default_factory=list)
     _finished: int = 0
+    _retired: int = 0
     _earlier: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -72,9 +77,7 @@ class EventLog:
                     _policy_finding(policy)
                 )
             elif event.summary_event:
-                self.counts = self._earlier + Counter(
-                    {str(_plain(key)): value for key, value in event.summary_event.resource_changes.items()}
-                )
+                self.counts = self._earlier + self._counted(event.summary_event.resource_changes)
         self.report()
 
     def retry(self) -> None:
@@ -83,6 +86,7 @@ class EventLog:
             self.failures.clear()
             self._held.clear()
             self._failed.clear()
+            self._retired = 0
             self._earlier = Counter({name: count for name, count in self.counts.items() if name != "same"})
 
     def report(self) -> None:
@@ -139,7 +143,7 @@ class EventLog:
 
     def _started(self, metadata: StepEventMetadata) -> None:
         operation = str(_plain(metadata.op))
-        if metadata.type in _INTERNAL or metadata.type.startswith("trainyard:") or operation == "same":
+        if metadata.type in _INTERNAL or metadata.type.startswith(_COMPONENTS) or operation == "same":
             return
         self._running[metadata.urn] = (operation, time.monotonic())
         self._changed(operation, metadata)
@@ -155,9 +159,21 @@ class EventLog:
         self._held.pop(metadata.urn, None)
 
     def _changed(self, operation: str, metadata: StepEventMetadata) -> None:
+        if operation == "delete-replaced" and not any(
+            (each.operation, each.resource) == ("replace", resource_of(metadata.urn)) for each in self.changes
+        ):
+            operation = "delete"  # Its successor is a component without an object.
+            self._retired += 1
         if operation in ("create", "update", "delete", "replace"):
             fields = tuple(sorted(metadata.detailed_diff)) if metadata.detailed_diff else tuple(metadata.diffs or ())
             self.changes.append(Change(operation, resource_of(metadata.urn), component_of(metadata.urn), fields))
+
+    def _counted(self, resource_changes: Mapping[Any, int]) -> Counter[str]:
+        """Count what components succeed as deleted; the engine counts it as replaced."""
+        counts = Counter({str(_plain(key)): value for key, value in resource_changes.items()})
+        counts["replace"] -= self._retired
+        counts["delete"] += self._retired
+        return +counts
 
     def _diagnostic(self, event: Any) -> None:
         message = " ".join(_MARKUP.sub("", event.message).split())
@@ -168,6 +184,9 @@ class EventLog:
             known = self.failures.get(urn)
             if known is None or len(message) > len(known.message):
                 self.failures[urn] = Finding(resource_of(urn) if urn else "", message)
+        elif event.severity == "warning" and _type_of(urn).startswith(_COMPONENTS):
+            if message not in self.notes:
+                self.notes.append(message)
         elif urn and not message.startswith(_NOISE):
             self._latest[urn] = message[:160]
 
@@ -197,6 +216,11 @@ def address_of(urn: str) -> Address | None:
 
 def _with_reason(finding: Finding, reason: str) -> Finding:
     return Finding(finding.path, f"{finding.message}: {reason}", finding.fix) if reason else finding
+
+
+def _type_of(urn: str) -> str:
+    parts = urn.split("::")
+    return parts[2].rpartition("$")[2] if len(parts) > 2 else ""
 
 
 def _policy_finding(event: Any) -> Finding:

@@ -64,6 +64,8 @@ class Result:
         Advisory findings of admission rules.
     queues
         Effect of queue changes on tenants and their jobs; None if no queue changes.
+    notes
+        What the program reports: namespaces that are deleted with their content, retired queues that stay.
     """
 
     operation: str
@@ -73,6 +75,7 @@ class Result:
     seconds: float
     advice: tuple[Finding, ...] = ()
     queues: Plan | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -100,6 +103,7 @@ class Result:
                 if change.component == component:
                     fields = f"  {', '.join(change.fields)}" if change.fields else ""
                     found.append(f"  {signs.get(change.operation, '?')} {change.resource}{fields}")
+        found += ["Notes", *(f"  ! {note}" for note in self.notes)] if self.notes else []
         found += ["Policies", *(f"  ! {finding}" for finding in self.advice)] if self.advice else []
         return [*found, *(as_text(self.queues).splitlines() if self.queues else [])]
 
@@ -112,6 +116,7 @@ class Result:
             "counts": dict(self.counts),
             "changes": [change.as_json() for change in self.changes],
             "seconds": round(self.seconds, 1),
+            "notes": list(self.notes),
             "advice": [finding.as_json() for finding in self.advice],
             "queues": as_json(self.queues) if self.queues else None,
         }

@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from trainyard.cluster.providers import PROVIDERS
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.data import data_folder
+from trainyard.deploy.begun_deletions import reject_reopened
 from trainyard.deploy.deletion_watch import watch_deletions
 from trainyard.deploy.engine_events import EventLog
 from trainyard.deploy.operation_result import Result
@@ -118,7 +119,8 @@ def preview(
     result = _result("preview", stack, run)
     if no_cluster or not any(change.resource.startswith(("Queue/", "QueuePatch/")) for change in result.changes):
         return result
-    return replace(result, queues=_queue_plan(settings, stack))
+    deleted = [each.resource for each in result.changes if (each.operation, each.component) == ("delete", "Queues")]
+    return replace(result, queues=_queue_plan(settings, stack, deleted))
 
 
 def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
@@ -208,6 +210,8 @@ def _operation(
             drop_pending_operations(folder, PROJECT, stack)
         events = EventLog(step)
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
+            if operation in ("up", "preview"):
+                reject_reopened(opened, folder, settings)
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
             with (
@@ -236,8 +240,11 @@ async def _await_quotas(access: ClusterAccess, stack: str, progress: Progress) -
                 step.done("counted")
 
 
-def _queue_plan(settings: StackSettings, stack: str) -> Plan | None:
-    """Return the effect of queue changes on live jobs; None if the cluster has no queues yet."""
+def _queue_plan(settings: StackSettings, stack: str, deleted: Iterable[str]) -> Plan | None:
+    """Return the effect of queue changes on live jobs; None if the cluster has no queues yet.
+
+    Retired queues are part of the tree in the settings until they are `deleted`.
+    """
     access = provider(settings.cluster, cluster_name(settings, stack)).access()
 
     async def read() -> LiveQueues:
@@ -245,7 +252,10 @@ def _queue_plan(settings: StackSettings, stack: str) -> Plan | None:
             return await read_shares(client)
 
     live = asyncio.run(read())
-    return plan_from(live, snapshot_of_settings(settings, f"stack {stack}", stack_scheduling)) if live.queues else None
+    after = snapshot_of_settings(settings, f"stack {stack}", stack_scheduling)
+    for name in deleted:
+        after = replace(after, tree=after.tree.with_queue(name.removeprefix("Queue/"), None))
+    return plan_from(live, after) if live.queues else None
 
 
 def _policy_packs(settings: StackSettings) -> list[str]:
@@ -327,4 +337,5 @@ def _append(file: Any, line: str) -> None:
 
 def _result(operation: str, stack: str, run: _Run, seconds: float = 0.0) -> Result:
     events = run.events
-    return Result(operation, stack, dict(events.counts), tuple(events.changes), seconds, tuple(events.advice))
+    changes, advice, notes = tuple(events.changes), tuple(events.advice), tuple(events.notes)
+    return Result(operation, stack, dict(events.counts), changes, seconds, advice, notes=notes)

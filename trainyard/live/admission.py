@@ -61,7 +61,7 @@ def wait_for_tenants(access: ClusterAccess, settings: StackSettings, progress: P
 
 async def tenant_namespace(client: Client, settings: StackSettings) -> str | None:
     """Return the first tenant of a stack with an existing namespace; None if there is none."""
-    for tenant in sorted(settings.tenants):
+    for tenant in sorted(settings.active_tenants):
         home = await client.find(NAMESPACES, tenant)
         if home is not None and TENANT_LABEL in (home["metadata"].get("labels") or {}):
             return tenant
@@ -98,7 +98,7 @@ async def await_admission(
     last = "no answer"
     try:
         async with asyncio.timeout(patience):
-            while (rejection := await _rejection(client, tenant, settings.tenants[tenant])) is not None:
+            while (rejection := await _rejection(client, tenant, settings.active_tenants[tenant])) is not None:
                 last = rejection
                 report(f"waiting until tenant {tenant} can submit: {last}")
                 await asyncio.sleep(_PAUSE)

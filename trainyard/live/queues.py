@@ -28,8 +28,8 @@ class LiveQueues:
         Every Queue.
     pod_groups
         Every PodGroup, in any phase, if requested.
-    retired
-        Names of the queues that the Platform retires.
+    retired, closed
+        Names of the queues that the Platform retires, and of those that it closes, retired ones included.
     nodes
         Every node, if requested.
     priority_classes
@@ -41,6 +41,7 @@ class LiveQueues:
     queues: tuple[Object, ...] = ()
     pod_groups: tuple[Object, ...] = ()
     retired: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
     nodes: tuple[Object, ...] = ()
     priority_classes: tuple[Object, ...] = ()
     pods: tuple[Object, ...] | None = None
@@ -75,8 +76,9 @@ async def read_queues(client: Client) -> LiveQueues:
     """Read the queues of a cluster, without their gangs; empty without Volcano."""
     queues = await _list(client, QUEUES)
     platform = await client.find(PLATFORMS, PLATFORM_NAME)
-    retired = platform["spec"].get("retiredQueues", ()) if platform else ()
-    return LiveQueues(queues, retired=frozenset(retired))
+    spec = platform["spec"] if platform else {}
+    retired = frozenset(spec.get("retiredQueues", ()))
+    return LiveQueues(queues, retired=retired, closed=retired | frozenset(spec.get("closedQueues", ())))
 
 
 async def read_pod_groups(client: Client) -> tuple[Object, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from trainyard.checks.finding import Finding
 from trainyard.queues.tree import DEFAULT, ROOT
 
-__all__ = ["change_findings"]
+__all__ = ["change_findings", "describe_jobs", "jobs_by_queue", "state_of"]
 
 _SHOWN = 5
 
@@ -45,33 +45,40 @@ def change_findings(
         Path of the desired queues, the prefix of each finding's path.
     """
     queues = {queue["metadata"]["name"]: queue for queue in live}
+    jobs = jobs_by_queue(pod_groups)
+    findings: list[Finding] = []
+    for name in sorted(set(owned) - set(desired) - {ROOT, DEFAULT}):
+        findings += _removed(name, queues[name], name in retired, jobs.get(name, []), f"{path}.{name}")
+    for name in sorted(set(queues) & set(desired)):
+        findings += _closing(name, queues[name], desired[name], jobs.get(name, []), f"{path}.{name}")
+    findings += _new_parents(queues, desired, jobs, path)
+    return findings
+
+
+def jobs_by_queue(pod_groups: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the names of the jobs of each queue with their phases, sorted."""
     jobs: defaultdict[str, list[str]] = defaultdict(list)
     for group in pod_groups:
         jobs[(group.get("spec") or {}).get("queue") or DEFAULT].append(_job(group))
-    findings: list[Finding] = []
-    for name in sorted(set(owned) - set(desired) - {ROOT, DEFAULT}):
-        findings += _removed(name, queues[name], name in retired, sorted(jobs[name]), f"{path}.{name}")
-    for name in sorted(set(queues) & set(desired)):
-        findings += _closing(name, queues[name], desired[name], sorted(jobs[name]), f"{path}.{name}")
-    findings += _new_parents(queues, desired, jobs, path)
-    return findings
+    return {queue: sorted(names) for queue, names in jobs.items()}
 
 
 def _removed(name: str, queue: Mapping[str, Any], retired: bool, jobs: list[str], path: str) -> Iterator[Finding]:
     rule = "queue-removed-in-use"
     if jobs:
-        fix = f"keep {name} with state: closed until they are done, then state: retired, then remove it"
-        yield Finding(path, f"queue {name!r} would be removed, but {_some(jobs)}", fix, rule)
-    elif not retired or _state(queue) != "Closed":
+        fix = f"keep {name} with state: retired: it accepts no new jobs, and `up` deletes it once they are done"
+        yield Finding(path, f"queue {name!r} would be removed, but {describe_jobs(jobs)}", fix, rule)
+    elif not retired or state_of(queue) != "Closed":
         message = f"queue {name!r} would be removed, but it is {_known(queue)}, so new jobs may be created in it"
-        yield Finding(path, message, f"keep {name} with state: retired, `up`, then remove it", rule)
+        fix = f"mark it retired first: keep {name} with state: retired, run `up` until it is deleted, then remove it"
+        yield Finding(path, message, fix, rule)
 
 
 def _closing(
     name: str, queue: Mapping[str, Any], desired: Mapping[str, Any], jobs: list[str], path: str
 ) -> Iterator[Finding]:
-    if _state(queue) == "Closing" and _changes(queue.get("spec") or {}, desired):
-        message = f"queue {name!r} is closing, and Volcano rejects changes until it is empty: {_some(jobs)}"
+    if state_of(queue) == "Closing" and _changes(queue.get("spec") or {}, desired):
+        message = f"queue {name!r} is closing, and Volcano rejects changes until it is empty: {describe_jobs(jobs)}"
         yield Finding(path, message, "change it when it is closed, or delete these jobs", "queue-closing")
 
 
@@ -91,7 +98,7 @@ def _new_parents(
             below = sorted(name for name, spec in desired.items() if spec.get("parent") == parent)
             yield Finding(
                 f"{path}.{below[0]}.parent",
-                f"queue {parent!r} would get child queues ({', '.join(below)}), but {_some(sorted(jobs[parent]))}; "
+                f"queue {parent!r} would get child queues ({', '.join(below)}), but {describe_jobs(jobs[parent])}; "
                 "one gang in it would stop scheduling for every tenant",
                 f"add a new parent instead, or close {parent} until it is empty",
                 "queue-parent-in-use",
@@ -99,10 +106,11 @@ def _new_parents(
 
 
 def _known(queue: Mapping[str, Any]) -> str:
-    return {"Closed": "closed, not retired", "Closing": "still closing"}.get(_state(queue), "open")
+    return {"Closed": "closed, not retired", "Closing": "still closing"}.get(state_of(queue), "open")
 
 
-def _state(queue: Mapping[str, Any]) -> str:
+def state_of(queue: Mapping[str, Any]) -> str:
+    """Return the state that Volcano reports of a queue; empty if none."""
     return str((queue.get("status") or {}).get("state") or "")
 
 
@@ -112,7 +120,8 @@ def _job(group: Mapping[str, Any]) -> str:
     return f"{metadata.get('namespace', 'default')}/{metadata['name']} ({phase})"
 
 
-def _some(jobs: Sequence[str]) -> str:
+def describe_jobs(jobs: Sequence[str]) -> str:
+    """Return the number of jobs of a queue and the names of the first ones, in words."""
     if not jobs:
         return "it has no jobs"
     more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""

@@ -92,7 +92,7 @@ def snapshot_of_settings(
     return Snapshot(
         _sound(queue_tree(settings), source),
         units(capacity.total) if capacity.total else None,
-        {name: tenant.queues for name, tenant in settings.tenants.items()},
+        {name: tenant.queues for name, tenant in settings.active_tenants.items()},
         units(capacity.node) if capacity.node else None,
         scheduling(settings) if scheduling else None,
     )

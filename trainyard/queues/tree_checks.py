@@ -66,9 +66,9 @@ def check_queues(
     )
     reserved = holding(reserved_findings(settings.queues, paths), scheduling)
     bounds = _limits(tree, capacity.total, scheduling) if gangs and not any(tree.cycles()) else {}
-    tenants = list(tenant_findings(tree, settings.tenants, bounds, gangs or {}, paths))
+    tenants = list(tenant_findings(tree, settings.active_tenants, bounds, gangs or {}, paths))
     patient = [name for name, each in settings.priority_classes.items() if not each.preempts]
-    tenants += topology_findings(tree, settings.tenants, patient, strict, scheduling)
+    tenants += topology_findings(tree, settings.active_tenants, patient, strict, scheduling)
     return [*compiled.findings, *reserved, *findings, *holding(tenants, scheduling)]
 
 

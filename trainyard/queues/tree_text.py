@@ -16,8 +16,8 @@ def draw(settings: StackSettings) -> str:
     """Return the tree as text: one line per queue with its tenants and amounts, accelerators first."""
     tree = queue_tree(settings)
     tenants: dict[str, list[str]] = {}
-    for tenant in sorted(settings.tenants):
-        for queue in settings.tenants[tenant].queues:
+    for tenant in sorted(settings.active_tenants):
+        for queue in settings.active_tenants[tenant].queues:
             tenants.setdefault(queue, []).append(tenant)
     return "\n".join(
         [_root(tree, settings.accelerator_resources), *_lines(tree, ROOT, tenants, settings.accelerator_resources, "")]

@@ -35,11 +35,11 @@ def smoke_job(settings: StackSettings) -> dict[str, Any]:
     TrainyardError
         The stack has no tenant.
     """
-    if not settings.tenants:
+    if not settings.active_tenants:
         raise TrainyardError(
             "The smoke job needs a tenant, and the stack has none", fix="declare one under trainyard:tenants"
         )
-    tenant = min(settings.tenants)
+    tenant = min(settings.active_tenants)
     resource = accelerator(settings)
     nodes = min(2, len(compile_fabric(settings.fabric).nodes) or 2)
     amount = _capacity(settings).get(resource, "1") if resource != "cpu" else "1"

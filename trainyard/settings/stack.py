@@ -22,7 +22,7 @@ from trainyard.settings.platform import (
 from trainyard.settings.pods import PlatformPodSettings
 from trainyard.settings.sections import SECTIONS, Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
-from trainyard.settings.tenancy import PriorityClassSettings, QueueSettings, TenantSettings
+from trainyard.settings.tenancy import PriorityClassSettings, QueueSettings, TenantSettings, TenantState
 
 __all__ = ["StackSettings"]
 
@@ -57,7 +57,10 @@ class StackSettings(SettingsModel):
         default=PlatformPodSettings(),
         description="Pods of the platform's own programs: where they run, resources, log level",
     )
-    protect: bool = Field(default=False, description="true: reject destroy")
+    protect: bool = Field(
+        default=False,
+        description="true: reject destroy, and the removal of queues and tenants without `state: retired`",
+    )
     adopt: bool = Field(default=False, description="Adopt existing objects; they are retained on destroy")
 
     @model_validator(mode="after")
@@ -87,6 +90,11 @@ class StackSettings(SettingsModel):
         if tenant in {"default", *self.exempt_namespaces} or tenant.startswith("kube-"):
             message = f"{tenant!r} is a namespace of the cluster or the platform, exempt from tenant rules"
             yield Finding(path, message, "give the tenant another name")
+        if settings.state is TenantState.RETIRED:
+            return  # Nothing of it is declared, so its queues and priority classes may be removed in any order.
+        if settings.delete_data:
+            message = "deleteData: true has no effect, because the tenant is not retired"
+            yield Finding(f"{path}.deleteData", message, "remove it, or set state: retired to delete the namespace")
         for label in settings.labels:
             if label.startswith("pod-security.kubernetes.io/"):
                 message = f"label {label} is set by podSecurity"
@@ -110,6 +118,16 @@ class StackSettings(SettingsModel):
             if name not in declared:
                 message = f"priority class {name!r} is not declared"
                 yield Finding(f"{path}.priorityClasses", message, _one_of("priorityClasses", declared))
+
+    @property
+    def active_tenants(self) -> dict[str, TenantSettings]:
+        """Tenants that exist, in the order of the settings: all but the retired ones."""
+        return {name: each for name, each in self.tenants.items() if each.state is not TenantState.RETIRED}
+
+    @property
+    def retired_tenants(self) -> dict[str, TenantSettings]:
+        """Tenants whose namespaces are deleted, in the order of the settings."""
+        return {name: each for name, each in self.tenants.items() if each.state is TenantState.RETIRED}
 
     @property
     def leaf_queues(self) -> tuple[str, ...]:

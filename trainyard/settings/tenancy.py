@@ -27,6 +27,7 @@ __all__ = [
     "Role",
     "TenantRoles",
     "TenantSettings",
+    "TenantState",
 ]
 
 
@@ -43,6 +44,13 @@ class QueueState(StrEnum):
 
     OPEN = "open"
     CLOSED = "closed"
+    RETIRED = "retired"
+
+
+class TenantState(StrEnum):
+    """Whether a tenant exists."""
+
+    ACTIVE = "active"
     RETIRED = "retired"
 
 
@@ -86,7 +94,8 @@ class QueueSettings(SettingsModel):
     type: str | None = Field(default=None, max_length=253, description="Free-form; ignored by Volcano")
     state: QueueState = Field(
         default=QueueState.OPEN,
-        description="open; closed: rejects new jobs; retired: closed permanently; remove the entry when it is empty",
+        description="open; closed: rejects new jobs; retired: closed, and deleted by the first `up` that finds it "
+        "closed and empty, also if the stack is protected",
     )
 
 
@@ -111,6 +120,15 @@ class Role(StrEnum):
 class TenantSettings(SettingsModel):
     """A team: its namespace (named after the tenant), queues, limits and roles."""
 
+    state: TenantState = Field(
+        default=TenantState.ACTIVE,
+        description="active; retired: the next `up` deletes the namespace, also if the stack is protected",
+    )
+    delete_data: bool = Field(
+        default=False,
+        description="With state: retired, delete the namespace with all objects of its users in it, jobs, secrets and "
+        "volume claims included; false: `up` fails while it contains any",
+    )
     queues: tuple[DnsLabel, ...] = Field(min_length=1, description="Leaf queues that the tenant may use")
     default_queue: DnsLabel | None = Field(
         default=None, description="Queue of jobs without a queue; default: the first of queues"

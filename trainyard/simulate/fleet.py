@@ -72,7 +72,7 @@ async def prepare(
     await wait_until(f"{count} nodes are ready", lambda: _ready(client, count), patience=patience, pause=pause)
     fabric = compile_fabric(settings.fabric)
     await _hyper_nodes(client, fabric.hyper_nodes)
-    for tenant in (DEFAULT_NAMESPACE, *settings.tenants):
+    for tenant in (DEFAULT_NAMESPACE, *settings.active_tenants):
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": tenant, "labels": _OWN}}
         await client.apply(NAMESPACES, body, field_manager=MANAGER)
         await wait_until(f"namespace {tenant} is ready", partial(_account, client, tenant))

@@ -64,11 +64,11 @@ class JobSettings(SettingsModel):
 
     def findings(self, path: str, settings: StackSettings, tiers: Sequence[str]) -> Iterator[Finding]:
         """Yield unresolved references and contradictions."""
-        if self.tenant is not None and self.tenant not in settings.tenants:
-            known = ", ".join(settings.tenants) or "none"
+        if self.tenant is not None and self.tenant not in settings.active_tenants:
+            known = ", ".join(settings.active_tenants) or "none"
             yield Finding(f"{path}.tenant", f"tenant {self.tenant!r} does not exist", f"declared tenants: {known}")
-        elif self.tenant is not None and self.queue not in (None, *settings.tenants[self.tenant].queues):
-            allowed = ", ".join(settings.tenants[self.tenant].queues)
+        elif self.tenant is not None and self.queue not in (None, *settings.active_tenants[self.tenant].queues):
+            allowed = ", ".join(settings.active_tenants[self.tenant].queues)
             message = f"tenant {self.tenant!r} may not use queue {self.queue!r}"
             yield Finding(f"{path}.queue", message, f"use one of {allowed}")
         if self.queue is not None and self.queue not in settings.leaf_queues:
@@ -107,7 +107,7 @@ class JobSettings(SettingsModel):
         tiers = {tier: number for number, tier in enumerate(settings.fabric.tier_names, start=1)}
         capacity = settings.fabric.node_shape.capacity
         per_pod = self.per_pod or {each: capacity[each] for each in settings.accelerator_resources if each in capacity}
-        tenant = settings.tenants.get(self.tenant or "")
+        tenant = settings.active_tenants.get(self.tenant or "")
         queue = self.queue or (tenant.default_queue or tenant.queues[0] if tenant else "default")
         names = [name] if self.copies == 1 else [f"{name}-{number}" for number in range(self.copies)]
         return {

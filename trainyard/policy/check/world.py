@@ -141,7 +141,7 @@ class World:
         found = self._namespaces.get(namespace, file)
         if found is not None:
             return found
-        tenant = self._settings.tenants.get(namespace) if self._settings else None
+        tenant = self._settings.active_tenants.get(namespace) if self._settings else None
         return None, namespace_labels(namespace, tenant) if tenant else {}
 
     def runtime(self, kind: str, namespace: str, name: str, file: Path | None) -> FoundRuntime | None:
@@ -179,7 +179,7 @@ class World:
 
     @cached_property
     def _tenant_policies(self) -> dict[str, Body]:
-        tenants = self._settings.tenants if self._settings else {}
+        tenants = self._settings.active_tenants if self._settings else {}
         return {name: tenant_policy(name, settings)["spec"] for name, settings in tenants.items()}
 
     @cached_property

@@ -147,7 +147,10 @@ def _local_queues(stack: StackSettings, settings: KueueSettings) -> Iterator[Fin
         path = f"kueue.localQueues[{index}]"
         if queue.tenant not in stack.tenants:
             message = f"tenant {queue.tenant!r} is not declared"
-            yield Finding(f"{path}.tenant", message, _declare("tenants", stack.tenants))
+            yield Finding(f"{path}.tenant", message, _declare("tenants", stack.active_tenants))
+        elif queue.tenant not in stack.active_tenants:
+            message = f"tenant {queue.tenant!r} is retired: the LocalQueue is deleted with its namespace"
+            yield Finding(f"{path}.tenant", message, "remove the LocalQueue")
         if queue.cluster_queue not in settings.cluster_queues:
             message = f"ClusterQueue {queue.cluster_queue!r} is not declared"
             yield Finding(f"{path}.clusterQueue", message, _declare("kueue.clusterQueues", settings.cluster_queues))
@@ -161,7 +164,7 @@ def _local_queues(stack: StackSettings, settings: KueueSettings) -> Iterator[Fin
 def _owners(stack: StackSettings, settings: KueueSettings) -> Iterator[Finding]:
     """Yield tenants whose quota both Kueue and Volcano limit: an admitted job then waits and uses up its quota."""
     for tenant in settings.tenants:
-        owned = stack.tenants.get(tenant)
+        owned = stack.active_tenants.get(tenant)
         for queue in owned.queues if owned else ():
             limits = [field for field in _SHARES if queue in stack.queues and getattr(stack.queues[queue], field)]
             if limits:

@@ -1,0 +1,159 @@
+"""Retired queues and tenants are deleted from a protected stack in one run; all others stay protected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+
+import components.common.tenant_retirement
+from components.common.ownership import LiveObjects
+from components.common.tenant_retirement import UnknownContents
+from tests.components.recording import Recording, record, stack_config
+from tests.queues.test_changes import gang, queue
+from trainyard.live.namespace_contents import NamespaceContents
+from trainyard.live.queues import LiveQueues
+from trainyard.settings import parse_stack
+from trainyard.topology import compile_fabric
+
+QUEUE = ("scheduling.volcano.sh/v1beta1", "Queue")
+OWN = {"trainyard.dev/stack": "local"}
+DATA = NamespaceContents({"PersistentVolumeClaim": ("checkpoints",), "TrainJob": ("a", "b")})
+
+
+def protected_stack(**changes: Any) -> dict[str, Any]:
+    """Return a protected stack with one more queue and one more tenant."""
+    config = stack_config(protect=True)
+    config["queues"]["old"] = {"deserved": {"cpu": "1"}} | changes.get("queue", {})
+    config["tenants"]["leaving"] = {"queues": ["language"]} | changes.get("tenant", {})
+    return config
+
+
+def run(
+    config: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    state: str = "Closed",
+    gangs: tuple[Any, ...] = (),
+    contents: NamespaceContents | UnknownContents | None = None,
+    adopted: bool = False,
+) -> Recording:
+    """Record a run on a cluster that has the queue and the namespace."""
+    annotations = {"trainyard.dev/adopted": "true"} if adopted else {}
+    tenant = {"name": "leaving", "labels": {**OWN, "trainyard.dev/tenant": "leaving"}, "annotations": annotations}
+    nodes = [node.name for node in compile_fabric(parse_stack(stack_config(), source="test").fabric).nodes]
+    live = LiveObjects(
+        {("v1", "Node", "", name): {"name": name} for name in nodes}
+        | {(*QUEUE, "", name): {"name": name, "labels": OWN} for name in ("old", "vision", "language")}
+        | {("v1", "Namespace", "", "leaving"): tenant}
+    )
+    queues = (
+        queue("old", state=state, weight=1, reclaimable=True, deserved={"cpu": "1"}),
+        queue("vision"),
+        queue("language"),
+    )
+    closed = frozenset({"old"}) if state != "Open" else frozenset[str]()
+    known = {"leaving": DATA if contents is None else contents}
+    monkeypatch.setattr(components.common.tenant_retirement, "run_in_thread", lambda _: known)
+    return record(config, monkeypatch, live=live, queues=LiveQueues(queues, gangs, closed, closed))
+
+
+def retired(recording: Recording) -> dict[str, Any]:
+    return {each.name: each for each in recording.resources.values() if each.type == "trainyard:retired:RetiredObject"}
+
+
+@pytest.mark.parametrize("protect", [True, False])
+def test_a_retired_empty_queue_is_succeeded_by_nothing(protect: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = protected_stack(queue={"state": "retired"}) | {"protect": protect}
+    recording = run(config, monkeypatch)
+    (found,) = retired(recording).values()
+    assert found.name == "Queue/old"
+    assert found.aliases == (("kubernetes:scheduling.volcano.sh/v1beta1:Queue", "Queue/old"),)
+    assert (found.custom, found.protect, found.provider) == (False, False, "")
+    assert recording.resources[found.parent].type == "trainyard:queues:Queues"
+    assert "Queue/old" not in {each.name for each in recording.of("Queue")}
+    others = [each for each in [*recording.of("Queue"), *recording.of("Namespace")] if not each.patch]
+    assert {each.protect for each in others} == {protect}
+
+
+@pytest.mark.parametrize(("state", "gangs"), [("Open", ()), ("Closing", (gang("a", "old"),))])
+def test_a_retired_queue_that_stays_is_not_protected(
+    state: str, gangs: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = run(protected_stack(queue={"state": "retired"}), monkeypatch, state=state, gangs=gangs)
+    assert not retired(recording)
+    assert not recording.one("Queue/old").protect
+    assert recording.one("Queue/vision").protect
+    assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == ["old"]
+
+
+def test_a_closed_queue_stays_protected(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = run(protected_stack(queue={"state": "closed"}), monkeypatch)
+    assert recording.one("Queue/old").protect
+    assert not retired(recording)
+
+
+def test_a_queue_that_is_not_marked_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = protected_stack()
+    del config["queues"]["old"]
+    with pytest.raises(pulumi.RunError, match="mark it retired first: keep old with state: retired"):
+        run(config, monkeypatch, state="Open")
+
+
+def test_the_namespace_of_a_retired_tenant_is_deleted_with_what_the_stack_made_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
+    recording = run(protected_stack(tenant={"state": "retired", "deleteData": True}), monkeypatch)
+    (found,) = retired(recording).values()
+    assert found.aliases == (("kubernetes:core/v1:Namespace", "Namespace/leaving"),)
+    assert not [each.name for each in recording.objects if "leaving" in each.name]
+    said = "Tenant 'leaving' is retired: namespace leaving is deleted with 1 PersistentVolumeClaim (checkpoints), "
+    assert f"{said}2 TrainJob (a, b)" in warnings
+
+
+def test_data_is_deleted_only_if_the_settings_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pulumi.RunError) as caught:
+        run(protected_stack(tenant={"state": "retired"}), monkeypatch)
+    assert "trainyard:tenants.leaving.deleteData: namespace leaving contains 1 PersistentVolumeClaim" in str(
+        caught.value
+    )
+    assert "set deleteData: true" in str(caught.value)
+
+
+def test_an_empty_namespace_is_deleted_without_further_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = protected_stack(tenant={"state": "retired"})
+    assert retired(run(config, monkeypatch, contents=NamespaceContents({"ConfigMap": ()})))
+
+
+def test_contents_that_cannot_be_listed_count_as_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    forbidden = UnknownContents("403 Forbidden: secrets is forbidden")
+    with pytest.raises(pulumi.RunError, match="the objects in namespace leaving cannot be listed"):
+        run(protected_stack(tenant={"state": "retired"}), monkeypatch, contents=forbidden)
+    config = protected_stack(tenant={"state": "retired", "deleteData": True})
+    assert retired(run(config, monkeypatch, contents=forbidden))
+
+
+def test_an_adopted_namespace_is_kept_with_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
+    run(protected_stack(tenant={"state": "retired"}), monkeypatch, adopted=True)
+    assert any("namespace leaving was adopted and stays" in each for each in warnings)
+
+
+def test_a_tenant_that_is_not_marked_is_not_removed_from_a_protected_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = protected_stack()
+    del config["tenants"]["leaving"]
+    with pytest.raises(pulumi.RunError) as caught:
+        run(config, monkeypatch)
+    assert "trainyard:tenants.leaving: tenant 'leaving' would be removed" in str(caught.value)
+    assert "mark it retired first: keep leaving with state: retired" in str(caught.value)
+    assert run(config | {"protect": False}, monkeypatch)
+
+
+def test_a_queue_that_only_a_retired_tenant_uses_can_be_retired_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = {"queues": ["old"], "state": "retired", "deleteData": True}
+    recording = run(protected_stack(queue={"state": "retired"}, tenant=tenant), monkeypatch)
+    assert set(retired(recording)) == {"Queue/old", "Namespace/leaving"}

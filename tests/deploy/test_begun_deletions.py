@@ -1,0 +1,59 @@
+"""Settings do not declare again what a failed run has begun to delete: the next run would delete it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.test_recovery import FakeStack
+from trainyard.deploy.begun_deletions import reject_reopened
+from trainyard.errors import TrainyardError
+from trainyard.settings import StackSettings, parse_stack
+
+URN = "urn:pulumi:local::trainyard::trainyard:queues:Queues$kubernetes:{}::{}"
+BEGUN = {
+    "resources": [
+        {"urn": URN.format("scheduling.volcano.sh/v1beta1:Queue", "Queue/a"), "delete": True},
+        {"urn": URN.format("core/v1:Namespace", "Namespace/t"), "delete": True},
+        {"urn": URN.format("scheduling.volcano.sh/v1beta1:Queue", "Queue/b")},
+    ]
+}
+
+
+def settings(queue: str, tenant: str) -> StackSettings:
+    queues = {"a": {"state": queue}, "b": {}}
+    return parse_stack(
+        {"cluster": {"provider": "embedded"}, "queues": queues, "tenants": {"t": {"queues": ["b"], "state": tenant}}},
+        source="test",
+    )
+
+
+def stack(deployment: dict[str, Any]) -> Any:
+    return FakeStack(deployment)
+
+
+@pytest.mark.parametrize("queue", ["open", "closed"])
+def test_a_deletion_that_has_begun_is_completed_first(queue: str) -> None:
+    with pytest.raises(TrainyardError) as caught:
+        reject_reopened(stack(BEGUN), None, settings(queue, "active"))
+    assert [each.path for each in caught.value.findings] == ["trainyard:tenants.t.state", "trainyard:queues.a.state"]
+    assert "set state: retired" in caught.value.findings[0].fix
+
+
+def test_what_is_still_retired_is_deleted() -> None:
+    reject_reopened(stack(BEGUN), None, settings("retired", "retired"))
+
+
+def test_a_state_without_deletions_is_not_even_exported(tmp_path: Path) -> None:
+    state = tmp_path / ".pulumi" / "stacks" / "trainyard" / "local.json"
+    state.parent.mkdir(parents=True)
+    state.write_text(json.dumps({"resources": []}, indent=4))
+    known = stack({"resources": []})
+    reject_reopened(known, tmp_path, settings("open", "active"))
+    assert known.exports == 0
+    state.write_text(json.dumps(BEGUN, indent=4))
+    with pytest.raises(TrainyardError):
+        reject_reopened(stack(BEGUN), tmp_path, settings("open", "active"))
