@@ -46,7 +46,7 @@ async def test_an_apply_of_what_another_manager_owns_conflicts_unless_it_is_forc
     assert api.ownership.of(stored) == {"blue Apply": {"data.one"}}
 
 
-async def test_equal_values_are_owned_by_both_and_stay_until_nobody_applies_them(api: FakeApi, client: Client) -> None:
+async def test_equal_values_are_owned_by_both_and_stay_until_neither_applies_them(api: FakeApi, client: Client) -> None:
     await client.apply(SECRETS, secret(one="1", two="2"), field_manager="red")
     await client.apply(SECRETS, secret(one="1"), field_manager="blue", force=False)
     await client.apply(SECRETS, secret(three="3"), field_manager="red", force=False)
