@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.controller.harness import Clock
 from tests.controller.test_certificates import MUTATING, NAMESPACES, SECRETS, VOLCANO, issuing, namespace, webhooks
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.certificates import SERVED_ANNOTATION, fingerprint
+from trainyard.controller.pod_restarts import restart_pods
+from trainyard.kube import ApiError
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 SERVER = VOLCANO.model_copy(update={"deployment": "volcano-admission"})
@@ -78,6 +82,42 @@ async def test_without_the_deployment_nothing_is_restarted_and_the_certificate_i
         await eventually(lambda: recorded(api))
         assert of_server(api) == [WRITE]
         assert state.failing(SERVER) == 0
+
+
+async def test_a_deployment_that_changes_before_the_restart_is_read_again(api: FakeApi) -> None:
+    changes = iter("ab")
+
+    def touch(fake: FakeApi, request: Any) -> None:
+        if request.method == "PATCH" and request.path == RESTART[1] and (change := next(changes, "")):
+            body = fake.find("deployments", NAME, SERVER.namespace)
+            assert body is not None
+            fake.put(DEPLOYMENTS, {**body, "status": {"change": change}})
+
+    platform(api).fault = touch
+    async with issuing(api, None, SERVER) as state:
+        await eventually(lambda: recorded(api))
+        assert (of_server(api), state.failing(SERVER)) == ([RESTART, WRITE], 0)
+    assert sum((method, path.partition("?")[0]) == RESTART for method, path in api.requests) == 3
+    assert restarted_for(api) == recorded(api)
+
+
+async def test_a_delayed_restart_of_a_former_leader_is_refused(api: FakeApi) -> None:
+    """Its patch arrives after the next leader has replaced the pods for a later certificate."""
+    later: list[str] = []
+
+    def overtake(fake: FakeApi, request: Any) -> None:
+        if request.method == "PATCH" and request.path == RESTART[1]:
+            body = fake.find("deployments", NAME, SERVER.namespace)
+            assert body is not None
+            later.append(f"later-{len(later)}")
+            metadata = {"annotations": {SERVED_ANNOTATION: later[-1]}}
+            fake.put(DEPLOYMENTS, {**body, "spec": {"template": {**body["spec"]["template"], "metadata": metadata}}})
+
+    platform(api).fault = overtake
+    async with api.client(patience=0) as client:
+        with pytest.raises(ApiError) as caught:
+            await restart_pods(client, NAME, SERVER.namespace, b"former", field_manager="former")
+    assert (caught.value.conflict, restarted_for(api)) == (True, later[-1])
 
 
 async def test_the_secret_of_an_earlier_version_restarts_the_pods_once(api: FakeApi) -> None:

@@ -327,6 +327,26 @@ async def test_a_secret_that_appears_between_reading_and_writing_is_not_overwrit
     assert forced == [("trainyard-webhook-ca", False), (SERVING_SECRET, False), (SERVING_SECRET, True)]
 
 
+async def test_of_two_leaders_at_a_time_only_one_creates_the_authority(api: FakeApi) -> None:
+    """A first write that is delayed beyond the lease does not replace the Secret of the next leader."""
+    labels = {"secret": "kubeflow-system/trainyard-webhook-ca"}
+    async with issuing(api, None, OURS) as former, issuing(api, None, OURS) as next_leader:
+
+        def failing() -> int:
+            name = "trainyard_webhook_certificate_failing"
+            both = (state.metrics.registry.get_sample_value(name, labels) for state in (former, next_leader))
+            return sum(int(value or 0) for value in both)
+
+        api.freeze_watches(SECRETS)
+        api.put(NAMESPACES, namespace("kubeflow-system"))
+        await eventually(lambda: former.authority() and failing() == 1)
+        api.thaw_watches()
+        await eventually(lambda: failing() == 0)
+        await eventually(lambda: former.data())
+    written = [kind for _, kind, _, body in api.log if body["metadata"]["name"] == "trainyard-webhook-ca"]
+    assert written == ["ADDED"]
+
+
 async def test_changed_names_and_broken_secrets_lead_to_a_new_certificate(api: FakeApi) -> None:
     api.put(NAMESPACES, namespace("kubeflow-system"))
     async with issuing(api, None, OURS) as state:

@@ -60,7 +60,10 @@ class TrainJobHistory(RuleBasedStateMachine):
         self.made: list[str] = []
         self.started: set[str] = set()
         self.excused: set[str] = set()
-        """JobSets that another client deleted before the controller could know of them or of their end."""
+        """JobSets that another client deleted before the controller could know of them or of their end.
+
+        Only the first JobSet of a job, and the one whose recreation is recorded: its successor runs after its record.
+        """
 
     # Users, JobSet's controller, another client
 
@@ -105,16 +108,49 @@ class TrainJobHistory(RuleBasedStateMachine):
         if self.goes_on:
             self.start_or_stop_pods(then)
 
+    @precondition(lambda self: self.goes_on)
+    @rule(kill_after=st.integers(1, 5))
+    def recreate_and_kill(self, kill_after: int) -> None:
+        """Kill the process after one of the writes of a recreation, which random steps rarely combine."""
+        self.set_suspend(True, "watch, reconcile")
+        if self.goes_on:
+            self.start_or_stop_pods("watch, reconcile")
+        self.resume_with_changes("watch")
+        self.reconcile(kill_after if kill_after < 3 else None)
+        self.watch()
+        self.reconcile(kill_after - 2 if kill_after > 2 else None)
+
+    @precondition(lambda self: self.goes_on)
+    @rule(then=THEN)
+    def run_and_lose(self, then: str) -> None:
+        """Start the pods and delete the JobSet while no process runs."""
+        self.start_or_stop_pods("")
+        self.delete_job_set(then)
+
     @precondition(lambda self: self.stored is not None)
     @rule(then=THEN)
     def delete_job_set(self, then: str) -> None:
         assert self.stored is not None
         uid = self.stored["metadata"]["uid"]
         known = self.record.get("uid") == uid or self.created == uid
-        if not known or self.record.get("remake"):
+        if not known:
+            self.excuse(uid)
+        elif self.record.get("uid") == uid and self.record.get("remake"):
             self.excused.add(uid)
         self.stored = None
         self.follow(then)
+
+    @precondition(lambda self: self.stored is not None)
+    @rule(then=THEN)
+    def start_deleting(self, then: str) -> None:
+        """Delete it in the foreground: it stays until its pods are gone."""
+        self.change({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}})
+        self.follow(then)
+
+    def excuse(self, uid: str) -> None:
+        """Forgive the controller a JobSet that it could not record, unless it must not have run before that."""
+        if uid == self.made[0] or uid not in self.started:
+            self.excused.add(uid)
 
     @precondition(lambda self: self.stored is not None)
     @rule(then=THEN)
@@ -151,7 +187,7 @@ class TrainJobHistory(RuleBasedStateMachine):
         except KilledError:
             # The next leader adopts and lists before it writes; it does not know what was not recorded.
             if self.created is not None and self.stored is None:
-                self.excused.add(self.created)
+                self.excuse(self.created)
             self.created = None
             if self.stored is not None:
                 self.change({"metadata": {"labels": {TRAIN_JOB_LABEL: "job"}}})
@@ -205,6 +241,10 @@ class TrainJobHistory(RuleBasedStateMachine):
         return not isinstance(action, lifecycle.Finish)
 
     def create(self, rendered: Body) -> None:
+        if self.stored is not None and self.stored["metadata"].get("deletionTimestamp"):
+            if self.record.get("uid") != self.stored["metadata"]["uid"]:
+                self.patch_status(self.observe(summary(self.stored), None, absent=False).desired_status)
+            raise ConflictError
         if self.stored is not None:
             self.cached = summary(self.stored)
             return
@@ -292,7 +332,8 @@ class TrainJobHistory(RuleBasedStateMachine):
     @property
     def made_again_for_a_reason(self) -> bool:
         last = self.made[-1] if self.made else None
-        return last is None or last in self.excused or self.record.get("remake") is not None
+        named = self.record.get("remake") is not None and self.record.get("uid") == last
+        return last is None or last in self.excused or named
 
     @invariant()
     def a_finished_job_has_no_running_job_set_that_is_new(self) -> None:
@@ -301,6 +342,8 @@ class TrainJobHistory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Once nothing else happens, JobSet and TrainJob agree."""
+        if self.stored is not None and self.stored["metadata"].get("deletionTimestamp"):
+            self.delete_job_set("watch, reconcile")
         for _ in range(4):
             self.watch()
             self.reconcile(None)

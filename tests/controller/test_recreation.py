@@ -98,9 +98,10 @@ async def test_the_server_of_these_tests_rejects_changes_of_what_jobset_freezes(
         await suspended(api, process)
         jobs = copy.deepcopy(job_set(api)["spec"]["replicatedJobs"])
         jobs[0]["template"]["spec"]["template"]["spec"]["affinity"] = AFFINITY
+        uid = job_set(api)["metadata"]["uid"]
         with pytest.raises(ApiError) as caught:
             await process.client.merge_patch(
-                JOB_SET_RESOURCE, "job", {"spec": {"replicatedJobs": jobs}}, namespace="team"
+                JOB_SET_RESOURCE, "job", {"spec": {"replicatedJobs": jobs}}, namespace="team", uid=uid
             )
     assert caught.value.status == 422
     assert "spec.replicatedJobs" in caught.value.message

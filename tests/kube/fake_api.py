@@ -11,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.kube.field_ownership import FieldOwnership, PatchError, manager_of
 from tests.simulation.webhooks import immutable_changes
 from trainyard.kube import Client, Connection
 
@@ -36,6 +37,7 @@ class FakeApi:
         self.after_write: Callable[[FakeApi], None] | None = None
         self.review: Callable[[Body], Body] = lambda spec: {"authenticated": False}
         self.reviewed: list[Body] = []
+        self.ownership = FieldOwnership()
         self.unserved: set[str] = set()
         self.pruned: dict[str, set[str]] = {}
         """By plural, fields of the status that the CustomResourceDefinition does not know."""
@@ -92,8 +94,8 @@ class FakeApi:
         self._cut.set()
         self._cut = asyncio.Event()
 
-    def put(self, path: str, body: Body, *, status: bool = True) -> Body:
-        """Store an object as another client would."""
+    def put(self, path: str, body: Body, *, manager: str | None = "another client") -> Body:
+        """Store an object as another client would, or for a manager; None: its fields' owners are known already."""
         metadata = body["metadata"]
         key = path, metadata.get("namespace", ""), metadata["name"]
         old = self.objects.get(key)
@@ -116,6 +118,8 @@ class FakeApi:
             new["metadata"]["generation"] = old["metadata"]["generation"] + (1 if changed else 0)
         new["metadata"]["resourceVersion"] = str(self.version)
         self.objects[key] = new
+        if manager is not None:
+            self.ownership.updated(old, new, manager)
         self._tell("ADDED" if old is None else "MODIFIED", path, new)
         return new
 
@@ -124,6 +128,7 @@ class FakeApi:
         self.version += 1
         self.last[path] = self.version
         body["metadata"]["resourceVersion"] = str(self.version)
+        self.ownership.forget(body["metadata"]["uid"])
         self._tell("DELETED", path, body)
         if self.collects:
             self._collect(body["metadata"]["uid"])
@@ -174,8 +179,10 @@ class FakeApi:
     async def _write(self, request: web.Request, path: str, namespace: str, name: str, sub: str) -> web.Response:
         sent = await request.json()
         if not (request.method == "POST" or path.endswith("/events") or conditional(request, sent)):
-            self.unconditional.append((request.method, request.path))
+            self.unconditional.append((request.method, request.path_qs))
         held = self.objects.get((path, namespace, name))
+        by = request.query.get("fieldManager", "")
+        manager = manager_of(by, "Update", sub)
         if request.method == "POST" and path.endswith("/tokenreviews"):
             self.reviewed.append(sent["spec"])
             return web.json_response({**sent, "status": self.review(sent["spec"])}, status=201)
@@ -183,7 +190,7 @@ class FakeApi:
             name = sent["metadata"]["name"]
             if (path, namespace, name) in self.objects:
                 return error(409, "AlreadyExists", f"{name} already exists")
-            return web.json_response(self.put(path, sent), status=201)
+            return web.json_response(self.put(path, sent, manager=manager), status=201)
         if request.method == "DELETE":
             if held is None:
                 return error(404, "NotFound", f"{name} not found")
@@ -205,11 +212,19 @@ class FakeApi:
         if held is None and wanted.get("uid"):
             return error(409, "Conflict", "no existing object has this uid")
         if held is None:
-            return web.json_response(self.put(path, sent), status=201)
+            new = self.put(path, sent, manager=None)
+            self.ownership.created(new, sent, by)
+            return web.json_response(new, status=201)
         if "json-patch" in request.headers["Content-Type"]:
             new = json_patched(held, sent)
             if new is None:
                 return error(422, "Invalid", "the server rejected our request due to an error in our request")
+        elif apply:
+            force = request.query.get("force") == "true"
+            try:
+                new = self.ownership.applied(held, sent, by, subresource=sub, force=force)
+            except PatchError as conflict:
+                return error(409, "Conflict", str(conflict))
         elif request.method == "PUT":
             new = sent
         else:
@@ -222,7 +237,7 @@ class FakeApi:
         if path.endswith("/jobsets") and (wrong := sorted(immutable_changes(held["spec"], new["spec"]))):
             said = "; ".join(f"{field}: Invalid value: field is immutable" for field in wrong)
             return error(422, "Invalid", f'admission webhook "vjobset.kb.io" denied the request: {said}')
-        return web.json_response(self.put(path, new))
+        return web.json_response(self.put(path, new, manager=None if apply else manager))
 
     def _list(self, request: web.Request, path: str, namespace: str) -> web.Response:
         token = request.query.get("continue")

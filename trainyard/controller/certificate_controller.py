@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import datetime
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 from prometheus_client import Gauge
@@ -21,15 +22,14 @@ from trainyard.controller.certificates import (
     data_of,
     fingerprint,
     is_valid,
-    restart_patch,
     same_data,
     secret,
     served,
 )
 from trainyard.controller.configuration import Certificate, Configuration
 from trainyard.controller.metrics import Metrics
+from trainyard.controller.pod_restarts import restart_pods
 from trainyard.controller.resources import (
-    DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     SECRETS,
@@ -164,6 +164,7 @@ class CertificateController:
         self._backoff = backoff
         self._sync_timeout = sync_timeout
         self._lifetime = datetime.timedelta(seconds=configuration.certificate_seconds)
+        self._first_manager = f"{_FIELD_MANAGER}-{uuid.uuid4().hex[:8]}"
         self._unwritten: dict[Certificate, Object] = {}
         """Secrets whose creation failed: another attempt has the same certificate, so pods are replaced once."""
         self._current_authority: Authority | None = None
@@ -312,20 +313,8 @@ class CertificateController:
         return await self._write(self._secrets[entry], body)
 
     async def _restart(self, entry: Certificate, data: Mapping[str, bytes]) -> None:
-        """Start the rolling update of a Deployment; without one there is nothing to restart."""
-        try:
-            await self._client.merge_patch(
-                DEPLOYMENTS,
-                entry.deployment,
-                restart_patch(data["tls.crt"]),
-                namespace=entry.namespace,
-                field_manager=_FIELD_MANAGER,
-            )
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            return
-        _LOG.info("Deployment %s/%s: pods are replaced for a new certificate", entry.namespace, entry.deployment)
+        name, certificate = entry.deployment, data["tls.crt"]
+        await restart_pods(self._client, name, entry.namespace, certificate, field_manager=_FIELD_MANAGER)
 
     async def _publish_bundle(self, entry: Certificate, authority: Authority) -> Exception | None:
         """Write the caBundle into each webhook configuration; return the last error."""
@@ -356,9 +345,11 @@ class CertificateController:
         return await self._client.find(informer.resource, name, namespace=namespace or None)
 
     async def _write(self, informer: Informer, body: Object) -> Object:
-        # Force only with the resourceVersion that was read; a new Secret must not take fields from other managers.
+        # Force only with the resourceVersion that was read. A Secret is created by apply, because only then do RBAC
+        # rules apply to its name; a manager of this process makes it conflict with every existing Secret.
         exists = "resourceVersion" in body["metadata"]
-        stored = await self._client.apply(SECRETS, body, field_manager=_FIELD_MANAGER, force=exists)
+        manager = _FIELD_MANAGER if exists else self._first_manager
+        stored = await self._client.apply(SECRETS, body, field_manager=manager, force=exists)
         informer.record_write(stored)
         _LOG.info("Secret %s/%s written", body["metadata"]["namespace"], body["metadata"]["name"])
         return stored

@@ -28,6 +28,7 @@ __all__ = [
     "same_immutable_fields",
     "summary",
     "suspend_patch",
+    "suspended",
 ]
 
 FROZEN_DIGEST: Final = "trainyard.dev/frozen-digest"
@@ -86,6 +87,11 @@ def as_created(rendered: Object, train_job: Object) -> Object:
     if body["spec"].get(_TTL) is not None:
         annotations[TTL_ANNOTATION] = str(body["spec"][_TTL])
     return {**body, "metadata": {**body["metadata"], "annotations": annotations}, "spec": spec}
+
+
+def suspended(rendered: Object) -> Object:
+    """Return a rendered JobSet that is suspended: it has no pods until it is resumed."""
+    return {**rendered, "spec": {**rendered["spec"], "suspend": True}}
 
 
 def suspend_patch(job_set: Object) -> Object:

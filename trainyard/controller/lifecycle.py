@@ -6,7 +6,8 @@ The order of the cases guarantees three properties:
 - A finished TrainJob never restarts: after its end is recorded in the status, only `Finish` is possible. If a recorded
   JobSet is missing, the TrainJob fails (`JobSetMissing`) instead of creating it a second time.
 - A JobSet is deleted to be recreated only after that is recorded in the status, and only in the state in which it was
-  just read from the API server: suspended and not ended (`Recreate`).
+  just read from the API server: suspended and not ended (`Recreate`). Its successor is created suspended and resumes
+  after it is recorded: one that runs is never taken for one that is still to be created.
 """
 
 from __future__ import annotations
@@ -290,6 +291,8 @@ def required_build(observed: Observed) -> Build | None:
         return None if observed.awaits_job_set else Build.CREATE
     if job_set["metadata"].get("deletionTimestamp") or _recreation_due(observed):
         return None
+    if observed.record_supported and statuses.pending_recreation(job) is not None:
+        return None
     if observed.suspended or _adoption_patch(job_set, job) is not None:
         return None
     if job_set["spec"]["suspend"]:
@@ -331,7 +334,10 @@ def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
     if isinstance(result, Rejected):
         return Report(result.errors)
     if build is not Build.RESUME:
-        return Create(result.objects, inputs, restore=build is Build.RESTORE)
+        objects = result.objects
+        if build is Build.CREATE and statuses.pending_recreation(observed.train_job) is not None:
+            objects = tuple(job_sets.suspended(body) if body["kind"] == "JobSet" else body for body in objects)
+        return Create(objects, inputs, restore=build is Build.RESTORE)
     stored = observed.stored
     rendered = next(body for body in result.objects if body["kind"] == "JobSet")
     if stored is None:

@@ -107,7 +107,7 @@ def namespaced_rules(namespace: str, configuration: Configuration | None = None)
         rules.append(_rule("bus.volcano.sh", ["commands"], ["get", "create"]))
     restarted = {each.deployment for each in settings.certificates if each.namespace == namespace and each.deployment}
     if restarted:
-        rules.append(_rule("apps", ["deployments"], ["patch"], sorted(restarted)))
+        rules.append(_rule("apps", ["deployments"], ["get", "patch"], sorted(restarted)))
     if secrets:
         rules.append(_rule("", ["secrets"], [*_READ, "create", "patch"], sorted(secrets)))
     return rules

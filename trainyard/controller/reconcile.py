@@ -266,9 +266,8 @@ class Reconciler:
             return False
         with contextlib.suppress(ApiError, TransportError):
             await self._observer.confirm(step)
-        conflict = isinstance(error, ApiError) and error.conflict
-        if conflict and step.found is not None and step.found["metadata"].get("deletionTimestamp"):
-            step.found = None  # Not recorded: the create is retried until this JobSet is gone.
+        if step.found is not None and statuses.pending_recreation(step.train_job) == uid_of(step.found):
+            step.found = None  # The create is retried until this JobSet is gone.
         return step.found is not None
 
     async def _record_recreation(self, step: Pass, action: lifecycle.Recreate) -> None:
@@ -282,7 +281,7 @@ class Reconciler:
             self._events.normal(step.train_job, _REMADE, f"the JobSet is recreated: {action.reason}")
 
     async def _write_status(self, step: Pass) -> bool:
-        """Update the status; return whether the update recorded the end of the TrainJob."""
+        """Update the status; return whether it recorded an end or a recreated JobSet, so that there is more to do."""
         job = step.train_job
         if not lifecycle.is_managed(job):
             return False
@@ -290,13 +289,14 @@ class Reconciler:
         patch = statuses.status_patch(job.get("status") or {}, desired)
         if not self._record_supported:
             patch.pop("jobSet", None)
-        if not patch or (set(patch) == {"jobSet"} and self._unrecorded.wait(job)):
+        remade = "jobSet" in patch and statuses.pending_recreation(job) is not None
+        if not patch or (set(patch) == {"jobSet"} and not remade and self._unrecorded.wait(job)):
             return False
         ends = not statuses.finished(job) and statuses.finished({"status": desired})
         if ends:
             self._ending[key_of(job)] = uid_of(job)  # The patch may be applied although its response is lost.
         await self._patch_status(step, desired)
-        return ends
+        return ends or remade
 
     async def _patch_status(self, step: Pass, desired: Object) -> None:
         job = step.train_job
