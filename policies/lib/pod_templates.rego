@@ -139,6 +139,14 @@ of_pods := [{"path": sprintf("%s.metadata", [pod.path]), "metadata": pod.metadat
 	some pod in pods
 ]
 
+# Metadata of pod templates: entries {path, metadata}.
+template_metadatas := array.concat(of_template, of_pods)
+
+of_template := [{"path": "spec.template.metadata", "metadata": request.spec.template.metadata} |
+	request.api_group in ["batch", "apps", ""]
+	request.spec.template.metadata
+]
+
 # Containers of every pod: entries {path, field, container, pod}.
 containers := [{"path": path, "field": field, "container": container, "pod": pod} |
 	some pod in pods

@@ -16,3 +16,15 @@ is_platform(_) if {
 is_platform(_) if request.user.administrator == true
 
 is_platform(_) if "system:masters" in request.user.groups
+
+# Controllers of Kubernetes create objects with the values of a user's template.
+
+from_template if {
+	request.operation == "CREATE"
+	request.user.name == "system:kube-controller-manager"
+}
+
+from_template if {
+	request.operation == "CREATE"
+	startswith(request.user.name, "system:serviceaccount:kube-system:")
+}

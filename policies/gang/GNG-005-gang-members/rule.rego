@@ -1,5 +1,6 @@
 package trainyard.rules.gng_005
 
+import data.trainyard.lib.owners
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import data.trainyard.lib.users
@@ -17,7 +18,7 @@ violation contains {"path": entry.path, "message": sprintf("pods cannot join gan
 violation contains {"path": "metadata.ownerReferences", "message": message} if {
 	request.kind == "Pod"
 	not users.is_platform("GNG-005")
-	some owner in controllers(request.metadata)
+	some owner in owners.controllers(request.metadata)
 	owner.kind in request.parameter("GNG-005", "controllers")
 	not owner.uid in known
 	message := sprintf("only the cluster creates pods of %v \"%v\"", [owner.kind, owner.name])
@@ -55,9 +56,4 @@ old_metadata := array.flatten([
 	[metadata | metadata := request.old_object.spec.replicatedJobs[_].template.spec.template.metadata],
 ])
 
-known contains owner.uid if some owner in controllers(request.map(request.old_object, "metadata"))
-
-controllers(metadata) := [owner |
-	some owner in request.list(metadata, "ownerReferences")
-	owner.controller == true
-]
+known contains owner.uid if some owner in owners.controllers(request.map(request.old_object, "metadata"))

@@ -1,5 +1,6 @@
 package trainyard.rules.gng_006
 
+import data.trainyard.lib.owners as references
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
 import data.trainyard.lib.users
@@ -44,8 +45,7 @@ parts(subject) := [request.map(subject, "spec"), request.map(metadata, "labels")
 
 owners := [owner |
 	some subject in subjects
-	some owner in request.list(request.map(subject, "metadata"), "ownerReferences")
-	owner.controller == true
+	some owner in references.controllers(request.map(subject, "metadata"))
 	owner.kind in request.parameter("GNG-006", "controllers")
 ]
 

@@ -1,5 +1,6 @@
 package trainyard.rules.obj_002
 
+import data.trainyard.lib.own_metadata
 import data.trainyard.lib.request
 import data.trainyard.lib.users
 import rego.v1
@@ -17,25 +18,23 @@ violation contains {"path": "metadata", "message": message} if {
 violation contains {"path": "metadata.labels", "message": message} if {
 	of_a_tenant
 	not users.is_platform("OBJ-002")
-	some key in (object.keys(labels) | object.keys(old_labels))
+	some key in own_metadata.changed_labels
 	binding(key)
-	not labels[key] == old_labels[key]
 	message := sprintf("user \"%v\" cannot change the tenant or Pod Security labels of a tenant's namespace", [request.user.name])
 }
 
 violation contains {"path": sprintf("metadata.annotations[%s]", [annotation]), "message": message} if {
 	of_a_tenant
 	not users.is_platform("OBJ-002")
-	queue(request.metadata) != queue(old_metadata)
+	queue(own_metadata.annotations) != queue(own_metadata.old_annotations)
 	message := sprintf("user \"%v\" cannot set the queue of a tenant's namespace", [request.user.name])
 }
 
 violation contains {"path": "metadata.annotations", "message": message} if {
 	request.kind == "Namespace"
 	not users.is_platform("OBJ-002")
-	some key in (object.keys(annotations) | object.keys(old_annotations))
+	some key in own_metadata.changed_annotations
 	startswith(key, "policy.trainyard.dev/")
-	not annotations[key] == old_annotations[key]
 	message := sprintf("user \"%v\" cannot change annotations policy.trainyard.dev/ of a namespace", [request.user.name])
 }
 
@@ -43,29 +42,17 @@ sets_limits if request.api_group == "trainyard.dev"
 
 sets_limits if {
 	request.api_group == "admissionregistration.k8s.io"
-	some each in [labels, old_labels]
+	some each in [own_metadata.labels, own_metadata.old_labels]
 	each["app.kubernetes.io/managed-by"] == "trainyard"
 }
 
 of_a_tenant if {
 	request.kind == "Namespace"
-	tenant_label in (object.keys(labels) | object.keys(old_labels))
+	tenant_label in (object.keys(own_metadata.labels) | object.keys(own_metadata.old_labels))
 }
-
-labels := request.map(request.metadata, "labels")
-
-old_labels := request.map(old_metadata, "labels")
-
-annotations := request.map(request.metadata, "annotations")
-
-old_annotations := request.map(old_metadata, "annotations")
-
-default old_metadata := {}
-
-old_metadata := request.map(request.old_object, "metadata")
 
 binding(key) if key == tenant_label
 
 binding(key) if startswith(key, "pod-security.kubernetes.io/")
 
-queue(metadata) := object.get(request.map(metadata, "annotations"), annotation, "")
+queue(annotations) := object.get(annotations, annotation, "")

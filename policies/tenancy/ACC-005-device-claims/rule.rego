@@ -31,12 +31,10 @@ violation contains {"path": sprintf("%s.deviceClassName", [entry.path]), "messag
 
 violation contains {"path": sprintf("%s.devices.requests", [base]), "message": message} if {
 	not users.is_platform("ACC-005")
-	total := sum([number | some entries in choices; number := max([each | some entry in entries; each := counted(entry.part)])])
+	total := sum([max([request.number(entry.part, "count", 1) | some entry in entries]) | some entries in choices])
 	total > request.parameter("ACC-005", "maxDevices")
 	message := sprintf("the claim requests %v devices; at most %v are allowed", [total, request.parameter("ACC-005", "maxDevices")])
 }
-
-counted(part) := request.number(part, "count", 1)
 
 base := "spec.spec" if {
 	request.kind == "ResourceClaimTemplate"

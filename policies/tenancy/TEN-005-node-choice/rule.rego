@@ -6,8 +6,6 @@ import rego.v1
 
 node_labels := request.parameter("TEN-005", "nodeLabels")
 
-avoided_labels := request.parameter("TEN-005", "avoidedLabels")
-
 violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": message} if {
 	some pod in pod_templates.pods
 	name := request.text(pod.spec, "nodeName")
@@ -52,7 +50,7 @@ violation contains {"path": path, "message": sprintf("the taint key \"%s\" is no
 
 # A term that only excludes nodes, by a label that does not reserve them.
 avoiding(key, term) if {
-	key in avoided_labels
+	key in request.parameter("TEN-005", "avoidedLabels")
 	term.operator == "NotIn"
 }
 

@@ -1,6 +1,7 @@
 package trainyard.rules.ten_012
 
 import data.trainyard.lib.accelerators
+import data.trainyard.lib.grace_periods
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import data.trainyard.lib.users
@@ -10,39 +11,16 @@ ceiling := request.parameter("TEN-012", "maxGracePeriodSeconds")
 
 violation contains {"path": sprintf("%s.terminationGracePeriodSeconds", [entry.path]), "message": message} if {
 	request.operation != "DELETE"
-	some entry in periods
+	some entry in grace_periods.of_pods
 	entry.seconds > ceiling
 	message := sprintf("grace period of %v seconds; at most %d are allowed", [entry.seconds, ceiling])
 }
 
-periods contains {"path": pod.specPath, "seconds": seconds} if {
-	some pod in pod_templates.pods
-	seconds := pod.spec.terminationGracePeriodSeconds
-}
-
-periods contains {"path": sprintf("%s.%s", [entry.path, probe]), "seconds": seconds} if {
-	some entry in pod_templates.containers
-	some probe in ["livenessProbe", "startupProbe"]
-	seconds := entry.container[probe].terminationGracePeriodSeconds
-}
-
 violation contains {"path": deletion.path, "message": message} if {
-	some deletion in deletions
+	some deletion in grace_periods.of_deletion
 	deletion.seconds > ceiling
 	not users.is_platform("TEN-012")
 	message := sprintf("deletion with a grace period of %d seconds; at most %d are allowed", [deletion.seconds, ceiling])
-}
-
-# Grace periods that a deletion or an eviction names: entries {path, seconds}. A deletion may name the pod's own.
-deletions contains {"path": "options.gracePeriodSeconds", "seconds": seconds} if {
-	seconds := request.options.gracePeriodSeconds
-	not own_period_reaches(seconds)
-}
-
-own_period_reaches(seconds) if seconds <= request.spec.terminationGracePeriodSeconds
-
-deletions contains {"path": "deleteOptions.gracePeriodSeconds", "seconds": seconds} if {
-	seconds := request.object.deleteOptions.gracePeriodSeconds
 }
 
 violation contains {"path": sprintf("%s.initContainers[%d].resources", [pod.specPath, i]), "message": message} if {

@@ -13,7 +13,7 @@ violation contains {"path": entry.path, "message": sprintf("finalizer \"%v\" is 
 
 violation contains {"path": entry.path, "message": sprintf("finalizer \"%v\" is not allowed", [entry.name])} if {
 	evaluated
-	some listed in templates
+	some listed in pod_templates.template_metadatas
 	some entry in foreign(listed.path, listed.metadata)
 }
 
@@ -53,14 +53,3 @@ evaluated if {
 default kept := []
 
 kept := request.list(request.object_get(request.old_object, "metadata", {}), "finalizers")
-
-# Metadata of pod templates: entries {path, metadata}.
-templates contains {"path": "spec.template.metadata", "metadata": metadata} if {
-	request.api_group in ["batch", "apps", ""]
-	metadata := request.spec.template.metadata
-}
-
-templates contains {"path": path, "metadata": pod.metadata} if {
-	some pod in pod_templates.pods
-	path := sprintf("%s.metadata", [pod.path])
-}

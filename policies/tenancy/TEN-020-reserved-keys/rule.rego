@@ -1,73 +1,38 @@
 package trainyard.rules.ten_020
 
-import data.trainyard.lib.pod_templates
+import data.trainyard.lib.metadata_changes
+import data.trainyard.lib.owners
 import data.trainyard.lib.request
 import data.trainyard.lib.users
 import rego.v1
 
-violation contains {"path": entry.path, "message": sprintf("%s is reserved", [entry.what])} if {
+parameter(name) := request.parameter("TEN-020", name)
+
+violation contains {"path": entry.path, "message": sprintf("%s is reserved", [what(entry)])} if {
 	not scheduled
-	some entry in written
-	not entry.own
+	some entry in metadata_changes.all
+	reserved(entry.field, entry.key)
+	not own(entry)
 }
 
-violation contains {"path": entry.path, "message": sprintf("only the controllers of Jobs write %s", [entry.what])} if {
+violation contains {"path": entry.path, "message": sprintf("only the controllers of Jobs write %s", [what(entry)])} if {
 	not scheduled
 	not made
-	some entry in written
-	entry.own
+	some entry in metadata_changes.all
+	own(entry)
 }
 
-# Reserved keys that the request writes: entries {path, what, own}.
-written contains {"path": path, "what": sprintf("annotation %s", [key]), "own": key in own} if {
-	own := request.parameter("TEN-020", "ownAnnotations")
-	some entry in pod_templates.metadatas
-	evaluated(entry.path)
-	some key, value in request.map(entry.metadata, "annotations")
-	reserved_annotation(key)
-	value != null
-	not kept(entry.path, "annotations", key, value)
-	path := sprintf("%s.annotations[%s]", [entry.path, key])
-}
+what(entry) := sprintf("%s %s", [trim_suffix(entry.field, "s"), entry.key])
 
-written contains {"path": path, "what": sprintf("label %s", [key]), "own": key in own} if {
-	own := request.parameter("TEN-020", "ownLabels")
-	some entry in pod_templates.metadatas
-	evaluated(entry.path)
-	some key, value in request.map(entry.metadata, "labels")
-	key in array.concat(request.parameter("TEN-020", "labels"), own)
-	value != null
-	not kept(entry.path, "labels", key, value)
-	path := sprintf("%s.labels[%s]", [entry.path, key])
-}
+own(entry) if entry.key in {"annotations": parameter("ownAnnotations"), "labels": parameter("ownLabels")}[entry.field]
 
-evaluated(path) if path in ["metadata", "spec.template.metadata"]
+reserved("labels", key) if key in parameter("labels")
 
-evaluated(path) if {
-	not path in ["metadata", "spec.template.metadata"]
-	not suspended
-}
+reserved("annotations", key) if key in parameter("annotations")
 
-# Stopping an object must always be possible: only metadata that the update changes is evaluated.
-suspended if {
-	request.operation == "UPDATE"
-	request.spec.suspend == true
-}
-
-reserved_annotation(key) if key in request.parameter("TEN-020", "annotations")
-
-reserved_annotation(key) if key in request.parameter("TEN-020", "ownAnnotations")
-
-reserved_annotation(key) if {
-	some start in request.parameter("TEN-020", "prefixes")
+reserved("annotations", key) if {
+	some start in parameter("prefixes")
 	startswith(key, start)
-}
-
-# A value that the object itself, or the template of a Job, had before.
-kept("metadata", field, key, value) if request.old_object.metadata[field][key] == value
-
-kept("spec.template.metadata", field, key, value) if {
-	request.old_object.spec.template.metadata[field][key] == value
 }
 
 # The scheduler writes into existing pods.
@@ -86,8 +51,7 @@ scheduled if {
 
 # The controllers of JobSets and Jobs create Jobs and pods of their own.
 made if {
-	some owner in request.list(request.metadata, "ownerReferences")
-	owner.controller == true
+	some owner in owners.controllers(request.metadata)
 	owner.kind in ["Job", "JobSet"]
 	users.is_platform("TEN-020")
 }

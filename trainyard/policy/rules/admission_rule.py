@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints, TypeAdapter, model_validator
 
 from trainyard.checks.finding import Severity
+from trainyard.policy.rules.entry_validations import expand_entries
 from trainyard.policy.rules.forbidden_fields import ForbiddenFields, cel_of
 from trainyard.policy.rules.parameters import ParameterSchema, ParameterValue, parameter_error
 from trainyard.settings.platform import PolicyState
@@ -133,7 +134,7 @@ class Expression(SettingsModel):
 
 
 class Validation(SettingsModel):
-    """One validation in CEL.
+    """One validation in CEL; with ``each``, it is generated (`trainyard.policy.rules.entry_validations`).
 
     Parameters
     ----------
@@ -154,6 +155,11 @@ class Validation(SettingsModel):
     paths: str | None = None
     message: str
     values: dict[Name, str] = Field(default={})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_entries(cls, document: Any) -> Any:
+        return expand_entries(document) if isinstance(document, dict) and "each" in document else document
 
     @model_validator(mode="after")
     def _complete(self) -> Validation:

@@ -1,0 +1,39 @@
+package trainyard.lib.units
+
+import data.trainyard.lib.pod_templates
+import data.trainyard.lib.request
+import data.trainyard.lib.workloads
+import rego.v1
+
+# Pods that an object creates, and the nodes of a TrainJob: entries {copies, claims, containers}, with the containers
+# {first, amounts}: their resources, and whether the container ends before the others start.
+all := array.concat([of_trainer], of_pods)
+
+# Fields of a TrainJob; other kinds do not have them.
+of_trainer := {"copies": request.copies(trainer, "numNodes"), "claims": false, "containers": containers} if {
+	containers := [{"first": false, "amounts": effective(request.map(trainer, "resourcesPerNode"))}]
+}
+
+trainer := request.map(request.spec, "trainer")
+
+of_pods := [unit |
+	some pod in pod_templates.pods
+	counts := pod.counts
+	copies := product([number | some number in counts; is_number(number)])
+	copies > 0
+	containers := [{"first": first(entry), "amounts": effective(request.map(entry.container, "resources"))} |
+		some entry in pod_templates.containers
+		entry.pod.specPath == pod.specPath
+	]
+	claims := count(request.list(pod.spec, "resourceClaims")) > 0
+	unit := {"copies": copies, "claims": claims, "containers": containers}
+]
+
+# An ordinary init container ends before the others start; a restartable one keeps running beside them.
+first(entry) if {
+	entry.field == "initContainers"
+	not entry.container.restartPolicy == "Always"
+} else := false
+
+# Limits take precedence over requests; a limit of null is unset.
+effective(resources) := object.union(workloads.amounts(resources, "requests"), workloads.amounts(resources, "limits"))
