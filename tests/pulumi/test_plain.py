@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support import ROOT, LiveCluster, awaited, require, run
+from tests.support import ROOT, LiveCluster, require, run
 
 pytestmark = pytest.mark.cluster
 
@@ -70,30 +70,3 @@ def test_another_stack_is_refused_what_this_one_made(plain: LiveCluster, project
     assert "exist already and have another owner" in text
     assert "Namespace volcano-system" in text
     assert "Traceback" not in text
-
-
-def test_what_is_retired_leaves_a_protected_stack_in_one_up(plain: LiveCluster, project: Path) -> None:
-    file = project / f"Pulumi.{STACK}.yaml"
-    before = file.read_text()
-
-    def configure(protect: bool, queue: str, **tenant: str) -> None:
-        document = yaml.safe_load(before)
-        config = document["config"]
-        config["trainyard:protect"] = protect
-        config["trainyard:queues"]["old"] = {"deserved": {"cpu": "1"}, "state": queue}
-        config["trainyard:tenants"]["leaving"] = {"queues": ["old"], **tenant}
-        file.write_text(yaml.safe_dump(document, sort_keys=False))
-
-    configure(True, "closed")
-    require(pulumi(plain, project, "up", "--yes", "--skip-preview"))
-    awaited("queue old to be closed", lambda: plain.get("queue", "old")["status"].get("state") == "Closed")
-    configure(True, "retired", state="retired")
-    shown = require(pulumi(plain, project, "preview"))
-    assert "namespace leaving is deleted and contains no objects of its users" in shown
-    require(pulumi(plain, project, "up", "--yes", "--skip-preview"))
-    assert (plain.get("queue", "old"), plain.get("namespace", "leaving")) == (None, None)
-    destroyed = pulumi(plain, project, "destroy", "--yes")
-    assert destroyed.returncode != 0
-    assert "protected" in destroyed.stdout + destroyed.stderr
-    file.write_text(before)
-    require(pulumi(plain, project, "up", "--yes", "--skip-preview"))
