@@ -347,6 +347,24 @@ async def test_of_two_leaders_at_a_time_only_one_creates_the_authority(api: Fake
     assert written == ["ADDED"]
 
 
+async def test_a_renewal_takes_the_certificate_back_and_leaves_what_else_another_manager_wrote(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data())
+        body = api.find("secrets", OURS.secret, OURS.namespace)
+        assert body is not None
+        labels = {**body["metadata"]["labels"], "theirs": "yes"}
+        theirs = {"metadata": {**body["metadata"], "labels": labels}, "data": {**body["data"], "tls.crt": "eA=="}}
+        api.put(SECRETS, {**body, **theirs})
+        await eventually(lambda: state.data()["tls.crt"] != b"x")
+        renewed = api.find("secrets", OURS.secret, OURS.namespace)
+        assert renewed is not None
+        owners = api.ownership.of(renewed)
+    assert renewed["metadata"]["labels"]["theirs"] == "yes"
+    assert owners["another client"] == {"metadata.labels.theirs"}
+    assert "data.tls.crt" in owners["trainyard-controller Apply"]
+
+
 async def test_changed_names_and_broken_secrets_lead_to_a_new_certificate(api: FakeApi) -> None:
     api.put(NAMESPACES, namespace("kubeflow-system"))
     async with issuing(api, None, OURS) as state:

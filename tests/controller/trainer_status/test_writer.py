@@ -43,6 +43,16 @@ async def test_a_report_is_in_the_train_job_when_it_is_answered(api: FakeApi, wr
     assert api.requests[-1][1].endswith("/trainjobs/job/status?fieldManager=trainer-status&force=true")
 
 
+async def test_what_a_report_no_longer_says_is_removed_and_what_others_wrote_is_not(
+    api: FakeApi, writer: StatusWriter
+) -> None:
+    job = api.put(TRAIN_JOBS, {**train_job(), "status": {"jobSet": {"uid": "x"}, "trainerStatus": {"theirs": 1}}})
+    await writer.write(job, {**progress(5), "estimatedRemainingSeconds": 60})
+    await writer.write(job, progress(6))
+    assert stored(api) == {"theirs": 1, **progress(6)}
+    assert api.find("trainjobs", "job", "team")["status"]["jobSet"] == {"uid": "x"}  # type: ignore[index]
+
+
 async def test_a_thousand_reports_are_two_writes_and_the_last_one_counts(api: FakeApi, writer: StatusWriter) -> None:
     job = api.put(TRAIN_JOBS, train_job())
     await asyncio.gather(*(writer.write(job, progress(number % 100)) for number in range(1000)))
