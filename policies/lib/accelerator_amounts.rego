@@ -2,32 +2,41 @@ package trainyard.lib.accelerator_amounts
 
 import data.trainyard.lib.accelerators
 import data.trainyard.lib.quantities
+import data.trainyard.lib.request
+import data.trainyard.lib.workloads
 import rego.v1
 
-# Amounts of accelerators in the resources {name: amount} of a container, where further names are accelerators too.
-of(resources, further) := {
-	"counts": [value | some name, value in resources; counted(name, further)],
+# Amounts of accelerators in the resources of a container; the parameter resources of a rule names further accelerators.
+of(resources, id) := {
+	"counts": [value | some name, value in effective(resources); counted(name, id)],
 	"measures": [value |
-		some name, value in resources
+		some name, value in effective(resources)
 		accelerators.measure(name)
 		not accelerators.hundredths(name)
 		not zero(value)
 	],
-	"hundredths": [value | some name, value in resources; accelerators.measure(name); accelerators.hundredths(name)],
+	"hundredths": [value |
+		some name, value in effective(resources)
+		accelerators.measure(name)
+		accelerators.hundredths(name)
+	],
 }
 
-# Accelerators of these amounts. Amounts that are not counts, such as the memory of an accelerator, are those of one.
-total(amounts) := max(array.concat(
+# Limits take precedence over requests; a limit of null is unset.
+effective(resources) := object.union(workloads.amounts(resources, "requests"), workloads.amounts(resources, "limits"))
+
+# Accelerators of a container. Amounts that are not counts, such as the memory of an accelerator, are those of one.
+total(resources, id) := max(array.concat(
 	[
-		sum([quantities.amount(value) | some value in amounts.counts]),
-		sum([1 | count(amounts.measures) > 0]),
+		sum([quantities.amount(value) | some value in of(resources, id).counts]),
+		sum([1 | count(of(resources, id).measures) > 0]),
 	],
-	[accelerators.of_hundredths(quantities.amount(value)) | some value in amounts.hundredths],
+	[accelerators.of_hundredths(quantities.amount(value)) | some value in of(resources, id).hundredths],
 ))
 
-# Whether each amount has a number.
-countable(amounts) if {
-	every value in array.concat(amounts.counts, amounts.hundredths) {
+# Whether each amount is a number.
+countable(resources, id) if {
+	every value in array.concat(of(resources, id).counts, of(resources, id).hundredths) {
 		quantities.amount(value) >= 0
 	}
 }
@@ -38,7 +47,22 @@ counted(name, _) if accelerators.is_device_class(name)
 
 counted(name, _) if accelerators.recognized(name)
 
-counted(name, further) if {
-	name in further
+counted(name, id) if {
+	name in request.parameter(id, "resources")
 	not accelerators.measure(name)
 }
+
+# Whether resources have several accelerators, also of those that only the platform lists.
+several(resources) if count(accelerators_of(resources)) > 1
+
+several(resources) if {
+	some amount in accelerators_of(resources)
+	not quantities.equals(amount, 1)
+}
+
+accelerators_of(resources) := [amount |
+	some name, amount in resources
+	amount != null
+	accelerators.counted(name)
+	not quantities.equals(amount, 0)
+]

@@ -4,8 +4,8 @@ import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
-# Annotations and labels that a request sets, at every depth: entries {path, field, key}. Values that the object itself or
-# its template had before are left out.
+# Annotations and labels that a request sets, at every depth: entries {path, field, key}. Values that the object itself
+# or its template had before are left out.
 all contains {"path": path, "field": field, "key": key} if {
 	some entry in pod_templates.metadatas
 	evaluated(entry.path)

@@ -2,17 +2,14 @@ package trainyard.lib.units
 
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
-import data.trainyard.lib.workloads
 import rego.v1
 
 # Pods that an object creates, and the nodes of a TrainJob: entries {copies, claims, containers}, with the containers
-# {first, amounts}: their resources, and whether the container ends before the others start.
+# {first, resources}, where first is whether the container ends before the others start.
 all := array.concat([of_trainer], of_pods)
 
 # Fields of a TrainJob; other kinds do not have them.
-of_trainer := {"copies": request.copies(trainer, "numNodes"), "claims": false, "containers": containers} if {
-	containers := [{"first": false, "amounts": effective(request.map(trainer, "resourcesPerNode"))}]
-}
+of_trainer := {"copies": request.copies(trainer, "numNodes"), "containers": [{"resources": request.map(trainer, "resourcesPerNode")}]}
 
 trainer := request.map(request.spec, "trainer")
 
@@ -21,7 +18,7 @@ of_pods := [unit |
 	counts := pod.counts
 	copies := product([number | some number in counts; is_number(number)])
 	copies > 0
-	containers := [{"first": first(entry), "amounts": effective(request.map(entry.container, "resources"))} |
+	containers := [{"first": first(entry), "resources": request.map(entry.container, "resources")} |
 		some entry in pod_templates.containers
 		entry.pod.specPath == pod.specPath
 	]
@@ -34,6 +31,3 @@ first(entry) if {
 	entry.field == "initContainers"
 	not entry.container.restartPolicy == "Always"
 } else := false
-
-# Limits take precedence over requests; a limit of null is unset.
-effective(resources) := object.union(workloads.amounts(resources, "requests"), workloads.amounts(resources, "limits"))

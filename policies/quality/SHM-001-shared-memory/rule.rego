@@ -1,41 +1,16 @@
 package trainyard.rules.shm_001
 
-import data.trainyard.lib.accelerators
-import data.trainyard.lib.pod_templates
+import data.trainyard.lib.accelerator_amounts
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
+import data.trainyard.lib.shared_memory
 import rego.v1
 
-# Containers with several accelerators, and their mounts at /dev/shm.
-hungry contains {"path": entry.path, "container": entry.container, "mounts": mounts(entry)} if {
-	some entry in pod_templates.containers
+# Containers with several accelerators.
+hungry := [entry |
+	some entry in shared_memory.containers
 	some kind in ["limits", "requests"]
-	several(amounts(request.map(request.map(entry.container, "resources"), kind)))
-}
-
-amounts(resources) := [amount |
-	some name, amount in resources
-	amount != null
-	accelerators.counted(name)
-	not quantities.equals(amount, 0)
-]
-
-several(asked) if count(asked) > 1
-
-several(asked) if {
-	some amount in asked
-	not quantities.equals(amount, 1)
-}
-
-mounts(entry) := [{"mount": mount, "volumes": volumes} |
-	some mount in request.list(entry.container, "volumeMounts")
-	regex.match(`^/+dev/+shm/*$`, request.text(mount, "mountPath"))
-	volumes := [empty_dir |
-		some volume in request.list(entry.pod.spec, "volumes")
-		volume.name == mount.name
-		empty_dir := request.map(volume, "emptyDir")
-		empty_dir.medium == "Memory"
-	]
+	accelerator_amounts.several(request.map(request.map(entry.container, "resources"), kind))
 ]
 
 violation contains {"path": sprintf("%s.volumeMounts", [entry.path]), "message": message} if {

@@ -1,8 +1,8 @@
 package trainyard.rules.acc_001
 
 import data.trainyard.lib.accelerators as names
+import data.trainyard.lib.pod_resources
 import data.trainyard.lib.pod_templates
-import data.trainyard.lib.quantities
 import data.trainyard.lib.request
 import rego.v1
 
@@ -39,39 +39,19 @@ assumed := "default-scheduler" if {
 accelerators(pod) := array.flatten([
 	[name |
 		some name in request.list(request.platform, "acceleratorResources")
-		asks(pod, name)
+		pod_resources.asks(pod, name)
 	],
 	[name | some name in undeclared(pod)],
-	["device classes" | names_device_class(pod)],
+	["device classes" | pod_resources.asks_device_class(pod)],
 	["resourceClaims" | count(request.list(pod.spec, "resourceClaims")) > 0],
 ])
 
 # Resources of accelerators that the platform does not list, in a tenant's namespace.
 undeclared(pod) := {name |
 	"trainyard.dev/tenant" in object.keys(request.namespace_labels)
-	some field in ["containers", "initContainers"]
-	some container in request.list(pod.spec, field)
-	some kind in ["limits", "requests"]
-	some name, _ in request.map(container.resources, kind)
+	some name in pod_resources.names(pod)
 	names.concerned(name)
 	not names.is_device_class(name)
 	not name in request.list(request.platform, "acceleratorResources")
-	asks(pod, name)
-}
-
-names_device_class(pod) if {
-	some field in ["containers", "initContainers"]
-	some container in request.list(pod.spec, field)
-	some kind in ["limits", "requests"]
-	some name, _ in request.map(container.resources, kind)
-	names.is_device_class(name)
-}
-
-asks(pod, name) if {
-	some field in ["containers", "initContainers"]
-	some container in request.list(pod.spec, field)
-	some amounts in container.resources
-	amount := amounts[name]
-	amount != null
-	not quantities.equals(amount, 0)
+	pod_resources.asks(pod, name)
 }

@@ -27,17 +27,15 @@ asked := sum([amount |
 
 # Effective resources of a pod: the sum of its containers, or a single init container if that requests more.
 of_pod(unit) := max(array.concat(
-	[sum([accelerator_amounts.total(amounts(c)) | some c in unit.containers; not c.first])],
-	[accelerator_amounts.total(amounts(c)) | some c in unit.containers],
+	[sum([accelerator_amounts.total(c.resources, "ACC-002") | some c in unit.containers; not c.first])],
+	[accelerator_amounts.total(c.resources, "ACC-002") | some c in unit.containers],
 ))
 
 countable if {
 	every unit in units.all {
 		not unit.claims
 		every container in unit.containers {
-			accelerator_amounts.countable(amounts(container))
+			accelerator_amounts.countable(container.resources, "ACC-002")
 		}
 	}
 }
-
-amounts(container) := accelerator_amounts.of(container.amounts, request.parameter("ACC-002", "resources"))
