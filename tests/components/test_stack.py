@@ -234,19 +234,6 @@ def test_more_nodes_than_the_count_are_a_warning(monkeypatch: pytest.MonkeyPatch
     assert "trainyard:fabric.ra: 3 of 2 nodes have the labels pod=a" in warnings[0]
 
 
-def test_a_relabeled_node_changes_the_hyper_nodes_that_it_leaves_and_joins(monkeypatch: pytest.MonkeyPatch) -> None:
-    def marks(**nodes: Mapping[str, str]) -> dict[str, str]:
-        recording = record(selecting_cluster(maxMissingNodes=4), monkeypatch, live=labeled(**nodes))
-        return {
-            each.name: each.inputs["metadata"]["annotations"]["trainyard.dev/selected-nodes"]
-            for each in recording.of("HyperNode")
-        }
-
-    before, after = marks(**WHOLE), marks(**{**WHOLE, "b2": {"pod": "a"}})
-    assert {name for name in before if before[name] != after[name]} == {"HyperNode/ra", "HyperNode/rb"}
-    assert before == marks(**{**WHOLE, "a1": {"pod": "a", "other": "x"}})
-
-
 def test_the_nodes_of_a_local_cluster_are_created_before_up_and_may_be_missing_in_a_preview(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

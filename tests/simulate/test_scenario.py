@@ -38,6 +38,17 @@ def test_what_is_no_duration_is_refused(text: Any) -> None:
         parse(text)
 
 
+def test_a_domain_may_choose_its_nodes_by_label(tmp_path: Path) -> None:
+    racks = [{"name": f"rack-{pod}", "nodes": {"matchLabels": {"pod": pod}, "count": 2}} for pod in "ab"]
+    loaded = scenario(
+        tmp_path,
+        fabric={"domains": [{"name": "spine", "domains": racks}]},
+        jobs={"one": {"pods": 2, "for": "1h", "topology": {"mode": "hard", "tier": "rack"}}},
+        events=[{"at": "1m", "fail": "rack-b"}],
+    )
+    assert loaded.nodes(("rack-b",)) == ["rack-b-node-0", "rack-b-node-1"]
+
+
 def test_a_job_may_have_a_class_of_kubernetes_itself(tmp_path: Path) -> None:
     jobs = {"critical": {"priorityClass": "system-cluster-critical"}}
     assert scenario(tmp_path, jobs=jobs).jobs["critical"].priority_class == "system-cluster-critical"

@@ -17,7 +17,7 @@ from trainyard.errors import TrainyardError
 from trainyard.settings import parse_stack
 from trainyard.topology import check_fabric, compile_fabric, draw
 from trainyard.topology.fabric_checks import fabric_findings
-from trainyard.topology.selected_nodes import digest, selected_nodes, shared_nodes
+from trainyard.topology.selected_nodes import selected_nodes, shared_nodes
 from trainyard.topology.serialize import nodes_text
 
 
@@ -134,11 +134,6 @@ def test_a_node_in_two_domains_is_named() -> None:
     (finding,) = shared_nodes(compile_fabric(MIXED), labels)
     assert finding.path == "trainyard:fabric.ra"
     assert finding.message == "node n1 is in domain ra by its labels, and in domain rn"
-
-
-def test_the_digest_depends_on_the_names_alone() -> None:
-    assert digest(["a", "b"]) == digest(["b", "a"])
-    assert digest(["a"]) != digest([]) != digest(["b"])
 
 
 def test_a_list_of_nodes_decides_what_the_settings_leave_open(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from trainyard.deploy.recovery import backend_folder, drop_pending_operations, r
 from trainyard.deploy.workspace import PROJECT, Backend, Program, open_workspace
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
+from trainyard.live.hyper_nodes import refresh_hyper_nodes
 from trainyard.live.plan import plan_from
 from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
@@ -36,6 +37,7 @@ from trainyard.queues.plan import Plan
 from trainyard.queues.snapshot import snapshot_of_settings
 from trainyard.settings import StackSettings
 from trainyard.stack_checks import stack_scheduling
+from trainyard.topology import compile_fabric
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
@@ -93,6 +95,7 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     cluster.sync_nodes(settings.fabric)
     with _operation("up", "Platform", settings, stack, config_file, progress) as run:
         _retry_stale_queues(run, lambda: run.stack.up(**run.options))
+    _refresh_selected(access, settings)
     # Users without permission to list quotas in all namespaces skip the wait.
     with suppress(ApiError, TransportError):
         asyncio.run(_await_quotas(access, stack, progress))
@@ -221,6 +224,25 @@ def _operation(
             ):
                 yield run
             step.done(_result(operation, stack, run, time.monotonic() - began).summary)
+
+
+def _refresh_selected(access: ClusterAccess, settings: StackSettings) -> None:
+    """Refresh the domains that choose their nodes by label: nodes may have been relabeled since the last `up`."""
+    names = [domain.name for domain in compile_fabric(settings.fabric).domains if domain.selector]
+
+    async def refresh() -> None:
+        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+            await refresh_hyper_nodes(client, names)
+
+    if not names:
+        return
+    try:
+        asyncio.run(refresh())
+    except (ApiError, TransportError) as error:
+        raise TrainyardError(
+            f"HyperNodes could not be refreshed: {error}",
+            fix="run the command again; relabeled nodes may be in two domains",
+        ) from error
 
 
 async def _await_quotas(access: ClusterAccess, stack: str, progress: Progress) -> None:

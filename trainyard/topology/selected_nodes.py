@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from trainyard.checks.finding import Finding
 from trainyard.topology.fabric_compiler import Fabric
 
-__all__ = ["SELECTED_NODES", "digest", "selected_nodes", "shared_nodes"]
-
-SELECTED_NODES = "trainyard.dev/selected-nodes"
-"""Annotation of a HyperNode with a digest of its nodes.
-
-Volcano 1.14.1 adds a relabeled node to the HyperNode that it matches now, and removes it from the other one only when
-that HyperNode is written. The digest changes whenever a node comes or goes, so that `up` writes it.
-"""
+__all__ = ["Labels", "selected_nodes", "shared_nodes"]
 
 Labels = Mapping[str, Mapping[str, str]]
 
@@ -55,8 +47,3 @@ def shared_nodes(fabric: Fabric, labels: Labels) -> list[Finding]:
                 fix = "correct the node's labels, or the selector"
                 findings.append(Finding(f"trainyard:fabric.{domain}", message, fix))
     return findings
-
-
-def digest(names: Sequence[str]) -> str:
-    """Return a digest of node names."""
-    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

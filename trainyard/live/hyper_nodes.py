@@ -1,0 +1,34 @@
+"""Refresh the HyperNodes that choose their nodes by label.
+
+Volcano 1.14.1 adds a relabeled node to the HyperNode that it matches now, but reads the nodes of the one that it left
+only when that HyperNode is written: until then the node is in both. Upstream source: ``triggerUpdateHyperNode`` in
+``pkg/scheduler/cache/event_handlers.go``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from trainyard.controller.resources import HYPER_NODES
+from trainyard.kube import ApiError, Client
+
+__all__ = ["REFRESHED", "refresh_hyper_nodes"]
+
+REFRESHED = "trainyard.dev/nodes-refreshed"
+"""Annotation with the time of the last write; any write makes the scheduler read the nodes."""
+
+
+async def refresh_hyper_nodes(client: Client, names: Iterable[str]) -> None:
+    """Write an annotation to HyperNodes, so that Volcano reads their nodes again; missing ones are ignored."""
+    patch = {"metadata": {"annotations": {REFRESHED: datetime.now(UTC).isoformat()}}}
+
+    async def refresh(name: str) -> None:
+        try:
+            await client.merge_patch(HYPER_NODES, name, patch)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+
+    await asyncio.gather(*(refresh(name) for name in names))
