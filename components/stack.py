@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes
 
 from components.common.declaration import Resources
-from components.common.existing import check_existing, existing_components
+from components.common.existing_components import check_existing, existing_components
 from components.common.fabric_nodes import check_fabric_nodes
 from components.common.installation import Installation
 from components.common.objects import Component, Conventions, conventions
@@ -88,8 +88,8 @@ def _opened() -> Iterator[Installation]:
         check_existing(settings, declarations(), access, target)
         reject_removed_tenants(settings, name, live)
         tenants = retired_tenants(settings, name, access, live)
-    elif unproved := ", ".join(each.name for each in existing_components(settings, declarations())):
-        pulumi.log.warn(f"Without a cluster, nothing is proved about {unproved} (install: existing)")
+    elif unread := ", ".join(each.name for each in existing_components(settings, declarations())):
+        pulumi.log.warn(f"Without a cluster, nothing is known about {unread} (install: existing)")
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
     found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
     reject_changes(found, queues.all, owned)

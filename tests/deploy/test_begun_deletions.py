@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.deploy.test_recovery import FakeStack
 from trainyard.deploy.begun_deletions import reject_reopened
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings, parse_stack
+
+
+class FakeStack:
+    def __init__(self, deployment: dict[str, Any]) -> None:
+        self.name = "local"
+        self.deployment = deployment
+        self.exports = 0
+
+    def export_stack(self) -> Any:
+        self.exports += 1
+        return SimpleNamespace(version=3, deployment=self.deployment)
+
 
 URN = "urn:pulumi:local::trainyard::trainyard:queues:Queues$kubernetes:{}::{}"
 BEGUN = {

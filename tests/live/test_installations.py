@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from components.common.existing import findings_of_existing
+from components.common.existing_components import findings_of_existing
 from components.common.target import Target
 from components.registry import declarations, image_repositories
 from trainyard import upstream
@@ -98,7 +98,7 @@ def test_upstreams_default_configuration_is_not_what_the_presets_say() -> None:
     assert "network-topology-aware" in missing.message
 
 
-def test_the_configuration_of_the_stack_itself_is_proved() -> None:
+def test_the_configuration_of_the_stack_itself_is_verified() -> None:
     from trainyard.scheduler import configuration
 
     chosen = settings()
@@ -115,13 +115,13 @@ def test_a_plugin_that_is_off_and_one_that_is_new_are_named() -> None:
     assert any("sla is on, which the settings do not say" in each.message for each in findings)
 
 
-def test_a_scheduler_without_a_readable_configuration_is_not_proved() -> None:
+def test_a_scheduler_without_a_readable_configuration_is_not_verified() -> None:
     for program in (
         Program("volcano-scheduler", "vc-scheduler:v1.14.1"),
         Program("volcano-scheduler", "vc-scheduler:v1.14.1", ("--scheduler-conf=/elsewhere/x.conf",), {}),
     ):
         (finding,) = check_scheduler(settings(), LiveInstallation("volcano-system", (program,)))
-        assert "is not proved" in finding.message
+        assert "is not verified" in finding.message
 
 
 @pytest.mark.parametrize("text", ["tiers: []", "actions: 3", "- a", "a: [", ""])
@@ -143,7 +143,7 @@ def test_kinds_that_no_webhook_reviews_are_named() -> None:
     assert "reviews queues.scheduling.volcano.sh: invalid ones are stored" in finding
 
 
-def test_another_version_an_unknown_one_and_none_are_told_apart() -> None:
+def test_another_version_an_unknown_one_and_a_missing_program_are_named() -> None:
     objects = installed()
     images = {"vc-scheduler": "vc-scheduler:v1.12.0", "vc-controller-manager": "vc-controller-manager:latest"}
     for each in list(objects):
@@ -156,7 +156,7 @@ def test_another_version_an_unknown_one_and_none_are_told_apart() -> None:
         else:
             objects.remove(each)
     text = "\n".join(volcano_findings(objects))
-    assert "vc-scheduler 1.12.0 runs; rules and proofs are those of 1.14.1" in text
+    assert "vc-scheduler 1.12.0 runs; the rules are verified with 1.14.1" in text
     assert "the version of vc-controller-manager is unknown" in text
     assert "no Deployment in namespace volcano-system runs vc-webhook-manager" in text
 

@@ -1,4 +1,4 @@
-"""What runs in a namespace that others installed: programs, their versions and configuration, and their webhooks."""
+"""Installations by others, as read from a namespace: programs, their versions and configuration, and webhooks."""
 
 from __future__ import annotations
 

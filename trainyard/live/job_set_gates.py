@@ -1,4 +1,4 @@
-"""Whether a JobSet that others installed has the feature gates that the settings of a stack say."""
+"""Feature gates of a JobSet that others installed, compared with those that the settings of a stack say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a Volcano that others installed schedules as the settings of a stack say."""
+"""Scheduler configuration of a Volcano that others installed, compared with the one that the settings say."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SETTING = "trainyard:scheduler"
 def check_scheduler(settings: StackSettings, live: LiveInstallation) -> Iterator[Finding]:
     """Compare the live scheduler's configuration with the settings, and lint it.
 
-    The queue rules and the rules of topology are proved for the scheduler that the settings describe. What it lacks is
+    The queue rules and the rules of topology hold for the scheduler that the settings describe. What it lacks is
     an error, so that no job is admitted for it; what it has beyond that is a warning.
 
     Yields
@@ -39,7 +39,7 @@ def check_scheduler(settings: StackSettings, live: LiveInstallation) -> Iterator
     if text is None:
         yield Finding(
             path,
-            "the configuration of the scheduler is not in a ConfigMap that its Deployment mounts, so it is not proved",
+            "the scheduler's configuration is in no ConfigMap that its Deployment mounts, so it is not verified",
             f"start {_SCHEDULER} with --{_FILE} and a mounted ConfigMap",
         )
         return

@@ -8,8 +8,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.common import existing
-from components.common.existing import check_existing, existing_components
+from components.common import existing_components as existing
+from components.common.existing_components import check_existing, existing_components
 from components.common.target import Target
 from components.registry import declarations, image_repositories
 from trainyard.cluster import ClusterAccess
@@ -49,7 +49,7 @@ def test_a_stack_that_installs_everything_reads_nothing(monkeypatch: pytest.Monk
     assert existing_components(settings(trainer={"install": "existing"}), declarations()) == []
 
 
-def test_what_is_missing_is_an_error_and_what_is_unproved_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_an_error_and_what_is_unverified_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = settings(jobset={"install": "existing", "featureGates": ["RestartJob"]})
     warnings = answering(monkeypatch, LiveInstallation("jobset-system", (Program("manager", "jobset:main"),)))
     with pytest.raises(TrainyardError, match="gate RestartJob is not on in Deployment jobset-system/manager"):
@@ -65,7 +65,7 @@ def test_an_unreadable_cluster_is_an_error_in_up_and_a_warning_in_a_preview(monk
     warnings = answering(monkeypatch, TransportError("refused"))
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     check(chosen)
-    assert "nothing is proved about it: refused" in warnings[0]
+    assert "nothing is known about it: refused" in warnings[0]
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     with pytest.raises(TrainyardError, match="jobset"):
         check(chosen)

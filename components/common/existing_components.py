@@ -29,7 +29,7 @@ def existing_components(settings: StackSettings, declarations: Mapping[str, Decl
 def check_existing(
     settings: StackSettings, declarations: Mapping[str, Declaration], access: ClusterAccess, target: Target
 ) -> None:
-    """Read what others installed; warn about what is not proved.
+    """Read what others installed; warn about what is not verified.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def check_existing(
     except (ApiError, TransportError) as error:
         names = ", ".join(each.name for each in existing)
         failure = TrainyardError(
-            f"What runs as {names} (install: existing) cannot be read, so nothing is proved about it: {error}",
+            f"What runs as {names} (install: existing) cannot be read, so nothing is known about it: {error}",
             fix="use credentials that may read Deployments, ConfigMaps and webhook configurations",
         )
         if not pulumi.runtime.is_dry_run():
@@ -86,12 +86,12 @@ def findings_of_existing(
             )
         elif program.version is None:
             yield Finding.warning(
-                f"{path}.version", f"the version of {image} is unknown from its image {program.image}: not proved"
+                f"{path}.version", f"the version of {image} is unknown from its image {program.image}: not verified"
             )
         elif program.version != version:
             yield Finding.warning(
                 f"{path}.version",
-                f"{image} {program.version} runs; rules and proofs are those of {version}",
+                f"{image} {program.version} runs; the rules are verified with {version}",
                 "set the version that runs, or upgrade it",
             )
     if declaration.webhooks is not None:
