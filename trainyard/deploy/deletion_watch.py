@@ -6,12 +6,12 @@ Pulumi only says that a resource is scheduled for deletion, until its deletion t
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from trainyard.cluster import ClusterAccess
 from trainyard.deploy.engine_events import EventLog
+from trainyard.deploy.repeated_action import repeated
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.deletion_blockers import read_blockers
@@ -36,22 +36,15 @@ async def report_blockers(client: Client, events: EventLog) -> None:
 @contextmanager
 def watch_deletions(access: ClusterAccess, events: EventLog) -> Iterator[None]:
     """Report what holds deletions while an operation runs; an unreachable cluster is ignored."""
-    ended = threading.Event()
 
     async def look() -> None:
         async with Client.from_kubeconfig(access.kubeconfig, access.context, patience=0.0) as client:
             await report_blockers(client, events)
 
     def watch() -> None:
-        while not ended.wait(_INTERVAL):
-            if events.deleting(PATIENCE):
-                with suppress(ApiError, TransportError, TrainyardError):
-                    asyncio.run(look())
+        if events.deleting(PATIENCE):
+            with suppress(ApiError, TransportError, TrainyardError):
+                asyncio.run(look())
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
+    with repeated(watch, _INTERVAL):
         yield
-    finally:
-        ended.set()
-        thread.join()

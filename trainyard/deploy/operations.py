@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -25,6 +24,7 @@ from trainyard.deploy.deletion_watch import watch_deletions
 from trainyard.deploy.engine_events import EventLog
 from trainyard.deploy.operation_result import Result
 from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
+from trainyard.deploy.repeated_action import repeated
 from trainyard.deploy.workspace import PROJECT, Backend, Program, open_workspace
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
@@ -49,6 +49,8 @@ _PROGRAMS = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
 _STALE_CHILDREN = re.compile(r"can not be deleted because it has \d+ child queues")
 _ATTEMPTS = 5
 _RETRY_SECONDS = 2.0
+_REPORT_SECONDS = 1.0
+"""Interval of progress reports, also while the engine sends no events."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,7 @@ def _operation(
             began = time.monotonic()
             with (
                 _watched_deletions(operation, settings, stack, events),
-                _periodic_reports(events),
+                repeated(events.report, _REPORT_SECONDS),
                 _translate_errors(operation, stack, events, program, log),
             ):
                 yield run
@@ -332,24 +334,6 @@ def _watched_deletions(
     if operation not in ("up", "destroy"):
         return nullcontext()
     return watch_deletions(provider(settings.cluster, cluster_name(settings, stack)).access(), events)
-
-
-@contextmanager
-def _periodic_reports(events: EventLog) -> Iterator[None]:
-    """Update the progress every second, also while the engine sends no events."""
-    ended = threading.Event()
-
-    def tick() -> None:
-        while not ended.wait(1.0):
-            events.report()
-
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _append(file: Any, line: str) -> None:
