@@ -25,6 +25,7 @@ from trainyard.settings.platform import PolicySettings
 __all__ = ["ApiServerEngine", "findings_of"]
 
 _PLATFORM_NAMESPACE = "kube-system"
+_NODES = "/api/v1/nodes"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
 _UNKNOWN_RUNTIME_CLASS = re.compile(r'pod rejected: RuntimeClass "[^"]*" not found$')
@@ -88,6 +89,7 @@ class ApiServerEngine:
                 )
                 for number, case in enumerate(cases)
             ]
+            stack.enter_context(self._nodes(requests))
             stack.enter_context(self._old_objects(requests))
             stack.enter_context(self._policies(list(rules.values()), sorted(set(variants)), parameters))
             return list(workers.map(self._evaluate, requests))
@@ -190,6 +192,21 @@ class ApiServerEngine:
             yield
 
     @contextmanager
+    def _nodes(self, requests: Iterable[_Request]) -> Iterator[None]:
+        """Create the nodes of old pods: Kubernetes deletes a pod whose node is missing after about a minute."""
+        names = {request.node for request in requests} - {""}
+        made = []
+        try:
+            for name in sorted(names):
+                body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+                if self._session.request("POST", _NODES, body).ok:
+                    made.append(f"{_NODES}/{name}")
+            yield
+        finally:
+            for path in made:
+                self._session.request("DELETE", path)
+
+    @contextmanager
     def _old_objects(self, requests: Sequence[_Request]) -> Iterator[None]:
         """Create the old objects of updates and deletions before any policy of the run; cases may share them."""
         made: list[_Request] = []
@@ -275,6 +292,12 @@ class _Request:
     @property
     def old_object(self) -> dict[str, Any] | None:
         return self._under_test(self.case.content.old_object)
+
+    @property
+    def node(self) -> str:
+        """Node of the old object; empty if it is no pod with a node."""
+        old = self.case.content.old_object or {}
+        return str((old.get("spec") or {}).get("nodeName") or "") if old.get("kind") == "Pod" else ""
 
     def starts_like(self, other: _Request) -> bool:
         """Whether another case has created the same old object."""
