@@ -102,9 +102,9 @@ def issued(certificate: bytes) -> datetime.datetime:
 
 
 def renewal_due(certificate: bytes) -> datetime.datetime:
-    """Return when a certificate is due for renewal: after two thirds of its lifetime (UTC)."""
-    parsed = x509.load_pem_x509_certificate(certificate)
-    return parsed.not_valid_before_utc + (parsed.not_valid_after_utc - parsed.not_valid_before_utc) * 2 / 3
+    """Return when a certificate of this module is due for renewal: after two thirds of its lifetime (UTC)."""
+    start = issued(certificate)
+    return start + (expires(certificate) - start) * 2 / 3
 
 
 def _subject(common_name: str, organizations: Sequence[str]) -> x509.Name:
