@@ -14,7 +14,7 @@ from components.common.fabric_nodes import check_fabric_nodes
 from components.common.installation import Installation
 from components.common.objects import Component, Conventions, conventions
 from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
-from components.common.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
+from components.common.ownership import LiveObjects, Ownership, list_live_objects
 from components.common.pod_settings import check_programs
 from components.common.target import Target
 from components.common.tenant_retirement import reject_removed_tenants, retired_tenants
@@ -28,6 +28,7 @@ from components.registry import (
     needed_by,
 )
 from trainyard import upstream
+from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.errors import TrainyardError

@@ -14,15 +14,14 @@ from typing import Any
 
 from components.common.objects import ADOPTED_ANNOTATION
 from components.common.threads import run_in_thread
+from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
 from trainyard.kube.credentials import kubeconfig
 
-__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "list_live_objects"]
-
-STACK_LABEL = "trainyard.dev/stack"
+__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "LiveObjects", "Ownership", "list_live_objects"]
 
 CLUSTER_KINDS: dict[tuple[str, str], str] = {
     ("v1", "Namespace"): "namespaces",
