@@ -20,7 +20,10 @@ from components.common.objects import KubernetesObject
 from components.stack import open_stack
 from trainyard.api.crds import build
 from trainyard.cluster import ClusterAccess
+from trainyard.data import data_folder
 from trainyard.live.queues import LiveQueues
+from trainyard.policy import load_rules
+from trainyard.policy.engines.opa import build_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003, "kueue": 20004}
@@ -128,14 +131,20 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class _WithoutSchemas(KubernetesObject):
-    """Leaves the schemas out of CustomResourceDefinitions; serializing them takes most of the time of a run."""
+class _Trimmed(KubernetesObject):
+    """Leaves out the schemas of CustomResourceDefinitions and the variables of policies: both take long to send."""
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
         if manifest["kind"] == "CustomResourceDefinition":
             versions = [{**version, "schema": {}} for version in manifest["spec"]["versions"]]
             manifest = {**manifest, "spec": {**manifest["spec"], "versions": versions}}
+        if manifest["kind"] == "ValidatingAdmissionPolicy":
+            manifest = {**manifest, "spec": {**manifest["spec"], "variables": []}}
         super().__init__(name, manifest, opts)
+
+
+_rules = cache(load_rules)
+_bundle = cache(lambda *folders: build_bundle(*folders, rules=_rules(data_folder("policies"), *folders)))
 
 
 @cache
@@ -196,6 +205,7 @@ def record(
     preview: bool = False,
     stack: str = "local",
     program: Callable[[], object] = _whole_program,
+    policies: bool = False,
 ) -> Recording:
     """Run stacks/__main__.py and return what it registered.
 
@@ -211,13 +221,23 @@ def record(
         The queues that exist, with their jobs; none when absent.
     program
         What is run instead.
+    policies
+        Whether the admission policies are declared, which are half of all objects.
     """
     import components.common.objects
+    import components.common.policy_server
+    import components.policies
     import components.stack
     import components.trainer
 
     recording = Recording()
-    monkeypatch.setattr(components.common.objects, "KubernetesObject", _WithoutSchemas)
+    monkeypatch.setattr(components.common.objects, "KubernetesObject", _Trimmed)
+    # The rules do not change between runs, and reading them takes a quarter of each.
+    monkeypatch.setattr(components.policies, "load_rules", _rules)
+    monkeypatch.setattr(components.common.policy_server, "load_rules", _rules)
+    if not policies:
+        monkeypatch.setattr(components.policies, "admission_objects", lambda *_, **__: [])
+    monkeypatch.setattr(components.common.policy_server, "build_bundle", lambda *folders, rules: _bundle(*folders))
     monkeypatch.setattr(components.trainer, "build", lambda definition: _definitions(json.dumps(definition)))
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.kube import Client, Object, Resource
-from trainyard.kube.discovery import preferred_version, served_resources
+from trainyard.kube.served_resources import preferred_version, served_resources
 
 __all__ = ["Blocker", "read_blockers"]
 

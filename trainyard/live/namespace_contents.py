@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from trainyard.api.constants import STACK_LABEL
 from trainyard.kube import Client, Object, Resource
-from trainyard.kube.discovery import served_resources, served_versions
+from trainyard.kube.served_resources import served_resources, served_versions
 
 __all__ = ["NamespaceContents", "read_contents"]
 
