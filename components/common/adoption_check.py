@@ -2,8 +2,8 @@
 
 The pinned provider upserts: it takes over an existing object of the same name, and fails in the middle of `up` where
 the API server rejects the change. So the program plans the takeover of each object of another owner while it is
-declared, with a dry run. Registrations are sent after the program has run: a rejection stops all of them. An
-object that has to be replaced is deleted directly before its successor is created, so that a failure elsewhere leaves it.
+declared, with a dry run. Registrations are sent after the program has run: a rejection stops all of them. An object
+that has to be replaced is deleted directly before its successor is created: a failure elsewhere leaves it as it is.
 """
 
 from __future__ import annotations

@@ -84,6 +84,18 @@ def test_immutable_fields_replace_what_holds_no_data_of_users(
     assert not found.retained
 
 
+def test_what_cannot_be_merged_is_replaced_unless_it_cannot_be_created_either() -> None:
+    declared = body("MutatingWebhookConfiguration", ADMISSION, webhooks=[])
+    error = invalid("webhooks[0].clientConfig: Required value: exactly one of url or service is required")
+    found = decided(declared, Observation(existing(declared), error=error))
+    assert found.verdict is Verdict.REPLACE
+    assert "exactly one of url or service" in found.reason
+    wrong = invalid("webhooks[0].name: Invalid value: must be a domain")
+    found = decided(declared, Observation(existing(declared), error=error, creation_error=wrong))
+    assert found.verdict is Verdict.REJECT
+    assert "must be a domain" in found.reason
+
+
 @pytest.mark.parametrize(
     ("metadata", "releases", "text", "fix"),
     [

@@ -16,7 +16,16 @@ from typing import Any
 
 from trainyard.kube import ApiError, Object
 
-__all__ = ["Observation", "Takeover", "Verdict", "address_of", "decide", "is_part_of_program"]
+__all__ = [
+    "STACK_LABEL",
+    "Observation",
+    "Takeover",
+    "Verdict",
+    "address_of",
+    "decide",
+    "is_part_of_program",
+    "is_replaceable",
+]
 
 STACK_LABEL = "trainyard.dev/stack"
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1"
@@ -87,6 +96,8 @@ class Observation:
         The object as it would become; None: the dry run failed.
     error
         Error of the dry run.
+    creation_error
+        Error of the dry run of a new object, for one that could be replaced; None: it can be created.
     releases
         Records of the Helm release that the object belongs to (``Secret sh.helm.release.v1.volcano.v1``).
     """
@@ -94,6 +105,7 @@ class Observation:
     live: Object
     applied: Object | None = None
     error: ApiError | None = None
+    creation_error: ApiError | None = None
     releases: Sequence[str] = ()
 
 
@@ -172,7 +184,7 @@ def decide(declared: Mapping[str, Any], seen: Observation, stack: str) -> Takeov
     if seen.error is not None:
         return _without_dry_run(declared, seen, seen.error)
     applied = seen.applied or {}
-    if kind in _REPLACEABLE and (foreign := sorted(set(_foreign_entries(declared, applied)))):
+    if is_replaceable(*kind) and (foreign := sorted(set(_foreign_entries(declared, applied)))):
         reason = f"{', '.join(foreign[:_SHOWN])} would stay beside those of the stack"
         return _takeover(declared, seen.live, Verdict.REPLACE, reason=reason)
     fields = tuple(sorted(set(_changed(seen.live, applied))))
@@ -182,6 +194,11 @@ def decide(declared: Mapping[str, Any], seen: Observation, stack: str) -> Takeov
 def is_part_of_program(api_version: str, kind: str) -> bool:
     """Return whether objects of a kind act, or grant permissions to programs; `destroy` deletes these."""
     return (api_version, kind) in _PROGRAM_KINDS
+
+
+def is_replaceable(api_version: str, kind: str) -> bool:
+    """Return whether objects of a kind hold no data of users, so that they may be deleted and created again."""
+    return (api_version, kind) in _REPLACEABLE
 
 
 def address_of(body: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -239,13 +256,18 @@ def _without_dry_run(declared: Mapping[str, Any], seen: Observation, error: ApiE
     if _UNREACHABLE.search(message):
         return _taken(declared, seen.live, reason=f"not verified, as the present installation fails: {message[:200]}")
     fields = ", ".join(dict.fromkeys(_FIELD.findall(message)))
-    if error.status != 422 or not _IMMUTABLE.search(message):
-        fix = "use credentials with this permission" if error.reason == "Forbidden" else "correct the cause"
+    immutable = error.status == 422 and _IMMUTABLE.search(message) is not None
+    replaceable = error.status == 422 and is_replaceable(declared["apiVersion"], declared["kind"])
+    if replaceable and seen.creation_error is None:
+        reason = f"immutable: {fields or message[:200]}" if immutable else f"cannot be merged: {message[:200]}"
+        return _takeover(declared, seen.live, Verdict.REPLACE, reason=reason)
+    if replaceable or not immutable:
+        cause = seen.creation_error or error
+        message = " ".join(cause.message.split())
+        fix = "use credentials with this permission" if cause.reason == "Forbidden" else "correct the cause"
         return _takeover(
             declared, seen.live, Verdict.REJECT, reason=f"the API server rejects it: {message[:400]}", fix=fix
         )
-    if (declared["apiVersion"], declared["kind"]) in _REPLACEABLE:
-        return _takeover(declared, seen.live, Verdict.REPLACE, reason=f"immutable: {fields or message[:200]}")
     return _takeover(
         declared,
         seen.live,

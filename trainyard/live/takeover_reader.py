@@ -11,7 +11,7 @@ from typing import Any
 from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
-from trainyard.live.takeover import Observation
+from trainyard.live.takeover import Observation, is_replaceable
 
 __all__ = ["TakeoverReader"]
 
@@ -24,6 +24,9 @@ _NAMESPACED = (
 )
 """Kinds of which an installation consists, in its namespace; configuration and Secrets do nothing by themselves."""
 _CLUSTER = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLE_BINDINGS)
+_FREE_NAME = "-takeover"
+"""Suffix of a name that no object has."""
+_DRY_RUN = {"dryRun": "All"}
 _RELEASE, _HOME = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 
 
@@ -83,7 +86,9 @@ class TakeoverReader:
         try:
             applied = await client.apply(resource, declared, field_manager=self._field_manager, dry_run=True)
         except ApiError as error:
-            return Observation(live, error=error, releases=releases)
+            replaced = error.status == 422 and is_replaceable(declared["apiVersion"], declared["kind"])
+            unable = await _creation_error(client, resource, declared) if replaced else None
+            return Observation(live, error=error, creation_error=unable, releases=releases)
         return Observation(live, applied, releases=releases)
 
     async def _releases_of(self, client: Client, live: Object) -> tuple[str, ...]:
@@ -96,6 +101,17 @@ class TakeoverReader:
         if (home, release) not in self._releases:
             self._releases[home, release] = await _records(client, home, release)
         return self._releases[home, release]
+
+
+async def _creation_error(client: Client, resource: Resource, declared: Mapping[str, Any]) -> ApiError | None:
+    """Return why an object could not be created if its name were free: an invalid one must not replace another."""
+    metadata = {**declared["metadata"], "name": f"{declared['metadata']['name']}{_FREE_NAME}"}
+    path = resource.path(namespace=metadata.get("namespace"))
+    try:
+        await client.request("POST", path, resource=resource, body={**declared, "metadata": metadata}, query=_DRY_RUN)
+    except ApiError as error:
+        return error
+    return None
 
 
 async def _records(client: Client, namespace: str, release: str) -> tuple[str, ...]:
