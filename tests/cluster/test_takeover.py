@@ -76,8 +76,7 @@ def job_set() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def former(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    """A control plane with Volcano as its installer makes it, its three programs running, JobSet's manifests, and
-    objects of users."""
+    """A control plane with Volcano as its installer makes it, its programs running, JobSet's manifests, and jobs."""
     env, config = environment(state_home), stack_file(tmp_path_factory.mktemp(NAME), NAME)
     try:
         require(trainyard("cluster", "up", "--name", NAME, env=env))
@@ -88,23 +87,18 @@ def former(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         rest = upstream.documents(
             "volcano", version, INSTALLER, kinds=("Namespace", "Service", "Role", "RoleBinding", "Job")
         )
-        accounts = upstream.documents("volcano", version, INSTALLER, kinds=("ServiceAccount",))
-        rest += [each for each in accounts if each["metadata"]["name"].endswith("-init")]
         require(cluster.apply(*(each for each in rest if each["metadata"]["name"] != "volcano-system")))
         require(cluster.apply(queue("research", "root"), queue("legacy", "root")))
-        require(cluster.apply(queue("vision", "research")))
         require(cluster.kubectl("create", "namespace", "vision"))
-        require(cluster.apply(volcano_job()))
+        create(cluster, queue("vision", "research"))
+        create(cluster, volcano_job())
         awaited("two running pods", lambda: len(running_pods(cluster)) == 2)
-        folder = (
-            upstream.module_cache()
-            / f"sigs.k8s.io/jobset@{component_release('jobset', supported_versions('jobset')[0]).tag}"
-            / "config"
-        )
-        manifests = list(yaml.safe_load_all(require(cluster.kubectl("kustomize", str(folder / "default")))))
+        release = component_release("jobset", supported_versions("jobset")[0])
+        folder = upstream.module_cache() / f"{release.module}@{release.tag}" / "config" / "default"
+        manifests = list(yaml.safe_load_all(require(cluster.kubectl("kustomize", str(folder)))))
         definitions = [each for each in manifests if each["kind"] == "CustomResourceDefinition"]
         require(cluster.apply(*definitions))
-        awaited("JobSets", lambda: cluster.apply(job_set()).returncode == 0)
+        create(cluster, job_set())
         require(cluster.apply(*(each for each in manifests if each not in definitions)))
         yield cluster
     finally:
@@ -115,6 +109,11 @@ async def _install(provider: EmbeddedProvider) -> None:
     access = provider.access()
     async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
         await install(client, access, provider.status)
+
+
+def create(cluster: LiveCluster, body: dict[str, Any]) -> None:
+    """Create an object, as soon as its kind is served and its webhook knows what it refers to."""
+    awaited(f"{body['kind']} {body['metadata']['name']}", lambda: cluster.apply(body).returncode == 0)
 
 
 def running_pods(cluster: LiveCluster) -> list[str]:
