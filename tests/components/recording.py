@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,9 @@ from components.stack import open_stack
 from trainyard.api.crds import build
 from trainyard.cluster import ClusterAccess
 from trainyard.data import data_folder
+from trainyard.kube import ApiError, Object, Resource
 from trainyard.live.queues import LiveQueues
+from trainyard.live.takeover import Observation, address_of
 from trainyard.policy import load_rules
 from trainyard.policy.engines.opa import build_bundle
 
@@ -160,6 +162,28 @@ class _Callbacks:
         pass
 
 
+class FakeReader:
+    """A cluster whose objects become what is declared, except those whose dry run fails, by address."""
+
+    def __init__(self, errors: Mapping[tuple[str, str, str, str], ApiError], parts: Sequence[Object]) -> None:
+        self._errors = errors
+        self._parts = parts
+
+    def __enter__(self) -> FakeReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def observe(self, resource: Resource, declared: Mapping[str, Any]) -> Observation:
+        metadata = {"uid": f"uid-of-{declared['metadata']['name']}", **declared["metadata"]}
+        live = {**declared, "metadata": {**metadata, "labels": {}}}
+        return Observation(live, dict(declared), self._errors.get(address_of(declared)))
+
+    def parts(self, namespaces: Collection[str]) -> list[Object]:
+        return list(self._parts)
+
+
 class FakeProvider:
     """A cluster that only says how it would be reached."""
 
@@ -202,6 +226,8 @@ def record(
     access: ClusterAccess | None = None,
     live: Any = None,
     queues: LiveQueues | None = None,
+    errors: Mapping[tuple[str, str, str, str], ApiError] | None = None,
+    parts: Sequence[Object] = (),
     preview: bool = False,
     stack: str = "local",
     program: Callable[[], object] = _whole_program,
@@ -219,6 +245,10 @@ def record(
         The objects that exist already; None when the cluster is not looked at.
     queues
         The queues that exist, with their jobs; none when absent.
+    errors
+        Errors of the dry runs of objects that exist already, by address.
+    parts
+        Other parts of the installation that exists already.
     program
         What is run instead.
     policies
@@ -242,6 +272,7 @@ def record(
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     monkeypatch.setattr(components.stack, "check_existing", lambda *_: None)
+    monkeypatch.setattr(components.stack, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
     monkeypatch.setattr(components.stack, "live_queues", lambda *_: queues or LiveQueues())
