@@ -196,6 +196,7 @@ def record(
     preview: bool = False,
     stack: str = "local",
     program: Callable[[], object] = _whole_program,
+    schemas: bool = False,
 ) -> Recording:
     """Run stacks/__main__.py and return what it registered.
 
@@ -211,13 +212,16 @@ def record(
         The queues that exist, with their jobs; none when absent.
     program
         What is run instead.
+    schemas
+        Whether CustomResourceDefinitions have their schemas, which takes longer.
     """
     import components.common.objects
     import components.stack
     import components.trainer
 
     recording = Recording()
-    monkeypatch.setattr(components.common.objects, "KubernetesObject", _WithoutSchemas)
+    if not schemas:
+        monkeypatch.setattr(components.common.objects, "KubernetesObject", _WithoutSchemas)
     monkeypatch.setattr(components.trainer, "build", lambda definition: _definitions(json.dumps(definition)))
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
