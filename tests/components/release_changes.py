@@ -1,8 +1,8 @@
 """Changes of what the program declares since a recorded release, and the review of them.
 
 A resource of the release that the present program does not declare, by its URN or an alias, is deleted by an upgrade.
-Each such resource, each new one, and each change of a field that leads to a replacement is listed in
-``releases/since-RELEASE.yaml`` with the reason.
+Each such resource, each new one, and each change of a field that leads to a replacement or to rejected requests is
+listed in ``releases/since-RELEASE.yaml`` with the reason.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEPT_KINDS: Final = frozenset(
 
 @dataclass(frozen=True, order=True)
 class Change:
-    """One change of a stack: a removed, added or replaced resource, by its logical name."""
+    """One change of a stack: a resource that is removed, added, or changed in a deciding field, by its logical name."""
 
     change: str
     name: str
@@ -72,7 +72,7 @@ def releases() -> list[str]:
 def review_of(release: str, folder: Path = FOLDER) -> list[Review]:
     """Return the reviewed changes since a release."""
     document = yaml.safe_load((folder / f"since-{release}.yaml").read_text())
-    assert set(document) == {"removed", "added", "replaced"}, sorted(document)
+    assert set(document) == {"removed", "added", "changed"}, sorted(document)
     return [
         Review(change, tuple(entry["resources"]), entry["reason"])
         for change, entries in document.items()
@@ -98,9 +98,9 @@ def compare(former: Record, recording: Recording) -> list[Change]:
     found += [Change("added", _name(tail)) for tail in present if tail not in kept]
     for own, tail in kept.items():
         before, after = (_identified(each, fields) for each, fields in ((tail, recorded[tail]), (own, present[own])))
-        fields = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+        fields = sorted(key for key in before.keys() | after.keys() if _matters(key, before.get(key), after.get(key)))
         if fields:
-            found.append(Change("replaced", _name(own), ", ".join(fields)))
+            found.append(Change("changed", _name(own), ", ".join(fields)))
     return sorted(found)
 
 
@@ -130,6 +130,13 @@ def _former_tails(recording: Recording) -> dict[str, set[str]]:
         }
         for urn, resource in recording.resources.items()
     }
+
+
+def _matters(field: str, before: Any, after: Any) -> bool:
+    """Return whether a change is one: a further served version or a new protection is not."""
+    if field == "served":
+        return not set(before) <= set(after)
+    return bool(before != after and (field != "protect" or before))
 
 
 def _identified(tail: str, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,8 @@ DECIDING_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     # The API server rejects a change.
     "CustomResourceDefinition": ("spec.group", "spec.names.kind", "spec.names.plural", "spec.scope"),
     "PriorityClass": ("value", "preemptionPolicy"),
+    # The API server takes over a policy and its binding one after the other; while their parameters differ, it denies.
+    "ValidatingAdmissionPolicy": ("spec.paramKind",),
     # The program requests the replacement (`replace_on_changes`); the annotation is a hash of the spec.
     "ClusterTrainingRuntime": ("metadata.annotations.trainyard.dev/released",),
     "LocalQueue": ("spec.clusterQueue",),
@@ -83,7 +85,7 @@ def urn_tail(urn: str) -> str:
 
 
 def deciding_fields(resource: Registered) -> dict[str, Any]:
-    """Return the fields of a resource with whose change it is replaced, or the API server rejects the change."""
+    """Return the fields of a resource with whose change it is replaced, or requests are rejected."""
     inputs = resource.inputs
     if resource.type == "pulumi:providers:kubernetes":
         return {"clusterIdentifier": inputs["clusterIdentifier"]}
@@ -101,7 +103,6 @@ def deciding_fields(resource: Registered) -> dict[str, Any]:
             fields[path] = _short(value)
     if inputs["kind"] == "CustomResourceDefinition":
         fields["served"] = [version["name"] for version in inputs["spec"]["versions"] if version["served"]]
-        fields["storage"] = next(version["name"] for version in inputs["spec"]["versions"] if version["storage"])
     if inputs.get("immutable"):
         fields["content"] = _digest(json.dumps([inputs.get("data"), inputs.get("binaryData")], sort_keys=True))
     return fields
@@ -126,7 +127,7 @@ def record_release(release: str, folder: Path = FOLDER) -> Path:
     write_objects(release, recorded_stack("local", stack_config("local"), schemas=True), folder)
     changes = folder / f"since-{release}.yaml"
     if not changes.exists():
-        changes.write_text("removed: []\nadded: []\nreplaced: []\n")
+        changes.write_text("removed: []\nadded: []\nchanged: []\n")
     return file
 
 

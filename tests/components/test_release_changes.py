@@ -140,9 +140,21 @@ def test_an_alias_of_the_component_keeps_its_children(former: Any) -> None:
 def test_an_object_with_another_name_under_an_alias_is_replaced(former: Any) -> None:
     alias = (("", "Queue/vision"),)
     found = compare(former, program(component(), queue("Queue/eyes", aliases=alias)))
-    assert found == [Change("replaced", "Queue/eyes", "identity")]
+    assert found == [Change("changed", "Queue/eyes", "identity")]
+
+
+def test_a_served_version_that_ends_is_a_change_and_a_new_one_is_not() -> None:
+    def definition(*versions: str) -> Recording:
+        served = [{"name": version, "served": True} for version in versions]
+        names = {"group": "g", "names": {"kind": "K", "plural": "ks"}, "scope": "Cluster", "versions": served}
+        name = "CustomResourceDefinition/ks.g"
+        return program(component(), queue(name, inputs={"kind": "CustomResourceDefinition", "spec": names}))
+
+    former = declared(definition("v1"))
+    assert compare(former, definition("v1", "v2")) == []
+    assert compare(former, definition("v2")) == [Change("changed", "CustomResourceDefinition/ks.g", "served")]
 
 
 def test_a_lost_protection_is_a_change() -> None:
     former = declared(program(component(), replace(queue(), protect=True)))
-    assert compare(former, program(component(), queue())) == [Change("replaced", "Queue/vision", "protect")]
+    assert compare(former, program(component(), queue())) == [Change("changed", "Queue/vision", "protect")]
