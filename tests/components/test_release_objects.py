@@ -3,11 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.components.recording import Recording
+from tests.cluster.former_platform import Declarations
+from tests.components.recording import Recording, embedded_access, record, stack_config
 from tests.components.release_changes import releases
 from tests.components.release_objects import read_objects, write_objects
-from tests.components.release_record import FOLDER
+from tests.components.release_record import FOLDER, declared
 
 
 def test_recorded_objects_are_read_as_they_were(local: Recording, tmp_path: Path) -> None:
@@ -38,3 +40,13 @@ def test_each_release_has_objects_in_the_order_of_their_dependencies(release: st
         seen.add(each["urn"])
     names = {each["name"] for each in found}
     assert {"Queue/vision", "Namespace/vision", "PriorityClass/training"} <= names
+
+
+def test_the_recorded_program_declares_what_the_release_declared(
+    local: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = releases()[-1]
+    program = Declarations(resources=read_objects(release, FOLDER, local, {}), access=embedded_access())
+    found = declared(record(stack_config(), monkeypatch, program=program))
+    recorded = yaml.safe_load((FOLDER / f"{release}.yaml").read_text())["stacks"]["local"]["declares"]
+    assert {kind: set(names) for kind, names in found.items()} == {kind: set(recorded[kind]) for kind in recorded}

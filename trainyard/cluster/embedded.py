@@ -310,7 +310,7 @@ class EmbeddedProvider:
         if any(use not in state.ports for use in PORT_NAMES):
             raise TrainyardError(
                 f"Cluster {self.name} was started by an older Trainyard",
-                fix=f"run `trainyard cluster up --name {self.name}`, which restarts its processes and keeps its objects",
+                fix=f"run `trainyard cluster up --name {self.name}`, which restarts its processes and keeps objects",
             )
         ports = {program: state.ports[f"{program}/webhook"] for program in WEBHOOK_PROGRAMS}
         return ClusterAccess(self.name, self.folder.kubeconfig, None, ports)
