@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-kueue simulate-controller mutation lock upstream-lock help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-kueue simulate-controller mutation lock record-release upstream-lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -88,6 +88,9 @@ simulate-controller: $(READY)  ## run the controller on 100,000 random histories
 
 mutation: $(READY)  ## mutate every admission rule and check that a case fails
 	@TRAINYARD_MUTANTS=all $(BIN)/pytest -m "cluster or not cluster" -s tests/policy/test_rego_mutation.py
+
+record-release: $(READY)  ## record what the program of this version declares, for the tests of later upgrades
+	@$(BIN)/python -m tests.components.release_record
 
 upstream-lock: $(READY)  ## update components/upstream.lock from the pinned modules; review the diff
 	@$(BIN)/python -m components.upstream_lock

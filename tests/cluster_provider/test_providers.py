@@ -8,9 +8,13 @@ import pytest
 import yaml
 
 from trainyard.cluster import cluster_name, provider
+from trainyard.cluster.embedded import EmbeddedProvider
+from trainyard.cluster.folders import cluster_folder
 from trainyard.cluster.kind import kind_configuration
+from trainyard.cluster.ports import PORT_NAMES
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.cluster.simulated_nodes import desired_nodes
+from trainyard.cluster.state import ClusterState, save_state
 from trainyard.errors import TrainyardError
 from trainyard.progress import SilentProgress
 from trainyard.settings import parse_stack
@@ -111,6 +115,19 @@ def test_webhooks_are_reached_by_service_or_by_host_port() -> None:
     assert service == {"service": {"name": "s", "namespace": "n", "path": "/p", "port": 443}}
     local = ClusterAccess("c", Path("k"), None, {"jobset": 20001}).client_config("jobset", **wanted)
     assert local == {"url": "https://127.0.0.1:20001/p"}
+
+
+def test_a_control_plane_of_an_older_version_names_the_command_that_restarts_it() -> None:
+    folder = cluster_folder("older")
+    ports = {use: 20000 + number for number, use in enumerate(PORT_NAMES)}
+    save_state(folder, ClusterState(ports, {}))
+    folder.kubeconfig.touch()
+    assert EmbeddedProvider("older").access().webhook_ports is not None
+    ports.popitem()
+    save_state(folder, ClusterState(ports, {}))
+    with pytest.raises(TrainyardError, match="Cluster older was started by an older Trainyard") as raised:
+        EmbeddedProvider("older").access()
+    assert "trainyard cluster up --name older" in raised.value.fix
 
 
 def test_simulated_nodes_are_those_of_the_fabric_and_one_for_the_platform() -> None:

@@ -232,6 +232,7 @@ def record(
     stack: str = "local",
     program: Callable[[], object] = _whole_program,
     policies: bool = False,
+    schemas: bool = False,
 ) -> Recording:
     """Run stacks/__main__.py and return what it registered.
 
@@ -253,6 +254,8 @@ def record(
         What is run instead.
     policies
         Whether the admission policies are declared, which are half of all objects.
+    schemas
+        Whether CustomResourceDefinitions have their schemas and policies their variables, which take longer.
     """
     import components.common.objects
     import components.common.policy_server
@@ -261,7 +264,8 @@ def record(
     import components.trainer
 
     recording = Recording()
-    monkeypatch.setattr(components.common.objects, "KubernetesObject", _Trimmed)
+    if not schemas:
+        monkeypatch.setattr(components.common.objects, "KubernetesObject", _Trimmed)
     # The rules do not change between runs, and reading them takes a quarter of each.
     monkeypatch.setattr(components.policies, "load_rules", _rules)
     monkeypatch.setattr(components.common.policy_server, "load_rules", _rules)

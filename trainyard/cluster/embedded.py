@@ -300,12 +300,17 @@ class EmbeddedProvider:
         Raises
         ------
         TrainyardError
-            The cluster does not exist.
+            The cluster does not exist, or was started by an older Trainyard, whose programs had fewer ports.
         """
         state = load_state(self.folder)
         if state is None or not self.folder.kubeconfig.is_file():
             raise TrainyardError(
                 f"Cluster {self.name} does not exist", fix=f"run `trainyard cluster up --name {self.name}`"
+            )
+        if any(use not in state.ports for use in PORT_NAMES):
+            raise TrainyardError(
+                f"Cluster {self.name} was started by an older Trainyard",
+                fix=f"run `trainyard cluster up --name {self.name}`, which restarts its processes and keeps objects",
             )
         ports = {program: state.ports[f"{program}/webhook"] for program in WEBHOOK_PROGRAMS}
         return ClusterAccess(self.name, self.folder.kubeconfig, None, ports)
