@@ -76,7 +76,8 @@ class _Run:
 def up(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
     """Apply a stack.
 
-    Simulated nodes are synchronized first. A killed run is continued.
+    Simulated nodes are synchronized first. A killed run is continued. The admission rules review the declared objects
+    too; the engine does so when all are known, which is after they are written.
 
     Parameters
     ----------
@@ -97,8 +98,9 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     cluster = provider(settings.cluster, cluster_name(settings, stack))
     access = cluster.access()
     cluster.sync_nodes(settings.fabric)
+    Toolchain().require(*(["opa"] if settings.policies.preview else []))
     with _operation("up", "Platform", settings, stack, config_file, progress) as run:
-        _retry_stale_queues(run, lambda: run.stack.up(**run.options))
+        _retry_stale_queues(run, lambda: run.stack.up(**run.options, policy_packs=_policy_packs(settings)))
     _refresh_selected(access, settings)
     # Users without permission to list quotas in all namespaces skip the wait.
     with suppress(ApiError, TransportError):
