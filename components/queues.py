@@ -57,7 +57,9 @@ class Queues(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("queues", name, opts)
-        hooks = migration.binding()
+        hooks, live = migration.binding(), bool(migration.owned)
+        if live:
+            migration.announce(self)
         retirement = retirement or QueueRetirement()
         declared: dict[str, KubernetesObject] = {}
         for manifest in queues.own:
@@ -77,9 +79,10 @@ class Queues(Component):
             )
         self.ready: list[pulumi.Resource] = list(declared.values())
         for manifest in queues.patches:
-            self.ready.append(
-                self.patch(manifest, depends_on=depends_on, hooks=QueuePatchHook(access, manifest).binding())
-            )
+            room = QueuePatchHook(access, manifest)
+            if live:
+                room.announce(self)
+            self.ready.append(self.patch(manifest, depends_on=depends_on, hooks=room.binding()))
         self.register_outputs({})
 
 

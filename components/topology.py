@@ -21,6 +21,8 @@ from trainyard.topology import compile_fabric
 
 __all__ = ["COMPONENT", "Topology"]
 
+_HYPER_NODE: Final = ("topology.volcano.sh/v1alpha1", "HyperNode")
+
 
 class Topology(Component):
     """The HyperNodes of a fabric.
@@ -29,6 +31,8 @@ class Topology(Component):
     ----------
     access
         The cluster, to migrate its live HyperNodes; None to skip the migration.
+    migrates
+        Whether the cluster has HyperNodes of this stack, so that a preview reports their migration.
     depends_on
         Dependencies: Volcano's Deployments and webhook configurations.
     """
@@ -39,13 +43,17 @@ class Topology(Component):
         settings: StackSettings,
         *,
         access: ClusterAccess | None = None,
+        migrates: bool = False,
         depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("topology", name, opts)
         fabric = compile_fabric(settings.fabric)
         manifests, order = fabric.hyper_nodes, fabric.order
-        hooks = HyperNodeMigration(access, manifests, pulumi.get_stack()).binding() if access is not None else None
+        migration = HyperNodeMigration(access, manifests, pulumi.get_stack()) if access is not None else None
+        if migration is not None and migrates:
+            migration.announce(self)
+        hooks = migration.binding() if migration is not None else None
         declared: dict[str, KubernetesObject] = {}
         for manifest in manifests:
             own = manifest["metadata"]["name"]
@@ -60,6 +68,7 @@ def _install(context: Installation, needed: Resources) -> Topology:
         "topology",
         context.settings,
         access=context.target.access,
+        migrates=bool(context.owned(*_HYPER_NODE)),
         depends_on=needed.ready,
         opts=context.options,
     )
@@ -70,5 +79,5 @@ COMPONENT: Final = Declaration(
     order=70,
     install=_install,
     needs=("volcano",),
-    cluster_kinds={("topology.volcano.sh/v1alpha1", "HyperNode"): "hypernodes"},
+    cluster_kinds={_HYPER_NODE: "hypernodes"},
 )

@@ -99,7 +99,7 @@ def list_live_objects(
     access
         The cluster.
     stack
-        Value of this stack's label; namespaces that carry it contain no foreign objects and are skipped.
+        Value of this stack's label; in namespaces that carry it, only objects that carry it too are read.
     namespaces
         Namespaces that the program declares.
     cluster_kinds, namespaced_kinds
@@ -135,6 +135,8 @@ async def _list_live_objects(
             ]
             for name in others:
                 found |= await _lists(client, namespaced_kinds, name)
+            if namespaces & {name for _, kind, _, name in found if kind == "Namespace"} - set(others):
+                found |= await _lists(client, namespaced_kinds, "", label_selector=f"{STACK_LABEL}={stack}")
     except ApiError as error:
         raise TrainyardError(
             f"The API server rejects a list request: {error}",
@@ -154,9 +156,16 @@ def _is_ours(metadata: Mapping[str, Any], stack: str) -> bool:
 
 
 async def _lists(
-    client: Client, kinds: Mapping[tuple[str, str], str], namespace: str | None = None
+    client: Client,
+    kinds: Mapping[tuple[str, str], str],
+    namespace: str | None = None,
+    *,
+    label_selector: str | None = None,
 ) -> dict[Address, Mapping[str, Any]]:
-    answers = await asyncio.gather(*(_list(client, kind, plural, namespace) for kind, plural in kinds.items()))
+    """List kinds, metadata only; namespace None: they are cluster-scoped, empty: in all namespaces."""
+    answers = await asyncio.gather(
+        *(_list(client, kind, plural, namespace, label_selector) for kind, plural in kinds.items())
+    )
     return {
         (*kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]): item["metadata"]
         for kind, items in zip(kinds, answers, strict=True)
@@ -164,11 +173,16 @@ async def _lists(
     }
 
 
-async def _list(client: Client, kind: tuple[str, str], plural: str, namespace: str | None) -> tuple[Object, ...]:
+async def _list(
+    client: Client, kind: tuple[str, str], plural: str, namespace: str | None, label_selector: str | None
+) -> tuple[Object, ...]:
     group, _, version = kind[0].rpartition("/")
     resource = Resource(group, version, plural, kind[1], namespaced=namespace is not None)
     try:
-        return (await client.page(resource, namespace=namespace, limit=0, metadata_only=True)).items
+        page = await client.page(
+            resource, namespace=namespace or None, label_selector=label_selector, limit=0, metadata_only=True
+        )
+        return page.items
     except ApiError as error:
         if error.not_found:
             return ()

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.common.objects import FIELD_MANAGER
-from components.hooks.base import BeforeChangeHook, with_spec
+from components.hooks.base import with_spec
+from components.hooks.migration import MigrationHook, PlannedWrite, changed_fields
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
@@ -23,7 +24,7 @@ from trainyard.topology.order import listed, preparation
 __all__ = ["HyperNodeMigration"]
 
 
-class HyperNodeMigration(BeforeChangeHook):
+class HyperNodeMigration(MigrationHook):
     """Migrates live HyperNodes so that Pulumi can update each in any order.
 
     Parameters
@@ -36,13 +37,15 @@ class HyperNodeMigration(BeforeChangeHook):
         Value of this stack's label; HyperNodes without it are not changed.
     """
 
+    kind = "HyperNode"
+
     def __init__(self, access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], stack: str) -> None:
         super().__init__(access, "hypernode-rewiring")
         self._manifests = manifests
         self._stack = stack
 
-    async def prepare(self, client: Client) -> None:
-        """Remove members that move, and raise tiers.
+    async def plan(self, client: Client) -> Sequence[PlannedWrite]:
+        """Return the writes that remove members that move, and raise tiers.
 
         Raises
         ------
@@ -64,10 +67,18 @@ class HyperNodeMigration(BeforeChangeHook):
                 findings=foreign,
                 fix="remove these members or HyperNodes, or disable the discovery that creates them",
             )
-        for step in preparation([live[name] for name in sorted(ours)], self._manifests):
-            await client.apply(
-                HYPER_NODES, with_spec(HYPER_NODES, live[step.name], step.spec), field_manager=FIELD_MANAGER
+        return [
+            PlannedWrite(
+                step.name,
+                with_spec(HYPER_NODES, live[step.name], step.spec),
+                changed_fields(live[step.name].get("spec") or {}, step.spec),
             )
+            for step in preparation([live[name] for name in sorted(ours)], self._manifests)
+        ]
+
+    async def execute(self, client: Client, write: PlannedWrite) -> None:
+        """Apply one HyperNode."""
+        await client.apply(HYPER_NODES, write.body, field_manager=FIELD_MANAGER)
 
     def _is_ours(self, body: Object) -> bool:
         return bool(body["metadata"].get("labels", {}).get(STACK_LABEL) == self._stack)

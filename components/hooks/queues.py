@@ -15,12 +15,13 @@ from typing import Any
 
 from components.common.objects import FIELD_MANAGER
 from components.common.threads import run_in_thread
-from components.hooks.base import LAG_SECONDS, RETRY_SECONDS, BeforeChangeHook, apply_with_retries, with_spec
+from components.hooks.base import LAG_SECONDS, RETRY_SECONDS, apply_with_retries, with_spec
+from components.hooks.migration import MigrationHook, PlannedWrite, changed_fields
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object
+from trainyard.kube import ApiError, Client
 from trainyard.live.queues import LiveQueues, read_pod_groups, read_queues
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import root_preparation
@@ -92,7 +93,7 @@ def retire_queues(
     return queue_retirement(retired, parents, live.queues, owned=owned, closed=live.closed, pod_groups=live.pod_groups)
 
 
-class QueueMigration(BeforeChangeHook):
+class QueueMigration(MigrationHook):
     """Migrates the live queue tree so that Volcano accepts each update by Pulumi.
 
     Parameters
@@ -105,19 +106,29 @@ class QueueMigration(BeforeChangeHook):
         Names of the live queues of this stack; other queues are not changed.
     """
 
+    kind = "Queue"
+
     def __init__(self, access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> None:
         super().__init__(access, "queue-convergence")
-        self._owned = owned
+        self.owned = owned
         self._wanted = {manifest["metadata"]["name"]: manifest for manifest in manifests}
 
-    async def prepare(self, client: Client) -> None:
-        """Shrink and move the queues that conflict with the desired tree."""
-        ours = {*self._owned, *self._wanted}
+    async def plan(self, client: Client) -> Sequence[PlannedWrite]:
+        """Return the writes that shrink and move the queues that conflict with the desired tree."""
+        ours = {*self.owned, *self._wanted}
         live = {queue["metadata"]["name"]: queue for queue in await client.list(QUEUES)}
         specs = {name: queue.get("spec") or {} for name, queue in live.items() if name in ours}
         wanted = {name: manifest["spec"] for name, manifest in self._wanted.items()}
+        planned, now = [], dict(specs)
         for step in transition(specs, wanted):
-            await _apply(client, with_spec(QUEUES, live[step.queue], step.spec))
+            body = with_spec(QUEUES, live[step.queue], step.spec)
+            planned.append(PlannedWrite(step.queue, body, changed_fields(now[step.queue], step.spec)))
+            now[step.queue] = step.spec
+        return planned
+
+    async def execute(self, client: Client, write: PlannedWrite) -> None:
+        """Apply one queue, with retries while Volcano's cache lags behind."""
+        await _apply(client, write.body)
 
     async def wait_until_admitted(self, client: Client, name: str) -> None:
         """Wait until Volcano accepts a desired queue in a dry run.
@@ -130,7 +141,7 @@ class QueueMigration(BeforeChangeHook):
         await _apply(client, self._wanted[name], dry_run=True)
 
 
-class QueuePatchHook(BeforeChangeHook):
+class QueuePatchHook(MigrationHook):
     """Prepares the patch of ``root`` or ``default``: waits for the queue, and makes room for a capability of ``root``.
 
     Parameters
@@ -140,6 +151,9 @@ class QueuePatchHook(BeforeChangeHook):
     manifest
         The patch.
     """
+
+    kind = "Queue"
+    touches_others = False
 
     def __init__(self, access: ClusterAccess, manifest: Mapping[str, Any]) -> None:
         self._name: str = manifest["metadata"]["name"]
@@ -154,21 +168,33 @@ class QueuePatchHook(BeforeChangeHook):
         TrainyardError
             Volcano does not create it.
         """
-        live = await self._wait_for_queue(client)
-        room = root_preparation(live.get("spec") or {}, self._spec["capability"]) if self._name == ROOT else None
-        if room is not None:
-            await client.merge_patch(QUEUES, self._name, {"spec": room}, field_manager=ROOM_MANAGER)
+        await self._wait_for_queue(client)
+        await super().prepare(client)
 
-    async def _wait_for_queue(self, client: Client) -> Object:
+    async def plan(self, client: Client) -> Sequence[PlannedWrite]:
+        """Return the write that lowers the values of ``root`` that exceed the new capability."""
+        live = await client.find(QUEUES, self._name) if self._name == ROOT else None
+        if live is None:
+            return ()
+        spec = live.get("spec") or {}
+        room = root_preparation(spec, self._spec["capability"])
+        if room is None:
+            return ()
+        return [PlannedWrite(self._name, {"spec": room}, changed_fields({name: spec.get(name) for name in room}, room))]
+
+    async def execute(self, client: Client, write: PlannedWrite) -> None:
+        """Lower the values."""
+        await client.merge_patch(QUEUES, write.name, write.body, field_manager=ROOM_MANAGER)
+
+    async def _wait_for_queue(self, client: Client) -> None:
         deadline = time.monotonic() + LAG_SECONDS
-        while (live := await client.find(QUEUES, self._name)) is None:
+        while await client.find(QUEUES, self._name) is None:
             if time.monotonic() > deadline:
                 raise TrainyardError(
                     f"Queue {self._name!r} does not exist; Volcano's scheduler creates it when it starts",
                     fix="read the scheduler's log, then run the command again",
                 )
             await asyncio.sleep(RETRY_SECONDS)
-        return live
 
 
 async def _apply(client: Client, body: Mapping[str, Any], *, dry_run: bool = False) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cluster
 KILLS = int(os.environ.get("TRAINYARD_KILLS", "0"))
 """Runs that `make kills` kills at random."""
 
-YES: Final = {"up": ("--yes",), "destroy": ("--yes",), "refresh": ()}
+YES: Final = {"up": ("--yes",), "destroy": ("--yes",), "refresh": (), "preview": ()}
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,12 @@ def interrupted(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         yield live("resume", config, env)
     finally:
         trainyard("cluster", "down", "--name", "resume", "--delete", env=env)
+
+
+@pytest.fixture(scope="module")
+def state(state_home: Path) -> Path:
+    """The state file of the stack."""
+    return state_home / "clusters" / "resume" / "pulumi" / ".pulumi" / "stacks" / "trainyard" / "local.json"
 
 
 def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, whole_group: bool) -> None:
@@ -91,11 +97,66 @@ def test_of_two_runs_at_once_one_is_rejected_or_waits_for_nothing(interrupted: L
     assert "nothing to change" in again
 
 
+def rejected(result: subprocess.CompletedProcess[str]) -> str:
+    """Return what a command printed that failed without a traceback."""
+    output = result.stdout + result.stderr
+    assert result.returncode != 0, output
+    assert "Traceback" not in output, output
+    return output
+
+
+def uids(state: Path) -> dict[str, str]:
+    """Return the uid of each object in a state, by URN; patches of objects of other owners have none of their own."""
+    resources = json.loads(state.read_text())["checkpoint"]["latest"]["resources"]
+    found = ((each["urn"], (each.get("outputs") or {}).get("metadata") or {}) for each in resources)
+    return {urn: metadata["uid"] for urn, metadata in found if "uid" in metadata}
+
+
+def test_a_lost_state_is_rebuilt_by_imports(interrupted: LiveCluster, state: Path) -> None:
+    """Every object keeps its uid, and none is created: an upsert of the provider is not needed."""
+    arguments = ("--config-file", str(interrupted.config_file))
+    former = uids(state)
+    assert len(former) > 100
+    state.unlink()
+    done = json.loads(require(interrupted.trainyard("up", "--yes", "-o", "json", *arguments)))
+    assert uids(state) == former
+    by_operation = {each["resource"]: set() for each in done["changes"]}
+    for each in done["changes"]:
+        by_operation[each["resource"]].add(each["operation"])
+    created = {name for name, operations in by_operation.items() if operations - {"import", "update"}}
+    assert {name.partition("/")[0] for name in created} <= {"QueuePatch"}, created
+    assert len(by_operation) - len(created) == len(former) - len(created)
+    for operation in ("preview", "up", "refresh"):
+        text = require(interrupted.trainyard(operation, *YES[operation], *arguments))
+        assert "nothing to change" in text or "no changes" in text, text
+
+
+def test_a_rebuilt_cluster_is_recognized_and_refresh_makes_it_usable(interrupted: LiveCluster, state: Path) -> None:
+    """The state of the former cluster says that all objects exist; the new one, under the same context, has none."""
+
+    def command(operation: str) -> subprocess.CompletedProcess[str]:
+        return interrupted.trainyard(operation, *YES[operation], "--config-file", str(interrupted.config_file))
+
+    former = state.read_bytes()
+    require(interrupted.trainyard("cluster", "down", "--name", "resume", "--delete"))
+    require(interrupted.trainyard("cluster", "up", "--name", "resume"))
+    state.parent.mkdir(parents=True, exist_ok=True)
+    state.write_bytes(former)
+    for operation in ("preview", "up", "destroy"):
+        output = rejected(command(operation))
+        assert "describes another cluster" in output, output
+        assert "trainyard refresh --stack local" in output, output
+    assert state.read_bytes() == former
+    require(command("refresh"))
+    require(command("up"))
+    assert interrupted.get("queue", "vision")["status"]["state"] == "Open"
+    assert "nothing to change" in require(command("up"))
+
+
 @pytest.mark.skipif(not KILLS, reason="only in `make kills`")
-def test_the_state_equals_the_cluster_after_random_kills(interrupted: LiveCluster, state_home: Path) -> None:
+def test_the_state_equals_the_cluster_after_random_kills(interrupted: LiveCluster, state: Path) -> None:
     """`up` and `destroy` are killed in turn, each after a random number of changes of the state."""
     random = Random(1)
-    state = next(state_home.rglob("stacks/trainyard/local.json"))
 
     def resources() -> int:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import runpy
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -47,6 +48,8 @@ class Registered:
     deleted_with: str
     provider: str
     hooks: frozenset[str]
+    import_id: str = ""
+    ignored: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     """Type and name of each resource that it succeeds."""
     replaced_for: tuple[str, ...] = ()
@@ -119,6 +122,8 @@ class _Monitor(MockMonitor):
                 deleted_with=request.deletedWith,
                 provider=request.provider,
                 hooks=frozenset([*request.hooks.before_create, *request.hooks.before_update]),
+                import_id=request.importId,
+                ignored=tuple(request.ignoreChanges),
                 aliases=tuple((each.spec.type, each.spec.name) for each in request.aliases),
                 replaced_for=tuple(request.replaceOnChanges) if request.deleteBeforeReplace else (),
             )
@@ -286,6 +291,17 @@ def record(
         {f"trainyard:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     )
 
-    pulumi.runtime.settings._get_rpc_manager().clear()  # a run that failed leaves its own behind
-    pulumi.runtime.test(program)()
+    try:
+        pulumi.runtime.test(program)()
+    finally:
+        _settle()
     return recording
+
+
+def _settle() -> None:
+    """Let the registrations of a failed run end, which would otherwise end in the next run of this event loop."""
+    loop = asyncio.get_event_loop()
+    while pending := asyncio.all_tasks(loop):
+        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+    pulumi.runtime.settings._get_rpc_manager().clear()
+    pulumi.runtime.settings.SETTINGS.outputs.clear()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from trainyard.deploy.begun_deletions import reject_reopened
+from trainyard.deploy.recorded_state import RecordedState
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings, parse_stack
 
@@ -43,29 +44,29 @@ def settings(queue: str, tenant: str) -> StackSettings:
     )
 
 
-def stack(deployment: dict[str, Any]) -> Any:
-    return FakeStack(deployment)
+def state(stack: Any, folder: Path | None = None) -> RecordedState:
+    return RecordedState(stack, folder)
 
 
 @pytest.mark.parametrize("queue", ["open", "closed"])
 def test_a_deletion_that_has_begun_is_completed_first(queue: str) -> None:
     with pytest.raises(TrainyardError) as caught:
-        reject_reopened(stack(BEGUN), None, settings(queue, "active"))
+        reject_reopened(state(FakeStack(BEGUN)), settings(queue, "active"))
     assert [each.path for each in caught.value.findings] == ["trainyard:tenants.t.state", "trainyard:queues.a.state"]
     assert "set state: retired" in caught.value.findings[0].fix
 
 
 def test_what_is_still_retired_is_deleted() -> None:
-    reject_reopened(stack(BEGUN), None, settings("retired", "retired"))
+    reject_reopened(state(FakeStack(BEGUN)), settings("retired", "retired"))
 
 
-def test_a_state_without_deletions_is_not_even_exported(tmp_path: Path) -> None:
-    state = tmp_path / ".pulumi" / "stacks" / "trainyard" / "local.json"
-    state.parent.mkdir(parents=True)
-    state.write_text(json.dumps({"resources": []}, indent=4))
-    known = stack({"resources": []})
-    reject_reopened(known, tmp_path, settings("open", "active"))
-    assert known.exports == 0
-    state.write_text(json.dumps(BEGUN, indent=4))
+def test_a_state_in_a_folder_is_not_exported(tmp_path: Path) -> None:
+    file = tmp_path / ".pulumi" / "stacks" / "trainyard" / "local.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"checkpoint": {"latest": BEGUN}}))
+    known = FakeStack({})
     with pytest.raises(TrainyardError):
-        reject_reopened(stack(BEGUN), tmp_path, settings("open", "active"))
+        reject_reopened(state(known, tmp_path), settings("open", "active"))
+    file.write_text(json.dumps({"checkpoint": {"latest": None}}))
+    reject_reopened(state(known, tmp_path), settings("open", "active"))
+    assert known.exports == 0

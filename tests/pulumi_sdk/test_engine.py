@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,3 +110,19 @@ def test_nothing_of_a_refused_stack_is_registered(channels: Channels) -> None:
     with pytest.raises(pulumi.RunError, match="somebody else"):
         channels.monitor.RegisterResource(request("kubernetes:core/v1:Secret"))
     assert channels.registered == ["kubernetes:core/v1:ConfigMap"]
+
+
+@pytest.mark.usefixtures("channels")
+async def test_only_outputs_of_the_refused_stack_count_as_retrieved(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing awaits the outputs of registrations that fail with the error of the program."""
+    failure = pulumi.RunError("belongs to somebody else")
+    engine = Engine()
+    engine.fail_registrations(failure)
+    wrapped = ValueError("While processing resource")
+    wrapped.__cause__ = failure
+    real = OSError("a real error")
+    real.__cause__ = real
+    for error in (failure, wrapped, real):
+        asyncio.get_running_loop().create_future().set_exception(error)
+    gc.collect()
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["a real error"]

@@ -84,7 +84,7 @@ def _show(result: Result, output: Output, *, details: bool = False) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps(result.as_json(), indent=2))
         return
-    for line in result.lines() if details else [f"! {note}" for note in result.notes]:
+    for line in result.lines() if details else [f"! {each}" for each in (*result.notes, *result.advice)]:
         typer.echo(line)
     typer.echo(f"{result.stack}: {result.summary}")
 

@@ -6,34 +6,22 @@ object and then delete it, with all its data.
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from trainyard.checks.finding import Finding
-from trainyard.deploy.recovery import state_file
-from trainyard.deploy.workspace import PROJECT
+from trainyard.deploy.recorded_state import RecordedState
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import QueueState
 
-if TYPE_CHECKING:
-    from pulumi.automation import Stack
-
 __all__ = ["reject_reopened"]
 
-_MARK = re.compile(r'"delete":\s*true')
 
-
-def reject_reopened(stack: Stack, folder: Path | None, settings: StackSettings) -> None:
+def reject_reopened(state: RecordedState, settings: StackSettings) -> None:
     """Reject settings that declare a queue or a tenant whose deletion has begun.
 
     Parameters
     ----------
-    stack
-        The opened stack.
-    folder
-        Folder of a file backend, in which the state can be read without the CLI.
+    state
+        The recorded state.
     settings
         The settings to apply.
 
@@ -42,10 +30,7 @@ def reject_reopened(stack: Stack, folder: Path | None, settings: StackSettings) 
     TrainyardError
         Names each of them.
     """
-    if folder is not None and _is_unmarked(state_file(folder, PROJECT, stack.name)):
-        return
-    body = stack.export_stack().deployment or {}
-    begun = {each["urn"].rpartition("::")[2] for each in body.get("resources") or () if each.get("delete")}
+    begun = {each["urn"].rpartition("::")[2] for each in state.resources if each.get("delete")}
     declared = {f"Queue/{name}": "queues" for name, each in settings.queues.items() if each.state != QueueState.RETIRED}
     declared |= {f"Namespace/{name}": "tenants" for name in settings.active_tenants}
     findings = [
@@ -57,8 +42,4 @@ def reject_reopened(stack: Stack, folder: Path | None, settings: StackSettings) 
         for name in sorted(begun & declared.keys())
     ]
     if findings:
-        raise TrainyardError(f"Stack {stack.name} is still deleting what its settings declare", findings=findings)
-
-
-def _is_unmarked(state: Path) -> bool:
-    return state.is_file() and not _MARK.search(state.read_text())
+        raise TrainyardError(f"Stack {state.stack} is still deleting what its settings declare", findings=findings)

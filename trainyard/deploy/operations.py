@@ -23,6 +23,8 @@ from trainyard.deploy.begun_deletions import reject_reopened
 from trainyard.deploy.deletion_watch import watch_deletions
 from trainyard.deploy.engine_events import EventLog
 from trainyard.deploy.operation_result import Result
+from trainyard.deploy.recorded_cluster import reject_other_cluster, reject_other_kubeconfig
+from trainyard.deploy.recorded_state import RecordedState
 from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
 from trainyard.deploy.repeated_action import repeated
 from trainyard.deploy.workspace import PROJECT, Backend, Program, open_workspace
@@ -74,7 +76,8 @@ class _Run:
 def up(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
     """Apply a stack.
 
-    Simulated nodes are synchronized first. A killed run is continued.
+    Simulated nodes are synchronized first. A killed run is continued. The admission rules review the declared objects
+    too; the engine does so when all are known, which is after they are written.
 
     Parameters
     ----------
@@ -95,8 +98,9 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     cluster = provider(settings.cluster, cluster_name(settings, stack))
     access = cluster.access()
     cluster.sync_nodes(settings.fabric)
+    Toolchain().require(*(["opa"] if settings.policies.preview else []))
     with _operation("up", "Platform", settings, stack, config_file, progress) as run:
-        _retry_stale_queues(run, lambda: run.stack.up(**run.options))
+        _retry_stale_queues(run, lambda: run.stack.up(**run.options, policy_packs=_policy_packs(settings)))
     _refresh_selected(access, settings)
     # Users without permission to list quotas in all namespaces skip the wait.
     with suppress(ApiError, TransportError):
@@ -215,8 +219,13 @@ def _operation(
             drop_pending_operations(folder, PROJECT, stack)
         events = EventLog(step)
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
+            state = RecordedState(opened, folder)
+            if not no_cluster:
+                access = provider(settings.cluster, cluster_name(settings, stack)).access()
+                reject_other_kubeconfig(state, access, operation)
+                reject_other_cluster(state, access, operation)
             if operation in ("up", "preview"):
-                reject_reopened(opened, folder, settings)
+                reject_reopened(state, settings)
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
             with (

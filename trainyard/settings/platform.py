@@ -111,7 +111,7 @@ class PolicySettings(SettingsModel):
         default={}, description="Parameters by rule id, overriding the rule's defaults"
     )
     folders: tuple[str, ...] = Field(default=(), description="Additional rule folders, relative to the project")
-    preview: bool = Field(default=True, description="Check the stack's objects in `trainyard preview`")
+    preview: bool = Field(default=True, description="Check the stack's objects in `trainyard preview` and `up`")
     reports: bool = Field(
         default=False,
         description="Install the PolicyReport and ClusterPolicyReport CRDs for `trainyard check --cluster --report`; "

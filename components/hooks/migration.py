@@ -1,0 +1,107 @@
+"""Base class of the hooks that write objects before Pulumi does; shows these writes in previews and logs them.
+
+Such writes are no steps of the engine: it neither plans nor records them, and its targets do not limit them.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pulumi
+
+from components.common.threads import run_in_thread
+from components.hooks.base import BeforeChangeHook
+from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
+from trainyard.kube import ApiError, Client, TransportError
+from trainyard.pulumi_sdk.targets import has_targets
+
+__all__ = ["MigrationHook", "PlannedWrite", "changed_fields"]
+
+
+@dataclass(frozen=True)
+class PlannedWrite:
+    """One write that precedes those of Pulumi.
+
+    Parameters
+    ----------
+    name
+        Name of the object.
+    body
+        What is sent.
+    fields
+        The changed fields, before and after.
+    """
+
+    name: str
+    body: Mapping[str, Any]
+    fields: str
+
+
+class MigrationHook(BeforeChangeHook):
+    """Writes live objects once, before Pulumi creates or updates the first object of a kind."""
+
+    kind: ClassVar[str]
+    """Kind of the objects."""
+
+    touches_others: ClassVar[bool] = True
+    """Whether objects other than the one that Pulumi is about to write are written."""
+
+    @abstractmethod
+    async def plan(self, client: Client) -> Sequence[PlannedWrite]:
+        """Return the writes that lead from the live objects to those that Pulumi can update."""
+
+    @abstractmethod
+    async def execute(self, client: Client, write: PlannedWrite) -> None:
+        """Make one write."""
+
+    async def prepare(self, client: Client) -> None:
+        """Make the writes, and log each.
+
+        Raises
+        ------
+        TrainyardError
+            The run is limited to targets, but other objects must be written first.
+        """
+        planned = await self.plan(client)
+        if planned and self.touches_others and has_targets():
+            raise TrainyardError(
+                f"This change writes {self.kind}s before Pulumi does, which --target and --exclude would not limit",
+                findings=[Finding(f"{self.kind}/{each.name}", each.fields) for each in planned],
+                fix="run without --target and --exclude",
+            )
+        for each in planned:
+            await self.execute(client, each)
+            pulumi.log.info(f"{self.kind}/{each.name} was written before the update: {each.fields}")
+
+    def announce(self, component: pulumi.Resource) -> None:
+        """Report in a preview what `prepare` would write; a targeted run would write nothing else."""
+        if not pulumi.runtime.is_dry_run() or has_targets():
+            return
+
+        async def read() -> Sequence[PlannedWrite]:
+            async with Client.from_kubeconfig(self._access.kubeconfig, self._access.context) as client:
+                return await self.plan(client)
+
+        try:
+            for each in run_in_thread(read):
+                pulumi.log.warn(
+                    f"{self.kind}/{each.name} is written first, so that each update is accepted: {each.fields}",
+                    component,
+                )
+        except (ApiError, TransportError, TrainyardError) as error:
+            pulumi.log.warn(f"What is written before the {self.kind}s are updated is unknown: {error}", component)
+
+
+def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return the fields that differ, with their former and new values."""
+    names = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    return ", ".join(f"{name} {_text(before.get(name))} -> {_text(after.get(name))}" for name in names)
+
+
+def _text(value: Any) -> str:
+    return "unset" if value is None else value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

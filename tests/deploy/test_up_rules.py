@@ -1,0 +1,58 @@
+"""`up` evaluates the admission rules, also without a preview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainyard.checks.finding import Finding
+from trainyard.deploy import operations
+from trainyard.deploy.engine_events import EventLog
+from trainyard.progress import SilentProgress
+from trainyard.settings import parse_stack
+
+ADVICE = Finding("TrainJob/a", "QUE-002 advisory")
+
+
+class Engine:
+    """Records the policy packs of an update, which has findings."""
+
+    def __init__(self) -> None:
+        self.packs: list[list[str]] = []
+        self.events = EventLog(None)
+
+    def up(self, *, policy_packs: list[str], **options: Any) -> None:
+        self.packs.append([Path(each).name for each in policy_packs])
+        self.events.advice.append(ADVICE)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    engine = Engine()
+
+    @contextmanager
+    def operation(*arguments: Any, **options: Any) -> Iterator[Any]:
+        yield operations._Run(engine, engine.events, lambda line: None)  # type: ignore[arg-type]
+
+    async def counted(*arguments: Any) -> None: ...
+
+    cluster = SimpleNamespace(access=lambda: None, sync_nodes=lambda fabric: None)
+    monkeypatch.setattr(operations, "provider", lambda *arguments: cluster)
+    monkeypatch.setattr(operations, "_operation", operation)
+    monkeypatch.setattr(operations, "_await_quotas", counted)
+    monkeypatch.setattr(operations, "_refresh_selected", lambda *arguments: None)
+    monkeypatch.setattr(operations.Toolchain, "require", lambda *arguments: None)
+    return engine
+
+
+@pytest.mark.parametrize(("rules", "packs"), [(True, ["pack"]), (False, [])])
+def test_up_evaluates_the_rules_unless_they_are_off(engine: Engine, packs: list[str], *, rules: bool) -> None:
+    settings = parse_stack({"cluster": {"provider": "embedded"}, "policies": {"preview": rules}}, source="test")
+    result = operations.up(settings, "local", Path("Pulumi.local.yaml"), SilentProgress())
+    assert engine.packs == [packs]
+    assert result.advice == (ADVICE,)
