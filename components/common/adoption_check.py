@@ -146,7 +146,8 @@ class Ownership:
             raise _unreadable(f"{kind} {manifest['metadata']['name']}", error) from error
         if seen is None:
             return None
-        takeover = decide(declared, seen, self.stack)
+        changed = {each.kind for each in self._takeovers if each.verdict is Verdict.TAKE}
+        takeover = decide(declared, seen, self.stack, after=changed)
         self._takeovers.append(takeover)
         self._former.append(seen.live)
         match takeover.verdict:

@@ -32,7 +32,9 @@ BINDINGS = ("clusterrolebindings", "rolebindings")
 
 
 def queue(name: str, parent: str) -> dict[str, Any]:
-    spec = {"weight": 1, "parent": parent, "reclaimable": True}
+    spec: dict[str, Any] = {"weight": 1, "parent": parent, "reclaimable": True}
+    if name == "research":
+        spec["capability"] = {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "64"}
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",

@@ -189,6 +189,16 @@ def test_other_errors_reject_unless_the_present_installation_causes_them(error: 
     assert error.message[:20] in found.reason
 
 
+def test_a_denial_that_depends_on_objects_that_change_first_is_not_a_rejection() -> None:
+    declared = body("Queue", "scheduling.volcano.sh/v1beta1")
+    text = 'admission webhook "validatequeue.volcano.sh" denied the request: it exceeds parent queue research'
+    seen = Observation(existing(declared), error=ApiError(400, "BadRequest", text))
+    assert decide(declared, seen, STACK, after={"Namespace"}).verdict is Verdict.REJECT
+    found = decide(declared, seen, STACK, after={"Queue"})
+    assert found.verdict is Verdict.TAKE
+    assert "exceeds parent queue research" in found.reason
+
+
 def part(kind: str, name: str, namespace: str = "volcano-system", **fields: Any) -> dict[str, Any]:
     return body(kind, "x/v1", namespace=namespace, name=name, **fields)
 

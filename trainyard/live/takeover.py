@@ -9,7 +9,7 @@ which of these cases it is. Everything here is pure; `takeover_reader` reads the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -54,6 +54,7 @@ _IMMUTABLE = re.compile(
     r"immutable|may not (be )?change|cannot change|can ?not be (changed|updated)|updates to \w+ spec for fields other"
 )
 _FIELD = re.compile(r"(?:^|[\s\[(,])([a-z][\w.\[\]]*(?:\.[\w.\[\]]+)*): (?:Invalid value|Forbidden|Required value)")
+_DENIED = re.compile(r"admission webhook .* denied the request")
 _UNREACHABLE = re.compile(r"failed calling webhook|field not declared in schema|no kind is registered")
 """Errors of the present installation, which the stack replaces, not of the object."""
 
@@ -166,7 +167,7 @@ class Takeover:
         }
 
 
-def decide(declared: Mapping[str, Any], seen: Observation, stack: str) -> Takeover:
+def decide(declared: Mapping[str, Any], seen: Observation, stack: str, *, after: Collection[str] = ()) -> Takeover:
     """Return what `up` does with an object that exists without the label of the stack.
 
     Parameters
@@ -177,12 +178,15 @@ def decide(declared: Mapping[str, Any], seen: Observation, stack: str) -> Takeov
         The object as it exists, and the dry run.
     stack
         Value of the stack's label.
+    after
+        Kinds of objects that change before it. A webhook that compares it with one of its own kind (a queue with its
+        parent) then denies a dry run that it would admit.
     """
     kind = (declared["apiVersion"], declared["kind"])
     for reason, fix in (*_owners(seen, stack), *_unserved_versions(declared, seen.live)):
         return _takeover(declared, seen.live, Verdict.REJECT, reason=reason, fix=fix)
     if seen.error is not None:
-        return _without_dry_run(declared, seen, seen.error)
+        return _without_dry_run(declared, seen, seen.error, compared=declared["kind"] in after)
     applied = seen.applied or {}
     if is_replaceable(*kind) and (foreign := sorted(set(_foreign_entries(declared, applied)))):
         reason = f"{', '.join(foreign[:_SHOWN])} would stay beside those of the stack"
@@ -251,8 +255,11 @@ def _unserved_versions(declared: Mapping[str, Any], live: Object) -> Iterator[tu
         )
 
 
-def _without_dry_run(declared: Mapping[str, Any], seen: Observation, error: ApiError) -> Takeover:
+def _without_dry_run(declared: Mapping[str, Any], seen: Observation, error: ApiError, *, compared: bool) -> Takeover:
     message = " ".join(error.message.split())
+    if compared and _DENIED.search(message):
+        others = f"other objects of kind {declared['kind']} change before it"
+        return _taken(declared, seen.live, reason=f"not verified, as {others}; now: {message[:300]}")
     if _UNREACHABLE.search(message):
         return _taken(declared, seen.live, reason=f"not verified, as the present installation fails: {message[:200]}")
     fields = ", ".join(dict.fromkeys(_FIELD.findall(message)))
