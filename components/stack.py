@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import pulumi
 import pulumi_kubernetes
 
+from components.common.adoption_check import Ownership
 from components.common.declaration import Resources
 from components.common.existing_components import check_existing, existing_components
 from components.common.fabric_nodes import check_fabric_nodes
 from components.common.installation import Installation
-from components.common.objects import Component, Conventions, conventions
+from components.common.objects import FIELD_MANAGER, Component, Conventions, conventions
 from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
-from components.common.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
+from components.common.ownership import LiveObjects, list_live_objects
 from components.common.pod_settings import check_programs
+from components.common.replacement import Replacements
 from components.common.served_fields import Schemas, read_schemas
 from components.common.target import Target
 from components.common.tenant_retirement import reject_removed_tenants, retired_tenants
@@ -29,10 +32,13 @@ from components.registry import (
     needed_by,
 )
 from trainyard import upstream
+from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.errors import TrainyardError
 from trainyard.live.queues import LiveQueues
+from trainyard.live.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
+from trainyard.live.takeover_reader import TakeoverReader
 from trainyard.pulumi_sdk.engine import Engine
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
@@ -51,12 +57,14 @@ def open_stack() -> Iterator[Installation]:
     ------
     pulumi.RunError
         The settings are invalid, the cluster is unreachable, or it contains objects of other owners with the same
-        names. Pulumi prints the message without a traceback. After this or any other error nothing is created.
+        names that may not or cannot be adopted. Or the run only plans their takeover (`PLAN_VARIABLE`). Pulumi prints
+        the message without a traceback. After this or any other error nothing is created.
     """
     engine = Engine()
     try:
-        with upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext(), _opened() as stack:
-            yield stack
+        with ExitStack() as opened:
+            opened.enter_context(upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext())
+            yield opened.enter_context(_opened(opened))
     except TrainyardError as error:
         failure = pulumi.RunError(str(error))
         engine.fail_registrations(failure)
@@ -67,7 +75,7 @@ def open_stack() -> Iterator[Installation]:
 
 
 @contextmanager
-def _opened() -> Iterator[Installation]:
+def _opened(resources: ExitStack) -> Iterator[Installation]:
     name = pulumi.get_stack()
     settings = _settings(name)
     queues = validate_stack(settings)
@@ -82,8 +90,17 @@ def _opened() -> Iterator[Installation]:
         live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
     ownership = None
     tenants: dict[str, str] = {}
+    plans = os.environ.get(PLAN_VARIABLE) == "true"
     if live is not None:
-        ownership = Ownership(live, name, may_adopt=settings.adopt)
+        ownership = Ownership(
+            live,
+            name,
+            may_adopt=settings.adopt or plans,
+            reader=resources.enter_context(TakeoverReader(access.kubeconfig, access.context, FIELD_MANAGER)),
+            replacements=Replacements(access),
+            plurals={**cluster_kinds(), **namespaced_kinds()},
+            installed=settings.platform_namespaces,
+        )
         _reject_removals(settings, name, access, live)
         check_fabric_nodes(settings, live.labels("v1", "Node"))
         check_existing(settings, declarations(), access, target)
@@ -113,8 +130,12 @@ def _opened() -> Iterator[Installation]:
     with conventions(common):
         options = pulumi.ResourceOptions(provider=kubernetes)
         yield Installation(name, settings, target, options, declarations(), live, queues, retired, tenants)
+    plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
+    if plans:
+        raise PlannedTakeoverError(plan)
+    plan.require()
     if ownership is not None:
-        ownership.raise_conflicts()
+        ownership.report(plan)
 
 
 def install_components(context: Installation) -> None:

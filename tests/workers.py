@@ -63,6 +63,7 @@ _FIRST: Final = (
     "control_plane",
     "tests/cluster/test_fabric.py",
     "tests/cluster/test_ownership.py",
+    "tests/cluster/test_takeover.py",
     "tests/cluster/test_upgrade.py",
     "tests/cluster_provider/test_embedded_cluster.py",
     "tests/compatibility/test_upstream.py",

@@ -36,8 +36,8 @@ from trainyard.queues import (
 from trainyard.queues.queued_gangs import requires_domain
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import load_catalog
+from trainyard.scheduler import DROPPING_RULES, effective_configuration, lint
 from trainyard.scheduler import check_stack as check_scheduler
-from trainyard.scheduler import effective_configuration, lint
 from trainyard.scheduler.scheduler_configuration import SchedulerConfiguration
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
@@ -52,6 +52,7 @@ __all__ = [
     "check_node_labels",
     "check_stack",
     "read_scheduling",
+    "scheduling_of",
     "stack_queues",
     "stack_scheduling",
     "unenforced_shares",
@@ -210,7 +211,7 @@ def _above_nodes(levels: tuple[str, ...]) -> tuple[str, ...]:
 
 def stack_scheduling(settings: StackSettings) -> Scheduling:
     """Return the scheduler properties of a stack that queue rules read."""
-    return _scheduling(effective_configuration(settings), VolcanoSettings.of(settings).version)
+    return scheduling_of(effective_configuration(settings), VolcanoSettings.of(settings).version)
 
 
 def read_scheduling(text: str, version: str) -> Scheduling:
@@ -221,13 +222,14 @@ def read_scheduling(text: str, version: str) -> Scheduling:
     TrainyardError
         Volcano would ignore the configuration as a whole.
     """
-    faults = [finding for finding in lint(text) if finding.rule in ("scheduler-structure", "scheduler-action")]
+    faults = [finding for finding in lint(text) if finding.rule in DROPPING_RULES]
     if faults:
         raise TrainyardError("The scheduler configuration is invalid", findings=faults)
-    return _scheduling(SchedulerConfiguration.parse(text), version)
+    return scheduling_of(SchedulerConfiguration.parse(text), version)
 
 
-def _scheduling(configuration: SchedulerConfiguration, version: str) -> Scheduling:
+def scheduling_of(configuration: SchedulerConfiguration, version: str) -> Scheduling:
+    """Return the properties that queue rules read of a configuration, for a version of Volcano."""
     return Scheduling.of(
         (action.name for action in configuration.actions),
         ((plugin.name, plugin.switches) for tier in configuration.tiers for plugin in tier),

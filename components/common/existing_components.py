@@ -34,8 +34,8 @@ def check_existing(
     Raises
     ------
     TrainyardError
-        A component is not there, or differs from the settings so that a rule that reads them would be wrong; or it
-        cannot be read. In a preview this is a warning only if it cannot be read.
+        A component is not there, or differs from the settings so that a rule that reads them would be wrong. Or what
+        runs cannot be read; in a preview that is a warning.
     """
     existing = existing_components(settings, declarations)
     if not existing:

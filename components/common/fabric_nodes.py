@@ -7,7 +7,7 @@ are missing as its labels match too few. A node in two domains is always an erro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pulumi
 
@@ -18,6 +18,9 @@ from trainyard.topology import Fabric, FabricDomain, compile_fabric
 from trainyard.topology.selected_nodes import Labels, selected_nodes, shared_nodes
 
 __all__ = ["check_fabric_nodes"]
+
+Selected = Mapping[str, Sequence[str]]
+"""Nodes of each domain that chooses its nodes by label."""
 
 
 def check_fabric_nodes(settings: StackSettings, live_nodes: Labels) -> None:
@@ -37,10 +40,12 @@ def check_fabric_nodes(settings: StackSettings, live_nodes: Labels) -> None:
         whose nodes `up` creates, this is a warning.
     """
     fabric, compiled = settings.fabric, compile_fabric(settings.fabric)
-    exists = settings.cluster.exists
-    _check_shared(compiled, live_nodes, fails=exists or not pulumi.runtime.is_dry_run())
-    _warn_of_additional(compiled, live_nodes)
-    missing = list(_missing(compiled, live_nodes))
+    fails = settings.cluster.exists or not pulumi.runtime.is_dry_run()
+    if shared := shared_nodes(compiled, live_nodes):
+        _report(TrainyardError("Nodes of the cluster are in two domains of the fabric", findings=shared), fails=fails)
+    selected = selected_nodes(compiled, live_nodes)
+    _warn_of_additional(compiled, selected)
+    missing = list(_missing(compiled, live_nodes, selected))
     count = sum(number for _, number in missing)
     if not missing:
         return
@@ -53,27 +58,29 @@ def check_fabric_nodes(settings: StackSettings, live_nodes: Labels) -> None:
         f"{number}, more than trainyard:fabric.maxMissingNodes: {fabric.max_missing_nodes} allows",
         findings=[each for each, _ in missing],
         fix="correct trainyard:fabric, or raise maxMissingNodes while nodes are under repair"
-        if exists
+        if settings.cluster.exists
         else "run `trainyard cluster up`, which creates the nodes, or correct trainyard:fabric",
     )
-    if exists or not pulumi.runtime.is_dry_run():
+    _report(error, fails=fails)
+
+
+def _report(error: TrainyardError, *, fails: bool) -> None:
+    if fails:
         raise error
     pulumi.log.warn(str(error))
 
 
-def _missing(fabric: Fabric, live_nodes: Labels) -> Iterator[tuple[Finding, int]]:
+def _missing(fabric: Fabric, live_nodes: Labels, selected: Selected) -> Iterator[tuple[Finding, int]]:
     """Yield what is missing, with the number of nodes."""
     for node in fabric.nodes:
         if not node.selected and node.name not in live_nodes:
             yield Finding(f"trainyard:fabric.{node.path[0]}", f"the cluster has no node {node.name}"), 1
-    selected = selected_nodes(fabric, live_nodes)
     for domain in fabric.domains:
         if domain.selector and (lacking := domain.node_count - len(selected[domain.name])) > 0:
             yield Finding(f"trainyard:fabric.{domain.name}", _matches(domain, selected[domain.name])), lacking
 
 
-def _warn_of_additional(fabric: Fabric, live_nodes: Labels) -> None:
-    selected = selected_nodes(fabric, live_nodes)
+def _warn_of_additional(fabric: Fabric, selected: Selected) -> None:
     more = [
         f"  trainyard:fabric.{domain.name}: {_matches(domain, selected[domain.name])}"
         for domain in fabric.domains
@@ -87,13 +94,3 @@ def _warn_of_additional(fabric: Fabric, live_nodes: Labels) -> None:
 def _matches(domain: FabricDomain, found: Sequence[str]) -> str:
     labels = ", ".join(f"{key}={value}" for key, value in domain.selector.items())
     return f"{len(found)} of {domain.node_count} nodes have the labels {labels}"
-
-
-def _check_shared(fabric: Fabric, live_nodes: Labels, *, fails: bool) -> None:
-    shared = shared_nodes(fabric, live_nodes)
-    if not shared:
-        return
-    error = TrainyardError("Nodes of the cluster are in two domains of the fabric", findings=shared)
-    if fails:
-        raise error
-    pulumi.log.warn(str(error))

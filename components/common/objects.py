@@ -18,8 +18,10 @@ import pulumi
 from components.common.served_fields import Schemas, served
 
 __all__ = [
+    "ADOPTED_ANNOTATION",
     "FIELD_MANAGER",
     "FORCED_ANNOTATION",
+    "Adoption",
     "Component",
     "Conventions",
     "KubernetesObject",
@@ -37,6 +39,7 @@ PROTECTED_KINDS = frozenset({"CustomResourceDefinition", "Namespace", "Queue"})
 """Kinds whose deletion destroys tenant workloads."""
 
 ADOPTED_ANNOTATION = "trainyard.dev/adopted"
+"""On an object that another owner created: `true` (kept by `destroy`) or `owned` (deleted by `destroy`)."""
 FORCED_ANNOTATION = "pulumi.com/patchForce"
 WAIT_ANNOTATION = "pulumi.com/waitFor"
 
@@ -46,11 +49,33 @@ FIELD_MANAGER = "trainyard"
 """Field manager of every object of the program."""
 
 
+@dataclass(frozen=True)
+class Adoption:
+    """How an object that another owner created is declared.
+
+    Parameters
+    ----------
+    annotations
+        Annotations that it gets.
+    retained
+        Whether it is kept on destroy.
+    hooks
+        Hooks that prepare its creation.
+    """
+
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    retained: bool = False
+    hooks: pulumi.ResourceHookBinding | None = None
+
+
 class OwnershipCheck(Protocol):
     """Decides which existing objects are adopted."""
 
-    def adopt(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether an object exists, belongs to another owner and is adopted."""
+    def adopt(self, manifest: Mapping[str, Any], component: pulumi.Resource | None = None) -> Adoption | None:
+        """Return how an object of another owner is declared; None if there is none, or the stack created it.
+
+        The messages about it are attributed to the component.
+        """
 
 
 @dataclass(frozen=True)
@@ -92,7 +117,15 @@ def conventions(value: Conventions) -> Iterator[None]:
 
 
 class KubernetesObject(pulumi.CustomResource):
-    """A Kubernetes object registered under its own type token; its inputs are the manifest, verbatim."""
+    """A Kubernetes object registered under its own type token; its inputs are the manifest, verbatim.
+
+    Attributes
+    ----------
+    adopted
+        Whether another owner created it and `destroy` keeps it, so that nothing is deleted with it.
+    """
+
+    adopted: bool = False
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(_type_token(manifest), name, dict(manifest), opts)
@@ -165,12 +198,15 @@ class Component(pulumi.ComponentResource):
         depends_on
             Resources that are ready before it is created, and deleted after it.
         deleted_with
-            Resource whose deletion also deletes this object, so that Pulumi does not delete it separately.
+            Resource whose deletion also deletes this object, so that Pulumi does not delete it separately. One that is
+            kept on destroy deletes nothing.
         hooks
             Resource hooks.
         retired
             Whether the object is about to be deleted, and so not protected.
         """
+        if isinstance(deleted_with, KubernetesObject) and deleted_with.adopted:
+            deleted_with = None
         opts = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), deleted_with=deleted_with, hooks=hooks)
         return declare(manifest, opts, retired=retired)
 
@@ -219,10 +255,15 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     if replaced := common.replaced_fields.get((body["apiVersion"], body["kind"])):
         immutable = pulumi.ResourceOptions(replace_on_changes=list(replaced), delete_before_replace=True)
         opts = pulumi.ResourceOptions.merge(opts, immutable)
-    if common.ownership is not None and common.ownership.adopt(body):
-        body = _annotated(body, {ADOPTED_ANNOTATION: "true", FORCED_ANNOTATION: "true"})
-        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
-    return KubernetesObject(logical_name(body), body, opts)
+    adoption = common.ownership.adopt(body, opts.parent) if common.ownership is not None else None
+    if adoption is None:
+        return KubernetesObject(logical_name(body), body, opts)
+    kept = pulumi.ResourceOptions(retain_on_delete=adoption.retained or None, hooks=adoption.hooks)
+    declared = KubernetesObject(
+        logical_name(body), _annotated(body, adoption.annotations), pulumi.ResourceOptions.merge(opts, kept)
+    )
+    declared.adopted = adoption.retained
+    return declared
 
 
 def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> KubernetesPatch:

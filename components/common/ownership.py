@@ -1,28 +1,21 @@
-"""Ownership of objects that exist already in the cluster.
-
-The pinned provider upserts: it takes over an existing object of the same name. So the program reads the cluster first.
-An object that exists without this stack's label has another owner. It is rejected, or adopted if the settings allow it;
-adopted objects are retained on delete.
-"""
+"""Objects that exist already in the cluster, and the stack that created each."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from components.common.objects import ADOPTED_ANNOTATION
 from components.common.threads import run_in_thread
-from trainyard.checks.finding import Finding
+from trainyard.api.constants import STACK_LABEL
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
 from trainyard.kube.credentials import kubeconfig
 
-__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "list_live_objects"]
-
-STACK_LABEL = "trainyard.dev/stack"
+__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "LiveObjects", "list_live_objects"]
 
 CLUSTER_KINDS: dict[tuple[str, str], str] = {
     ("v1", "Namespace"): "namespaces",
@@ -90,60 +83,6 @@ class LiveObjects:
             for (version, each, _, name), metadata in self.metadata.items()
             if (version, each) == (api_version, kind) and _is_ours(metadata, stack)
         }
-
-
-@dataclass
-class Ownership:
-    """Decides for each declared object whether it is created or adopted, and records conflicts.
-
-    Parameters
-    ----------
-    live
-        The objects that exist.
-    stack
-        Value of this stack's label.
-    may_adopt
-        Whether existing objects of other owners are adopted.
-    """
-
-    live: LiveObjects
-    stack: str
-    may_adopt: bool
-    conflicts: list[Finding] = field(default_factory=list)
-
-    def adopt(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether an object is adopted from another owner.
-
-        If adoption is not allowed, the conflict is recorded; `raise_conflicts` reports all of them at the end.
-        """
-        metadata = manifest["metadata"]
-        namespace = metadata.get("namespace", "")
-        found = self.live.metadata.get((manifest["apiVersion"], manifest["kind"], namespace, metadata["name"]))
-        if found is None:
-            return False
-        if found.get("labels", {}).get(STACK_LABEL) == self.stack:
-            return bool(found.get("annotations", {}).get(ADOPTED_ANNOTATION) == "true")
-        if self.may_adopt:
-            return True
-        where = f"{manifest['kind']} {namespace + '/' if namespace else ''}{metadata['name']}"
-        self.conflicts.append(Finding(where, "exists already and was not created by this stack"))
-        return False
-
-    def raise_conflicts(self) -> None:
-        """Fail if a declared object has another owner.
-
-        Raises
-        ------
-        TrainyardError
-            Names each of these objects.
-        """
-        if self.conflicts:
-            raise TrainyardError(
-                f"{len(self.conflicts)} objects of stack {self.stack} exist already and have another owner",
-                findings=self.conflicts,
-                fix="set trainyard:adopt to true to adopt them (they are kept on destroy), or remove them, "
-                "or set install: existing for the component that is already installed",
-            )
 
 
 def list_live_objects(

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.common.objects import FIELD_MANAGER
-from components.common.ownership import STACK_LABEL
 from components.hooks.base import BeforeChangeHook, with_spec
+from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import HYPER_NODES

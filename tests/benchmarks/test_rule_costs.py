@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.rule_costs import MANIFESTS, questions, table
 from trainyard.policy.engines.opa.bundle import build_bundle
 
@@ -26,6 +28,7 @@ def test_the_dearest_rule_comes_first() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_request_concerns_rules_and_some_of_them_are_left_out(tmp_path: Path) -> None:
     shared, requests = questions(build_bundle(), tmp_path)
     assert shared["states"] == {}

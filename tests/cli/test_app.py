@@ -48,6 +48,13 @@ def test_checking_loads_neither_the_network_nor_other_commands() -> None:
     assert done.stdout.split() == []
 
 
+def test_a_takeover_is_executed_by_up_and_only_planned_here() -> None:
+    result = in_process("adopt")
+    assert result.returncode == 2
+    assert "add --plan" in result.stderr
+    assert "trainyard:adopt" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("user", "said"),
     [

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import os
@@ -23,6 +24,7 @@ import pytest
 from tests.cluster.jobs import lasting, train_job
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
+from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.errors import TrainyardError
 from trainyard.kube import Response, TransportError
 from trainyard.kube.blocking import Session
@@ -44,6 +46,8 @@ SECOND = 1.0
 ROUNDS = 3
 """Changes there and back; the median counts, for a machine under test may be busy with something else."""
 RECOVERY = 180.0
+OURS = 30.0
+"""Seconds for the controller's own part of a job: it may lose its Lease, which lasts 15 s, when the server is away."""
 
 
 @pytest.fixture
@@ -110,8 +114,8 @@ class Stream:
             time.sleep(0.02)
 
 
-def restart(platform: LiveCluster) -> None:
-    """Kill the API server and wait until its successor is ready."""
+def restart(platform: LiveCluster) -> float:
+    """Kill the API server and wait until its successor is ready; return when it was."""
     before = api_server(platform)["pid"]
     os.kill(before, signal.SIGKILL)
     awaited("another API server", lambda: api_server(platform)["pid"] not in (None, before), timeout=RECOVERY)
@@ -124,6 +128,7 @@ def restart(platform: LiveCluster) -> None:
             return False
 
     awaited("an API server that is ready", ready, timeout=RECOVERY)
+    return time.time()
 
 
 def processes(platform: LiveCluster) -> list[dict[str, Any]]:
@@ -143,18 +148,79 @@ def complete(session: Session, name: str) -> bool:
     return "Complete" in conditions
 
 
+@dataclass(frozen=True)
+class Life:
+    """When what happened to a job, in seconds since 1970."""
+
+    name: str
+    submitted: float
+    """Creation of the TrainJob."""
+    created: float
+    """Creation of its JobSet, by the controller."""
+    pods: float
+    """Creation of its last pod: after JobSet's controller and the Job controller."""
+    started: float
+    """Start of its last pod: after Volcano has placed the gang."""
+    ended: float
+    """End of its JobSet: after the nodes, the Job controller and JobSet's controller."""
+    reported: float
+    """Last write of the TrainJob's status, by the controller."""
+
+    def ours(self, ready: float) -> tuple[float, float]:
+        """Return the seconds until the JobSet was created and its end was reported, while the API server was ready."""
+        return self.created - max(self.submitted, ready), self.reported - max(self.ended, ready)
+
+    def __str__(self) -> str:
+        at = self.submitted, self.created, self.pods, self.started, self.ended, self.reported
+        names = "JobSet", "pods", "started", "ended", "reported"
+        steps = (f"{name} {after - before:+.0f} s" for name, before, after in zip(names, at, at[1:], strict=False))
+        return f"{self.name}: {', '.join(steps)}"
+
+
+def life(session: Session, name: str) -> Life:
+    """Read what the API server and the controllers noted about a job that has ended."""
+    job = session.request("GET", f"{JOBS}/{name}").body
+    job_set = session.request("GET", f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{TENANT}/jobsets/{name}").body
+    selector = f"labelSelector=jobset.sigs.k8s.io/jobset-name={name}"
+    pods = session.request("GET", f"/api/v1/namespaces/{TENANT}/pods?{selector}").body["items"]
+    reports = [
+        entry["time"]
+        for entry in job["metadata"]["managedFields"]
+        if entry["manager"] == FIELD_MANAGER and entry.get("subresource") == "status"
+    ]
+    ends = [each["lastTransitionTime"] for each in job_set["status"]["conditions"] if each["type"] == "Completed"]
+    return Life(
+        name,
+        submitted=seconds(job["metadata"]["creationTimestamp"]),
+        created=seconds(job_set["metadata"]["creationTimestamp"]),
+        pods=max(seconds(pod["metadata"]["creationTimestamp"]) for pod in pods),
+        started=max(seconds(pod["status"]["startTime"]) for pod in pods),
+        ended=max(map(seconds, ends)),
+        reported=max(map(seconds, reports)),
+    )
+
+
+def seconds(timestamp: str) -> float:
+    return datetime.datetime.fromisoformat(timestamp).timestamp()
+
+
 def test_no_restart_of_the_api_server_rejects_a_train_job(platform: LiveCluster) -> None:
+    ready = 0.0
     try:
         controllers = sum(each["name"].startswith("trainyard-controller") for each in processes(platform))
         with Stream(platform.kubeconfig, controllers) as stream:
             for _ in range(RESTARTS):
-                restart(platform)
+                ready = restart(platform)
                 awaited("more TrainJobs", functools.partial(stream.reached, stream.answered + 5), timeout=RECOVERY)
         assert stream.rejected == []
         # JobSet's lease and the watches of Volcano come back up to a minute after restarts in a row.
         with Session(platform.kubeconfig) as session:
             for name in stream.accepted:
                 awaited(f"the end of {name}", functools.partial(complete, session, name), timeout=RECOVERY)
+            lives = [life(session, name) for name in stream.accepted]
+        print(*lives, sep="\n")
+        late = [str(each) for each in lives if max(each.ours(ready)) > OURS]
+        assert late == []
     finally:
         require(platform.kubectl("delete", "trainjobs", "-n", TENANT, "--all", "--wait=false"))
 

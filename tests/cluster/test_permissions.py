@@ -166,7 +166,7 @@ async def test_a_namespace_without_the_role_keeps_no_other_certificate_from_bein
         issuer = CertificateController(controller, SETTINGS, metrics, sync_timeout=1)
         running = asyncio.create_task(issuer.run())
         own, foreign = issuer.loops[1:]
-        await eventually(lambda: own.due and foreign.due and failing(FOREIGN), within=20)
+        await eventually(lambda: own.due and foreign.due and failing(FOREIGN))
         assert failing(OWN) == 0
         bundle = (await data(admin, OWN))["ca.crt"]
         stored = await admin.get(VALIDATING_WEBHOOKS, WEBHOOKS)

@@ -192,6 +192,7 @@ async def test_connections_above_the_limit_are_closed_and_later_ones_served(
     assert await once(forwarder) in ("a", "b")
 
 
+@pytest.mark.slow
 async def test_what_a_slow_reader_leaves_is_not_buffered(forwarder: Forwarder) -> None:
     large = buffered_by_the_kernel() + (16 << 20)
     large -= large % (1 << 16)

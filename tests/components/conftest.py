@@ -35,7 +35,7 @@ def monkeypatch_module():
 def local() -> Recording:
     """The local stack, as the embedded cluster gets it."""
     with event_loop(), pytest.MonkeyPatch.context() as patch:
-        return record(stack_config(), patch)
+        return record(stack_config(), patch, policies=True)
 
 
 @pytest.fixture(scope="session")
@@ -49,4 +49,4 @@ def services() -> Recording:
         images={"jobset": {"repository": "mirror.example/jobset", "digest": "sha256:" + "a" * 64}},
     )
     with event_loop(), pytest.MonkeyPatch.context() as patch:
-        return record(config, patch, access=service_access(), stack="prod")
+        return record(config, patch, access=service_access(), stack="prod", policies=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,12 @@ from components.common.objects import KubernetesObject
 from components.stack import open_stack
 from trainyard.api.crds import build
 from trainyard.cluster import ClusterAccess
+from trainyard.data import data_folder
+from trainyard.kube import ApiError, Object, Resource
 from trainyard.live.queues import LiveQueues
+from trainyard.live.takeover import Observation, address_of
+from trainyard.policy import load_rules
+from trainyard.policy.engines.opa import build_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003, "kueue": 20004}
@@ -128,14 +133,20 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class _WithoutSchemas(KubernetesObject):
-    """Leaves the schemas out of CustomResourceDefinitions; serializing them takes most of the time of a run."""
+class _Trimmed(KubernetesObject):
+    """Leaves out the schemas of CustomResourceDefinitions and the variables of policies: both take long to send."""
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
         if manifest["kind"] == "CustomResourceDefinition":
             versions = [{**version, "schema": {}} for version in manifest["spec"]["versions"]]
             manifest = {**manifest, "spec": {**manifest["spec"], "versions": versions}}
+        if manifest["kind"] == "ValidatingAdmissionPolicy":
+            manifest = {**manifest, "spec": {**manifest["spec"], "variables": []}}
         super().__init__(name, manifest, opts)
+
+
+_rules = cache(load_rules)
+_bundle = cache(lambda *folders: build_bundle(*folders, rules=_rules(data_folder("policies"), *folders)))
 
 
 @cache
@@ -149,6 +160,28 @@ class _Callbacks:
 
     def register_resource_hook(self, hook: pulumi.ResourceHook) -> None:
         pass
+
+
+class FakeReader:
+    """A cluster whose objects become what is declared, except those whose dry run fails, by address."""
+
+    def __init__(self, errors: Mapping[tuple[str, str, str, str], ApiError], parts: Sequence[Object]) -> None:
+        self._errors = errors
+        self._parts = parts
+
+    def __enter__(self) -> FakeReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def observe(self, resource: Resource, declared: Mapping[str, Any]) -> Observation:
+        metadata = {"uid": f"uid-of-{declared['metadata']['name']}", **declared["metadata"]}
+        live = {**declared, "metadata": {**metadata, "labels": {}}}
+        return Observation(live, dict(declared), self._errors.get(address_of(declared)))
+
+    def parts(self, namespaces: Collection[str]) -> list[Object]:
+        return list(self._parts)
 
 
 class FakeProvider:
@@ -193,9 +226,12 @@ def record(
     access: ClusterAccess | None = None,
     live: Any = None,
     queues: LiveQueues | None = None,
+    errors: Mapping[tuple[str, str, str, str], ApiError] | None = None,
+    parts: Sequence[Object] = (),
     preview: bool = False,
     stack: str = "local",
     program: Callable[[], object] = _whole_program,
+    policies: bool = False,
     schemas: bool = False,
 ) -> Recording:
     """Run stacks/__main__.py and return what it registered.
@@ -210,23 +246,38 @@ def record(
         The objects that exist already; None when the cluster is not looked at.
     queues
         The queues that exist, with their jobs; none when absent.
+    errors
+        Errors of the dry runs of objects that exist already, by address.
+    parts
+        Other parts of the installation that exists already.
     program
         What is run instead.
+    policies
+        Whether the admission policies are declared, which are half of all objects.
     schemas
-        Whether CustomResourceDefinitions have their schemas, which takes longer.
+        Whether CustomResourceDefinitions have their schemas and policies their variables, which take longer.
     """
     import components.common.objects
+    import components.common.policy_server
+    import components.policies
     import components.stack
     import components.trainer
 
     recording = Recording()
     if not schemas:
-        monkeypatch.setattr(components.common.objects, "KubernetesObject", _WithoutSchemas)
+        monkeypatch.setattr(components.common.objects, "KubernetesObject", _Trimmed)
+    # The rules do not change between runs, and reading them takes a quarter of each.
+    monkeypatch.setattr(components.policies, "load_rules", _rules)
+    monkeypatch.setattr(components.common.policy_server, "load_rules", _rules)
+    if not policies:
+        monkeypatch.setattr(components.policies, "admission_objects", lambda *_, **__: [])
+    monkeypatch.setattr(components.common.policy_server, "build_bundle", lambda *folders, rules: _bundle(*folders))
     monkeypatch.setattr(components.trainer, "build", lambda definition: _definitions(json.dumps(definition)))
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     monkeypatch.setattr(components.stack, "check_existing", lambda *_: None)
     monkeypatch.setattr(components.stack, "read_schemas", lambda *_: {})
+    monkeypatch.setattr(components.stack, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
     monkeypatch.setattr(components.stack, "live_queues", lambda *_: queues or LiveQueues())

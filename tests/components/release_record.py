@@ -64,7 +64,7 @@ def recorded_stack(stack: str, settings: Mapping[str, Any], *, schemas: bool = F
     asyncio.set_event_loop(loop)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            return record(settings, patch, access=STACKS[stack](), stack=stack, schemas=schemas)
+            return record(settings, patch, access=STACKS[stack](), stack=stack, policies=True, schemas=schemas)
     finally:
         asyncio.set_event_loop(None)
         loop.close()

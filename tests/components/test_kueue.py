@@ -9,11 +9,12 @@ import pytest
 import yaml
 
 from components.common.objects import ADOPTED_ANNOTATION
-from components.common.ownership import STACK_LABEL, LiveObjects
+from components.common.ownership import LiveObjects
 from components.kueue import custom_resource_definitions
 from tests.components.recording import PORTS, Recording, record, service_access, stack_config, start
 from tests.components.test_stack import node_names
 from tests.settings.test_kueue import SECTION, kueue_config
+from trainyard.api.constants import STACK_LABEL
 from trainyard.cluster import ClusterAccess
 
 ALLOWED = {"TEN-005": {"nodeLabels": ["node.kubernetes.io/instance-type", "kubernetes.io/hostname"]}}

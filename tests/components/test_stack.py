@@ -14,6 +14,8 @@ import yaml
 from components.common.ownership import LiveObjects
 from tests.components.recording import Recording, record, stack_config
 from tests.golden import assert_golden_objects
+from trainyard.kube import ApiError
+from trainyard.live.takeover_plan import PlannedTakeoverError
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
 EXAMPLES = (
@@ -142,6 +144,81 @@ def test_adopted_objects_are_kept_on_destroy_now_and_later(monkeypatch: pytest.M
     annotations = recording.one("Namespace/vision").inputs["metadata"]["annotations"]
     assert annotations["pulumi.com/patchForce"] == "true"
     assert annotations["trainyard.dev/adopted"] == "true"
+
+
+SELECTOR = ApiError(422, "Invalid", "spec.selector: Invalid value: {}: field is immutable")
+SCHEDULER = ("apps/v1", "Deployment", "volcano-system", "volcano-scheduler")
+HOOKS = "admissionregistration.k8s.io/v1"
+
+
+def foreign_installation() -> LiveObjects:
+    """Return the objects of a Volcano that others installed."""
+    webhooks = (HOOKS, "MutatingWebhookConfiguration", "volcano-admission-service-jobs-mutate", {})
+    found = live(
+        ("v1", "Namespace", "volcano-system", {}), ("v1", "Namespace", "vision", {}), webhooks, nodes=node_names()
+    )
+    return LiveObjects({**found.metadata, SCHEDULER: {"name": SCHEDULER[3]}})
+
+
+def test_an_existing_program_is_replaced_before_its_successor_is_created(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_, **__: notes.append(message))
+    recording = record(stack_config(adopt=True), monkeypatch, live=foreign_installation(), errors={SCHEDULER: SELECTOR})
+    replaced = recording.one("Deployment/volcano-system/volcano-scheduler")
+    assert replaced.hooks == {"replace-existing"}
+    assert not replaced.retain
+    assert "trainyard.dev/adopted" not in replaced.inputs["metadata"]["annotations"]
+    assert [each.name for each in recording.objects if "replace-existing" in each.hooks] == [replaced.name]
+    assert any("Deployment volcano-system/volcano-scheduler is deleted and created again" in note for note in notes)
+
+
+def test_webhooks_are_taken_and_deleted_on_destroy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
+    recording = record(stack_config(adopt=True), monkeypatch, live=foreign_installation())
+    taken = recording.one("MutatingWebhookConfiguration/volcano-admission-service-jobs-mutate")
+    assert not taken.retain
+    annotations = taken.inputs["metadata"]["annotations"]
+    assert annotations["trainyard.dev/adopted"] == "owned"
+    later = {"labels": {"trainyard.dev/stack": "local"}, "annotations": annotations}
+    again = live((HOOKS, "MutatingWebhookConfiguration", taken.inputs["metadata"]["name"], later), nodes=node_names())
+    repeated = record(stack_config(), monkeypatch, live=again).one(taken.name)
+    assert (repeated.inputs["metadata"]["annotations"], repeated.retain) == (annotations, False)
+
+
+def test_objects_in_a_namespace_that_is_kept_are_deleted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
+    recording = record(stack_config(adopt=True), monkeypatch, live=foreign_installation())
+    inside = [each for each in recording.objects if each.inputs["metadata"].get("namespace") in ("vision", "language")]
+    kept = {each.inputs["metadata"]["namespace"] for each in inside if not each.deleted_with}
+    assert kept == {"vision"}
+
+
+def test_a_rejection_stops_everything_before_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = (HOOKS, "MutatingWebhookConfiguration", "", "volcano-admission-service-jobs-mutate")
+    errors = {address: ApiError(403, "Forbidden", "patch is forbidden"), SCHEDULER: SELECTOR}
+    with pytest.raises(pulumi.RunError) as caught:
+        record(stack_config(adopt=True), monkeypatch, live=foreign_installation(), errors=errors)
+    text = str(caught.value)
+    assert "1 existing objects cannot be taken over by stack local; nothing is written" in text
+    assert "MutatingWebhookConfiguration volcano-admission-service-jobs-mutate: the API server rejects it" in text
+
+
+@pytest.mark.parametrize("adopt", [False, True])
+def test_a_run_that_plans_ends_with_the_plan_whatever_the_setting(adopt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINYARD_TAKEOVER_PLAN", "true")
+    parts = [{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "init", "namespace": "volcano-system"}}]
+    with pytest.raises(pulumi.RunError) as caught:
+        record(
+            stack_config(adopt=adopt),
+            monkeypatch,
+            live=foreign_installation(),
+            errors={SCHEDULER: SELECTOR},
+            parts=parts,
+            preview=True,
+        )
+    planned = caught.value.__cause__
+    assert isinstance(planned, PlannedTakeoverError)
+    assert planned.plan.summary == "3 to take, 1 to replace, 1 left alone, 0 rejected"
 
 
 def existing_cluster(**fabric: Any) -> dict[str, Any]:

@@ -6,13 +6,13 @@ kills the process after any write.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.controller.harness import runtime
 from tests.controller.test_lifecycle import COUNTS, JOB_UID, NOW, condition_of, job_of
@@ -356,5 +356,10 @@ class TrainJobHistory(RuleBasedStateMachine):
         assert bool(statuses.condition(self.job, "Suspended", "True")) == self.job["spec"]["suspend"]
 
 
-TestTrainJobHistory: Callable[..., Any] = TrainJobHistory.TestCase
-TestTrainJobHistory.settings = settings(max_examples=400, stateful_step_count=40, deadline=None)  # type: ignore[attr-defined]
+def test_random_histories_keep_the_invariants() -> None:
+    run_state_machine_as_test(TrainJobHistory, settings=settings(max_examples=30, stateful_step_count=40))
+
+
+@pytest.mark.slow
+def test_more_random_histories_keep_the_invariants() -> None:
+    run_state_machine_as_test(TrainJobHistory, settings=settings(max_examples=400, stateful_step_count=40))

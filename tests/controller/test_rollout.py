@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 import yaml
 
 from tests.controller.harness import CLUSTER_RUNTIMES, runtime, train_job
@@ -127,6 +128,7 @@ def write_files(folder: Path, api: FakeApi) -> None:
     (folder / "kubeconfig").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **kubeconfig}))
 
 
+@pytest.mark.slow
 async def test_a_roll_out_loses_no_request_and_leadership_changes_hands_at_once(api: FakeApi, tmp_path: Path) -> None:
     api.put("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}})
     api.put(CLUSTER_RUNTIMES, runtime())

@@ -33,10 +33,17 @@ def runtime_with_time_to_live(*, gang: bool = False) -> dict[str, Any]:
     return body
 
 
-def with_job(api: FakeApi, **spec: Any) -> FakeApi:
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def life(api: FakeApi, clock: Clock) -> TimeToLive:
+    """JobSet's controller, before the only TrainJob has run."""
     api.put(CLUSTER_RUNTIMES, runtime_with_time_to_live())
-    api.put(TRAIN_JOBS, train_job(**spec))
-    return api
+    api.put(TRAIN_JOBS, train_job())
+    return TimeToLive(api, clock)
 
 
 def end(api: FakeApi, kind: str = "Completed", reason: str = "AllJobsCompleted") -> None:
@@ -53,6 +60,13 @@ def time_to_live(api: FakeApi) -> Any:
     return body and body["spec"].get("ttlSecondsAfterFinished")
 
 
+async def run_to_the_end(api: FakeApi, clock: Clock) -> None:
+    async with controller(api, clock) as process:
+        await process.settle()
+        end(api)
+        await process.settle()
+
+
 async def never_again(api: FakeApi, clock: Clock) -> None:
     """Check that neither this nor another leader creates the JobSet again."""
     for _ in range(2):
@@ -64,7 +78,7 @@ async def never_again(api: FakeApi, clock: Clock) -> None:
 
 @pytest.mark.parametrize(("theirs", "ours", "reason"), ENDS, ids=["completed", "failed"])
 async def test_the_end_is_recorded_before_the_time_to_live_starts(
-    api: FakeApi, theirs: str, ours: str, reason: str
+    api: FakeApi, clock: Clock, life: TimeToLive, theirs: str, ours: str, reason: str
 ) -> None:
     order: list[str] = []
 
@@ -74,8 +88,6 @@ async def test_the_end_is_recorded_before_the_time_to_live_starts(
         if time_to_live(fake) is not None:
             order.append("time to live")
 
-    clock = Clock()
-    life = TimeToLive(with_job(api), clock)
     async with controller(api, clock) as process:
         await process.settle()
         life.pass_time(LONG)
@@ -92,22 +104,19 @@ async def test_the_end_is_recorded_before_the_time_to_live_starts(
     assert set(conditions(api)) == {ours}
 
 
-async def test_a_job_set_that_goes_while_the_controller_is_down_is_not_made_again(api: FakeApi) -> None:
-    clock = Clock()
-    life = TimeToLive(with_job(api), clock)
-    async with controller(api, clock) as process:
-        await process.settle()
-        end(api)
-        await process.settle()
+async def test_a_job_set_that_goes_while_the_controller_is_down_is_not_made_again(
+    api: FakeApi, clock: Clock, life: TimeToLive
+) -> None:
+    await run_to_the_end(api, clock)
     life.pass_time(LONG)
     assert len(life.deleted) == 1
     await never_again(api, clock)
     assert conditions(api) == {"Complete": ("True", "AllJobsCompleted")}
 
 
-async def test_a_job_set_that_ends_while_the_controller_is_down_waits_for_its_record(api: FakeApi) -> None:
-    clock = Clock()
-    life = TimeToLive(with_job(api), clock)
+async def test_a_job_set_that_ends_while_the_controller_is_down_waits_for_its_record(
+    api: FakeApi, clock: Clock, life: TimeToLive
+) -> None:
     async with controller(api, clock) as process:
         await process.settle()
     end(api)
@@ -122,13 +131,13 @@ async def test_a_job_set_that_ends_while_the_controller_is_down_waits_for_its_re
     assert set(conditions(api)) == {"Complete"}
 
 
-async def test_killed_between_the_record_and_the_time_to_live_the_next_leader_sets_it(api: FakeApi) -> None:
+async def test_killed_between_the_record_and_the_time_to_live_the_next_leader_sets_it(
+    api: FakeApi, clock: Clock, life: TimeToLive
+) -> None:
     def refuse(fake: FakeApi, request: Any) -> Any:
         late = request.method == "PATCH" and "/jobsets/" in request.path
         return error(503, "ServiceUnavailable", "") if late else None
 
-    clock = Clock()
-    life = TimeToLive(with_job(api), clock)
     async with controller(api, clock) as process:
         await process.settle()
         api.fault = refuse
@@ -144,13 +153,10 @@ async def test_killed_between_the_record_and_the_time_to_live_the_next_leader_se
     await never_again(api, clock)
 
 
-async def test_a_job_set_that_is_going_when_a_leader_starts_is_waited_for(api: FakeApi) -> None:
-    clock = Clock()
-    life = TimeToLive(with_job(api), clock)
-    async with controller(api, clock) as process:
-        await process.settle()
-        end(api)
-        await process.settle()
+async def test_a_job_set_that_is_going_when_a_leader_starts_is_waited_for(
+    api: FakeApi, clock: Clock, life: TimeToLive
+) -> None:
+    await run_to_the_end(api, clock)
     life.expire(LONG)
     async with controller(api, clock) as process:
         await process.settle()
@@ -160,10 +166,10 @@ async def test_a_job_set_that_is_going_when_a_leader_starts_is_waited_for(api: F
     assert conditions(api) == {"Complete": ("True", "AllJobsCompleted")}
 
 
-async def test_upstreams_job_set_that_went_before_its_end_was_recorded_fails_its_job(api: FakeApi) -> None:
+async def test_upstreams_job_set_that_went_before_its_end_was_recorded_fails_its_job(
+    api: FakeApi, clock: Clock, life: TimeToLive
+) -> None:
     """Upstream's controller leaves the time to live in the spec: only the pod counts tell that it ran."""
-    clock = Clock()
-    life = TimeToLive(with_job(api), clock)
     async with controller(api, clock) as process:
         await process.settle()
     body, job = api.find("jobsets", "job", "team"), api.find("trainjobs", "job", "team")

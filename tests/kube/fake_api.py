@@ -387,7 +387,7 @@ def error(status: int, reason: str, message: str, **headers: str) -> web.Respons
     )
 
 
-async def eventually(probe: Callable[[], Any], *, within: float = 5.0) -> Any:
+async def eventually(probe: Callable[[], Any], *, within: float = 60.0) -> Any:
     """Return the first true answer of a probe."""
     async with asyncio.timeout(within):
         while True:

@@ -11,12 +11,12 @@ from trainyard.live.deletion_blockers import read_blockers
 
 CORE = {
     "resources": [
-        {"name": "namespaces", "kind": "Namespace", "namespaced": False},
-        {"name": "namespaces/finalize", "kind": "Namespace", "namespaced": False},
-        {"name": "pods", "kind": "Pod", "namespaced": True},
+        {"name": "namespaces", "kind": "Namespace", "namespaced": False, "verbs": ["list"]},
+        {"name": "namespaces/finalize", "kind": "Namespace", "namespaced": False, "verbs": ["update"]},
+        {"name": "pods", "kind": "Pod", "namespaced": True, "verbs": ["list"]},
     ]
 }
-KUEUE = {"resources": [{"name": "workloads", "kind": "Workload", "namespaced": True}]}
+KUEUE = {"resources": [{"name": "workloads", "kind": "Workload", "namespaced": True, "verbs": ["list"]}]}
 LEFT = "Some resources are remaining: pods. has 1 resource instances, workloads.kueue.x-k8s.io has 1 resource instances"
 
 
@@ -63,7 +63,7 @@ def test_a_namespace_names_what_is_left_inside_with_its_finalizer_and_owner() ->
     answers = {
         "/api/v1/namespaces/vision": namespace(),
         "/api/v1/namespaces/vision/pods": {"items": [body("terminating")]},
-        "/apis/kueue.x-k8s.io": {"preferredVersion": {"version": "v1beta2"}},
+        "/apis/kueue.x-k8s.io": {"preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2"}},
         "/apis/kueue.x-k8s.io/v1beta2": KUEUE,
         "/apis/kueue.x-k8s.io/v1beta2/namespaces/vision/workloads": {"items": [workload]},
     }

@@ -24,6 +24,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 @example(["a\r\nb", " \n x", "tab\there\n", "trail \nx", "\x85", "\n", "\ufeff", "\u2028"])
 def test_values_come_back(value: Any) -> None:

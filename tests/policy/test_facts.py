@@ -84,6 +84,7 @@ FIELDS = st.sampled_from(["queues", "tiers", "leafQueues", "maxAcceleratorsPerJo
 LEAVES = st.none() | st.booleans() | st.integers() | st.text()
 
 
+@pytest.mark.slow
 @given(st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(FIELDS, each)))
 def test_any_spec_gives_facts(spec: Any) -> None:
     given_spec = spec if isinstance(spec, dict) else {"queues": spec, "tiers": spec, "maxAcceleratorsPerJob": spec}

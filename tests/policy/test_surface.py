@@ -108,6 +108,7 @@ def test_the_ledger_holds_no_rules() -> None:
     assert all(rule.family != "surface" for rule in RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("type_name", "found"), [("PodSpec", "PodSpec.newField"), ("NFSVolumeSource", "count is")])
 def test_a_new_field_of_kubernetes_requires_an_entry(
     monkeypatch: pytest.MonkeyPatch, type_name: str, found: str

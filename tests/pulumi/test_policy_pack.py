@@ -336,7 +336,7 @@ def test_shipped_stacks_violate_nothing(stack: str, monkeypatch: pytest.MonkeyPa
     asyncio.set_event_loop(asyncio.new_event_loop())
     config = stack_config(stack)
     access = embedded_access() if stack == "local" else service_access()
-    recording = record(config, monkeypatch, access=access, stack=stack)
+    recording = record(config, monkeypatch, access=access, stack=stack, policies=True)
     resources = [Resource(each.urn, each.type, Properties(each.inputs)) for each in recording.objects]
     pack = PolicyPack(lambda: program_path("opa"), parse_stack(config, source=stack))
     try:

@@ -310,6 +310,7 @@ def scenes(draw: st.DrawFn) -> tuple[dict[str, Queue], list[Job]]:
     return tree, jobs
 
 
+@pytest.mark.slow
 @given(scenes())
 def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
     scene: tuple[dict[str, Queue], list[Job]],

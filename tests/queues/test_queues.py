@@ -208,6 +208,7 @@ def forests(draw_: st.DrawFn) -> dict[str, Queue]:
     return queues
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(forests())
 def test_the_checks_agree_with_the_webhook(queues: dict[str, Queue]) -> None:
@@ -216,6 +217,7 @@ def test_the_checks_agree_with_the_webhook(queues: dict[str, Queue]) -> None:
     assert bool(predicted) is refused(queues), predicted
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(forests())
 def test_the_checks_agree_with_the_newer_webhook(queues: dict[str, Queue]) -> None:
@@ -225,6 +227,7 @@ def test_the_checks_agree_with_the_newer_webhook(queues: dict[str, Queue]) -> No
     assert bool(predicted) is refused_by_1_15(queues), predicted
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(forests(), forests())
 def test_a_change_is_rejected_like_the_resulting_tree(live: dict[str, Queue], wanted: dict[str, Queue]) -> None:
@@ -240,6 +243,7 @@ def test_a_change_is_rejected_like_the_resulting_tree(live: dict[str, Queue], wa
         assert not refused(changed)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(forests())
 def test_a_valid_tree_yields_every_queue_once_after_its_parent(queues: dict[str, Queue]) -> None:

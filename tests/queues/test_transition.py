@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def sound(tree: Mapping[str, Spec]) -> bool:
     return accepted(tree) and not has_cycle(tree)
 
 
+@pytest.mark.slow
 @given(seeds)
 def test_every_intermediate_tree_is_accepted(seed: int) -> None:
     random = Random(seed)

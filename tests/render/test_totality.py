@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -268,6 +269,7 @@ def refused_by_job_set(job_set: Any) -> Iterator[str]:
 QUICK = settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
 
 
+@pytest.mark.slow
 @QUICK
 @given(TRAIN_JOB, RUNTIME, st.sampled_from(["job", "j" * 60]))
 def test_every_sound_input_gets_an_answer(spec: Any, runtime: Any, name: str) -> None:
@@ -292,6 +294,7 @@ def test_the_order_of_fields_makes_no_difference(spec: Any, runtime: Any) -> Non
             assert set(one.errors) == set(two.errors)
 
 
+@pytest.mark.slow
 @QUICK
 @given(TRAIN_JOB, RUNTIME)
 def test_what_was_rendered_belongs_to_the_caller(spec: Any, runtime: Any) -> None:
@@ -306,6 +309,7 @@ def test_what_was_rendered_belongs_to_the_caller(spec: Any, runtime: Any) -> Non
         assert again.objects == kept
 
 
+@pytest.mark.slow
 @QUICK
 @given(TRAIN_JOB, RUNTIME)
 def test_the_snapshot_renders_the_same(spec: Any, runtime: Any) -> None:
@@ -318,6 +322,7 @@ def test_the_snapshot_renders_the_same(spec: Any, runtime: Any) -> None:
         assert again.objects == result.objects
 
 
+@pytest.mark.slow
 @QUICK
 @given(st.tuples(TRAIN_JOB, RUNTIME), st.data())
 def test_every_damaged_input_gets_an_answer(bodies: tuple[Any, Any], data: st.DataObject) -> None:

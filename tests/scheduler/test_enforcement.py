@@ -253,6 +253,7 @@ TIERS = st.permutations([name for name in NAMES if name != "tdm"]).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(TIERS, VOTES, st.sampled_from(["reclaim", "preempt"]))
 def test_without_a_finding_no_one_else_chooses_victims(

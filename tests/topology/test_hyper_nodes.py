@@ -255,6 +255,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(anything, max_size=4), anything, anything)
 def test_no_manifest_makes_a_traceback(members: list[Any], tier: Any, metadata: Any) -> None:
     kind = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode"}
@@ -264,6 +265,7 @@ def test_no_manifest_makes_a_traceback(members: list[Any], tier: Any, metadata: 
         assert finding.rule in RULES
 
 
+@pytest.mark.slow
 @given(st.integers(1, 4).flatmap(lambda depth: st.tuples(st.just(depth), trees(depth))))
 def test_compiled_hyper_nodes_are_valid(case: tuple[int, list[dict[str, Any]]]) -> None:
     depth, domains = case

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ def layouts(draw: st.DrawFn) -> list[Manifest]:
     return list(compile_fabric(fabric(*domains, tierNames=["rack", "spine", "core"])).hyper_nodes)
 
 
+@pytest.mark.slow
 @given(layouts(), layouts())
 def test_any_change_is_safe_at_every_step(old: list[Manifest], new: list[Manifest]) -> None:
     replay(old, new)

@@ -94,6 +94,7 @@ def test_the_picture_is_accessible() -> None:
     assert (root.findtext(f"{SVG}desc") or "").startswith("8,000 nodes in 1 × hall (tier 3)")
 
 
+@pytest.mark.slow
 @given(trees(3))
 def test_any_fabric_is_drawn_the_same_twice_and_inside_the_picture(domains: list[dict[str, Any]]) -> None:
     compiled = compile_fabric(fabric(*domains, tierNames=["a", "b", "c"]))

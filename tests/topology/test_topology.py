@@ -215,6 +215,7 @@ def test_repeated_domains_are_drawn_once() -> None:
     ]
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3).flatmap(lambda depth: st.tuples(st.just(depth), trees(depth))))
 def test_any_regular_tree_compiles_to_a_valid_fabric(case: tuple[int, list[dict[str, Any]]]) -> None:
     depth, domains = case

@@ -43,6 +43,7 @@ __all__ = [
     "RUNTIME_NOT_SUPPORTED_REASON",
     "SNAPSHOT_KEY",
     "SNAPSHOT_SUFFIX",
+    "STACK_LABEL",
     "STORAGE_URI_ENV",
     "SUPPORT_DEPRECATED",
     "SUPPORT_LABEL",
@@ -81,6 +82,8 @@ PLATFORM_GROUP: Final = "trainyard.dev"
 PLATFORM_API_VERSION: Final = "trainyard.dev/v1alpha1"
 TENANT_POLICY_NAME: Final = "tenant"
 PLATFORM_NAME: Final = "platform"
+STACK_LABEL: Final = "trainyard.dev/stack"
+"""Label of the objects that a stack applies: the name of the stack."""
 CONTROLLER_SERVICE: Final = "kubeflow-trainer-controller-manager"
 """Name of the controller's Service, Deployment and ServiceAccount, the same as upstream's."""
 

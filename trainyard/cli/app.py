@@ -17,6 +17,7 @@ _GROUPS = (
     "quickstart",
     "cluster",
     "deploy",
+    "adopt",
     "render",
     "check",
     "convert",

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard.checks.finding import Finding
+from trainyard.deploy.recovery import state_file
+from trainyard.deploy.workspace import PROJECT
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import QueueState
@@ -40,7 +42,7 @@ def reject_reopened(stack: Stack, folder: Path | None, settings: StackSettings) 
     TrainyardError
         Names each of them.
     """
-    if folder is not None and not _marked(folder / ".pulumi" / "stacks", stack.name):
+    if folder is not None and _is_unmarked(state_file(folder, PROJECT, stack.name)):
         return
     body = stack.export_stack().deployment or {}
     begun = {each["urn"].rpartition("::")[2] for each in body.get("resources") or () if each.get("delete")}
@@ -58,5 +60,5 @@ def reject_reopened(stack: Stack, folder: Path | None, settings: StackSettings) 
         raise TrainyardError(f"Stack {stack.name} is still deleting what its settings declare", findings=findings)
 
 
-def _marked(folder: Path, stack: str) -> bool:
-    return any(_MARK.search(path.read_text()) for path in folder.rglob(f"{stack}.json"))
+def _is_unmarked(state: Path) -> bool:
+    return state.is_file() and not _MARK.search(state.read_text())

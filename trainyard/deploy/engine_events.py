@@ -205,8 +205,7 @@ def component_of(urn: str) -> str:
 
 def address_of(urn: str) -> Address | None:
     """Return API version, kind, name and namespace of a resource; None if it is no object of the cluster."""
-    type_name = urn.split("::")[2].rpartition("$")[2] if urn.count("::") > 1 else ""
-    prefix, _, rest = type_name.partition(":")
+    prefix, _, rest = _type_of(urn).partition(":")
     api_version, _, kind = rest.rpartition(":")
     named = resource_of(urn).split("/")
     if prefix != "kubernetes" or len(named) not in (2, 3) or named[0] != kind:

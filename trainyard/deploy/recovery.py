@@ -27,7 +27,7 @@ _STARTED: Final = "processStarted"
 _GRACE = 30.0
 """Seconds that Pulumi has to finish running operations and to write its state."""
 
-__all__ = ["backend_folder", "drop_pending_operations", "release_stale_lock"]
+__all__ = ["backend_folder", "drop_pending_operations", "release_stale_lock", "state_file"]
 
 
 def backend_folder(url: str) -> Path | None:
@@ -36,6 +36,11 @@ def backend_folder(url: str) -> Path | None:
     if parts.scheme != "file":
         return None
     return Path(unquote(parts.netloc + parts.path)).expanduser()
+
+
+def state_file(folder: Path, project: str, stack: str) -> Path:
+    """Return the state file of a stack in the folder of a file backend; compressed states have another name."""
+    return folder / ".pulumi" / "stacks" / project / f"{stack}.json"
 
 
 def release_stale_lock(folder: Path, project: str, stack: str) -> int:
@@ -105,7 +110,7 @@ def drop_pending_operations(folder: Path, project: str, stack: str) -> list[str]
     TrainyardError
         Another run holds the stack.
     """
-    state = folder / ".pulumi" / "stacks" / project / f"{stack}.json"
+    state = state_file(folder, project, stack)
     if not state.is_file() or b'"pending_operations"' not in state.read_bytes():
         return []
     with _locked(folder, project, stack):

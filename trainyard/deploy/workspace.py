@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from trainyard.cluster.environment import LOCAL_PASSPHRASE
 from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.data import project_root
-from trainyard.deploy.recovery import backend_folder
+from trainyard.deploy.recovery import backend_folder, state_file
 from trainyard.errors import TrainyardError
 from trainyard.manifests.dump import dump
 from trainyard.manifests.files import read_text
@@ -183,7 +183,7 @@ def _temporary_backend(folder: Path, stack: str) -> Iterator[None]:
 
 def _exists(stack: str) -> bool:
     folder = backend_folder(os.environ.get("PULUMI_BACKEND_URL", ""))
-    return folder is not None and (folder / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").is_file()
+    return folder is not None and state_file(folder, PROJECT, stack).is_file()
 
 
 def _collection() -> dict[str, str]:

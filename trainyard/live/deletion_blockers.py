@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.kube import Client, Object, Resource
+from trainyard.kube.served_resources import preferred_version, served_resources
 
 __all__ = ["Blocker", "read_blockers"]
 
@@ -72,8 +73,7 @@ async def read_blockers(client: Client, api_version: str, kind: str, name: str, 
     ApiError
         The API server rejects a request, such as one without permission.
     """
-    group, _, version = api_version.rpartition("/")
-    resource = await _resource(client, group, version, kind=kind)
+    resource = await _resource(client, api_version, kind=kind)
     body = await client.find(resource, name, namespace=namespace or None) if resource is not None else None
     if resource is None or body is None or not body["metadata"].get("deletionTimestamp"):
         return []
@@ -81,7 +81,7 @@ async def read_blockers(client: Client, api_version: str, kind: str, name: str, 
     if (api_version, kind) == ("v1", "Namespace"):
         for left in _left(body):
             plural, _, group = left.partition(".")
-            inside = await _resource(client, group, await _preferred(client, group), plural=plural)
+            inside = await _resource(client, await preferred_version(client, group), plural=plural)
             if inside is not None:
                 items = await client.request("GET", inside.path(namespace=name), query={"limit": "500"})
                 held = [blocker for item in items["items"] for blocker in _of(inside, item)]
@@ -96,18 +96,9 @@ def _left(namespace: Object) -> list[str]:
     return list(dict.fromkeys(match[1].rstrip(".") for text in texts for match in _REMAINING.finditer(text)))
 
 
-async def _preferred(client: Client, group: str) -> str:
-    if not group:
-        return "v1"
-    return str((await client.request("GET", f"/apis/{group}"))["preferredVersion"]["version"])
-
-
-async def _resource(client: Client, group: str, version: str, *, kind: str = "", plural: str = "") -> Resource | None:
-    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    for each in (await client.request("GET", path))["resources"]:
-        if "/" not in each["name"] and (each["kind"] == kind or each["name"] == plural):
-            return Resource(group, version, each["name"], each["kind"], namespaced=each["namespaced"])
-    return None
+async def _resource(client: Client, api_version: str, *, kind: str = "", plural: str = "") -> Resource | None:
+    served = await served_resources(client, [api_version])
+    return next((each for each in served if each.kind == kind or each.plural == plural), None)
 
 
 def _of(resource: Resource, body: Object) -> list[Blocker]:

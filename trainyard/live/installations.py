@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -35,7 +35,7 @@ class Program:
     deployment: str
     image: str
     arguments: tuple[str, ...] = ()
-    files: Mapping[str, str] | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ class LiveInstallation:
 
     namespace: str
     programs: tuple[Program, ...] = ()
-    files: Mapping[str, Mapping[str, str]] | None = None
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     validated: frozenset[tuple[str, str]] = frozenset()
 
     def program(self, name: str) -> Program | None:
@@ -87,8 +87,8 @@ class LiveInstallation:
     def file(self, program: Program, path: str) -> str | None:
         """Return the text of a program's file; None if it is not in a ConfigMap."""
         folder, _, name = path.rpartition("/")
-        mounted = (program.files or {}).get(folder)
-        return (self.files or {}).get(mounted, {}).get(name) if mounted else None
+        mounted = program.files.get(folder)
+        return self.files.get(mounted, {}).get(name) if mounted else None
 
 
 async def read_installation(client: Client, namespace: str) -> LiveInstallation:
@@ -99,7 +99,7 @@ async def read_installation(client: Client, namespace: str) -> LiveInstallation:
         for program in _programs(deployment)
     )
     files = {}
-    for name in sorted({name for program in programs for name in (program.files or {}).values()}):
+    for name in sorted({name for program in programs for name in program.files.values()}):
         if (found := await client.find(CONFIG_MAPS, name, namespace=namespace)) is not None:
             files[name] = found.get("data") or {}
     validated = validated_kinds(await client.list(VALIDATING_WEBHOOKS), namespace)

@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trainyard.api.constants import STACK_LABEL
 from trainyard.kube import Client, Object, Resource
+from trainyard.kube.served_resources import served_resources, served_versions
 
 __all__ = ["NamespaceContents", "read_contents"]
 
@@ -20,7 +22,6 @@ _DERIVED = frozenset({"Endpoints", "EndpointSlice", "Event", "Lease", "PodMetric
 _GENERATED = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})
 _PLATFORM = frozenset({"LocalQueue", "ResourceQuota", "Role", "RoleBinding", "TenantPolicy"})
 """Kinds of the stack's objects in a tenant's namespace. The label alone does not tell: users may write it."""
-_STACK_LABEL = "trainyard.dev/stack"
 
 
 @dataclass(frozen=True)
@@ -71,23 +72,17 @@ async def read_contents(client: Client, namespace: str, *, stack: str) -> Namesp
 
 async def _resources(client: Client) -> list[Resource]:
     """Return the namespaced kinds that can be listed, each in one version; not every version of a group has each."""
-    groups = (await client.request("GET", "/apis")).get("groups") or ()
-    versions = ["v1", *(version["groupVersion"] for group in groups for version in group["versions"])]
-    paths = [f"/api/{version}" if "/" not in version else f"/apis/{version}" for version in versions]
-    lists = await asyncio.gather(*(client.request("GET", path) for path in paths))
     found: dict[tuple[str, str], Resource] = {}
-    for version, served in zip(versions, lists, strict=True):
-        group, _, name = version.rpartition("/")
-        for each in served.get("resources") or ():
-            if each.get("namespaced") and "list" in each.get("verbs", ()) and "/" not in each["name"]:
-                found.setdefault((group, each["name"]), Resource(group, name, each["name"], each["kind"]))
+    for resource in await served_resources(client, await served_versions(client)):
+        if resource.namespaced:
+            found.setdefault((resource.group, resource.plural), resource)
     return list(found.values())
 
 
 def _is_users(kind: str, item: Object, stack: str) -> bool:
     metadata = item["metadata"]
     owned = any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
-    ours = kind in _PLATFORM and (metadata.get("labels") or {}).get(_STACK_LABEL) == stack
+    ours = kind in _PLATFORM and (metadata.get("labels") or {}).get(STACK_LABEL) == stack
     return not (owned or ours or (kind, metadata["name"]) in _GENERATED)
 
 

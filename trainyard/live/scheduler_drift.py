@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 
-from trainyard.checks.finding import Finding, Severity
-from trainyard.errors import TrainyardError
+from trainyard.checks.finding import Finding
 from trainyard.live.installations import LiveInstallation, Program
-from trainyard.scheduler import effective_configuration, lint
+from trainyard.scheduler import DROPPING_RULES, effective_configuration, lint
 from trainyard.scheduler.scheduler_configuration import SchedulerConfiguration
 from trainyard.settings import StackSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
-from trainyard.stack_checks import read_scheduling, stack_scheduling
+from trainyard.stack_checks import scheduling_of
 
 __all__ = ["check_scheduler"]
 
@@ -43,22 +42,24 @@ def check_scheduler(settings: StackSettings, live: LiveInstallation) -> Iterator
             f"start {_SCHEDULER} with --{_FILE} and a mounted ConfigMap",
         )
         return
-    for finding in lint(text):
+    findings = lint(text)
+    for finding in findings:
         yield replace(finding, path=f"{path}: {finding.path}" if finding.path else path)
-    try:
-        scheduling = read_scheduling(text, VolcanoSettings.of(settings).version)
-    except TrainyardError:
+    if any(finding.rule in DROPPING_RULES for finding in findings):
         return
-    wanted = stack_scheduling(settings)
-    has, says = set(SchedulerConfiguration.parse(text).features), set(effective_configuration(settings).features)
+    configuration, wanted = SchedulerConfiguration.parse(text), effective_configuration(settings)
+    has, says = set(configuration.features), set(wanted.features)
     if missing := sorted(says - has):
         message = f"{', '.join(missing)} of the settings {'are' if len(missing) > 1 else 'is'} not on in the cluster"
         yield Finding(path, message, f"add it to the ConfigMap, or remove it from {_SETTING}")
     if additional := sorted(has - says):
         message = f"{', '.join(additional)} {'are' if len(additional) > 1 else 'is'} on, which the settings do not say"
-        yield Finding(path, message, f"add it to {_SETTING}", severity=Severity.WARNING)
-    changed = [each.name for each in fields(wanted) if getattr(wanted, each.name) != getattr(scheduling, each.name)]
-    if changed and not missing and not additional:
+        yield Finding.warning(path, message, f"add it to {_SETTING}")
+    if missing or additional:
+        return
+    version = VolcanoSettings.of(settings).version
+    live_values, values = (vars(scheduling_of(each, version)) for each in (configuration, wanted))
+    if changed := [name for name, value in values.items() if value != live_values[name]]:
         yield Finding(
             path,
             f"the scheduler divides the cluster in another way than the settings say ({', '.join(changed)})",
@@ -71,5 +72,5 @@ def _configuration(live: LiveInstallation, program: Program) -> tuple[str, str |
     path = f"Deployment {live.namespace}/{program.deployment}"
     if file is None:
         return path, None
-    mounted = (program.files or {}).get(file.rpartition("/")[0])
+    mounted = program.files.get(file.rpartition("/")[0])
     return f"ConfigMap {live.namespace}/{mounted}" if mounted else path, live.file(program, file)

@@ -27,9 +27,10 @@ from trainyard.scheduler.volcano_options import (
     TOP_LEVEL_KEYS,
 )
 
-__all__ = ["lint"]
+__all__ = ["DROPPING_RULES", "lint"]
 
-"""Key of the configuration in the scheduler's ConfigMap."""
+DROPPING_RULES = frozenset({"scheduler-structure", "scheduler-action"})
+"""Rules of the errors for which Volcano ignores the configuration as a whole."""
 
 
 def lint(text: str) -> list[Finding]:

@@ -61,7 +61,10 @@ class StackSettings(SettingsModel):
         default=False,
         description="true: reject destroy, and the removal of queues and tenants without `state: retired`",
     )
-    adopt: bool = Field(default=False, description="Adopt existing objects; they are retained on destroy")
+    adopt: bool = Field(
+        default=False,
+        description="Adopt existing objects as `trainyard adopt --plan` lists; destroy keeps what is taken",
+    )
 
     @model_validator(mode="after")
     def _references_resolve(self) -> StackSettings:

@@ -30,7 +30,7 @@ def main() -> None:
     config = stack_config(cluster={"provider": "existing", "context": "prod"}, **changes)
     settings = parse_stack(config, source="test")
     with pytest.MonkeyPatch.context() as patch:
-        recording = record(config, patch, access=service_access(), stack="prod")
+        recording = record(config, patch, access=service_access(), stack="prod", policies=True)
     bodies = [dict(each.inputs) for each in recording.objects]
     named = {(body["kind"], body["metadata"]["name"]): body for body in bodies}
     workload = named["Deployment", "cache"]["spec"]["template"]["spec"]

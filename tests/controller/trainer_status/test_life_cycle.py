@@ -94,6 +94,7 @@ async def test_a_report_outlives_suspension_resume_and_the_end(api: FakeApi) -> 
     await process.kill()
 
 
+@pytest.mark.slow
 async def test_the_sdk_in_a_pod_reports_to_the_webhook_server(
     api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,9 +106,9 @@ async def test_the_sdk_in_a_pod_reports_to_the_webhook_server(
     api.review = pod("job-node-0-0-abcde")
     controller = Application(configuration(certificates=(OURS,)), api.connection)
     running = asyncio.create_task(controller.run())
-    await eventually(controller.ready, within=20)
+    await eventually(controller.ready)
     change(api, TRAIN_JOBS, "trainjobs", "job", metadata={"labels": {"touched": "yes"}})
-    await eventually(lambda: api.find("jobsets", "job", "team"), within=20)
+    await eventually(lambda: api.find("jobsets", "job", "team"))
     change(api, JOB_SETS, "jobsets", "job", status={"replicatedJobsStatus": [{"name": "node"}]})
     await eventually(lambda: "replicatedJobsStatus" in str(controller._cache.job_sets.store.get("team", "job")))
     (job,) = api.find("jobsets", "job", "team")["spec"]["replicatedJobs"]  # type: ignore[index]

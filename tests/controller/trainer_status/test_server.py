@@ -207,6 +207,7 @@ async def test_a_body_beyond_the_limit_is_rejected_announced_or_not(site: Site) 
     assert site.stored() is None
 
 
+@pytest.mark.slow
 async def test_a_thousand_reports_at_once_are_a_few_writes_and_no_error_of_the_server(site: Site) -> None:
     codes = {code for code, _ in await asyncio.gather(*(site.post() for _ in range(1000)))}
     assert codes <= {200, 429}
@@ -215,6 +216,7 @@ async def test_a_thousand_reports_at_once_are_a_few_writes_and_no_error_of_the_s
     assert site.stored() == STORED
 
 
+@pytest.mark.slow
 async def test_a_job_that_reports_without_end_is_slowed_down(site: Site) -> None:
     codes = [(await site.post({}))[0] for _ in range(1001)]
     assert codes == [200] * 1000 + [429]

@@ -307,6 +307,7 @@ def test_hostile_text_is_rejected(name: str, text: str) -> None:
 racks = st.dictionaries(st.sampled_from([f"r{n}" for n in range(8)]), st.integers(1, 3), min_size=1)
 
 
+@pytest.mark.slow
 @given(racks, st.integers(1, 3))
 def test_an_additional_rack_in_the_inventory_changes_no_other_name(counts: dict[str, int], added: int) -> None:
     def table(racks: dict[str, int]) -> str:

@@ -1,0 +1,171 @@
+"""Adoption of existing objects: planned as a whole before the first write, executed object by object.
+
+The pinned provider upserts: it takes over an existing object of the same name, and fails in the middle of `up` where
+the API server rejects the change. So the program plans the takeover of each object of another owner while it is
+declared, with a dry run. Registrations are sent after the program has run: a rejection stops all of them. An object
+that has to be replaced is deleted directly before its successor is created: a failure elsewhere leaves it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pulumi
+
+from components.common.objects import ADOPTED_ANNOTATION, FORCED_ANNOTATION, Adoption, logical_name
+from components.common.ownership import LiveObjects
+from components.common.replacement import Replacements
+from trainyard.api.constants import STACK_LABEL
+from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
+from trainyard.kube import ApiError, Object, Resource, TransportError
+from trainyard.live.takeover import Observation, Takeover, Verdict, address_of, decide
+from trainyard.live.takeover_plan import TakeoverPlan
+from trainyard.live.takeover_remains import namespaces_of, remains
+
+__all__ = ["Existing", "Ownership"]
+
+
+class Existing(Protocol):
+    """Reader of existing objects."""
+
+    def observe(self, resource: Resource, declared: Mapping[str, Any]) -> Observation | None:
+        """Return an object and the dry run of its declaration; None if it does not exist."""
+
+    def parts(self, namespaces: Collection[str]) -> list[Object]:
+        """Return objects of installations in namespaces, and cluster-scoped ones."""
+
+
+@dataclass
+class Ownership:
+    """Decides for each declared object whether it is created, taken or replaced, and records rejections.
+
+    Parameters
+    ----------
+    live
+        The objects that exist.
+    stack
+        Value of this stack's label.
+    may_adopt
+        Whether existing objects of other owners are adopted.
+    reader
+        Reads these objects.
+    replacements
+        Deletes objects that are replaced.
+    plurals
+        Plural of each declared kind, by API version and kind.
+    installed
+        Namespaces of the platform.
+    """
+
+    live: LiveObjects
+    stack: str
+    may_adopt: bool
+    reader: Existing
+    replacements: Replacements
+    plurals: Mapping[tuple[str, str], str]
+    installed: Collection[str] = ()
+    conflicts: list[Finding] = field(default_factory=list)
+    _declared: set[tuple[str, str, str, str]] = field(default_factory=set)
+    _takeovers: list[Takeover] = field(default_factory=list)
+    _former: list[Object] = field(default_factory=list)
+    _component: pulumi.Resource | None = None
+
+    def adopt(self, manifest: Mapping[str, Any], component: pulumi.Resource | None = None) -> Adoption | None:
+        """Return how an object of another owner is declared; None if there is none, or this stack created it.
+
+        If adoption is not allowed, the conflict is recorded; `plan` reports all of them at the end.
+        """
+        address = address_of(manifest)
+        self._declared.add(address)
+        found = self.live.metadata.get(address)
+        if found is None:
+            return None
+        if found.get("labels", {}).get(STACK_LABEL) == self.stack:
+            adopted = found.get("annotations", {}).get(ADOPTED_ANNOTATION)
+            return _taken(retained=adopted == "true") if adopted else None
+        if not self.may_adopt:
+            _, kind, namespace, name = address
+            where = f"{kind} {namespace + '/' if namespace else ''}{name}"
+            self.conflicts.append(Finding(where, "exists already and was not created by this stack"))
+            return None
+        self._component = self._component or component
+        return self._take_over(manifest)
+
+    def plan(self) -> TakeoverPlan:
+        """Return the decisions about all declared objects, and the parts of their installations that stay.
+
+        Raises
+        ------
+        TrainyardError
+            Adoption is not allowed, and declared objects have another owner; or the cluster cannot be read.
+        """
+        if self.conflicts:
+            raise TrainyardError(
+                f"{len(self.conflicts)} objects of stack {self.stack} exist already and have another owner",
+                findings=self.conflicts,
+                fix="list what a takeover would do with `trainyard adopt --plan`, then set trainyard:adopt to true; or "
+                "remove them, or set install: existing for the component that is already installed",
+            )
+        left: list[Takeover] = []
+        if self._former:
+            homes = namespaces_of(each for each in self._former if self._is_installation(each))
+            try:
+                left = remains(self.reader.parts(homes), self._declared, homes)
+            except (ApiError, TransportError) as error:
+                raise _unreadable("the present installation", error) from error
+        return TakeoverPlan(self.stack, (*self._takeovers, *left))
+
+    def report(self, plan: TakeoverPlan) -> None:
+        """Report the plan in previews and in `up`."""
+        for note in plan.notes:
+            pulumi.log.warn(note, self._component)
+
+    def _take_over(self, manifest: Mapping[str, Any]) -> Adoption | None:
+        api_version, kind, namespace, _ = address_of(manifest)
+        group, _, version = api_version.rpartition("/")
+        resource = Resource(group, version, self.plurals[api_version, kind], kind, namespaced=bool(namespace))
+        declared = _declared_as(manifest)
+        try:
+            seen = self.reader.observe(resource, declared)
+        except (ApiError, TransportError) as error:
+            raise _unreadable(f"{kind} {manifest['metadata']['name']}", error) from error
+        if seen is None:
+            return None
+        takeover = decide(declared, seen, self.stack)
+        self._takeovers.append(takeover)
+        self._former.append(seen.live)
+        match takeover.verdict:
+            case Verdict.TAKE:
+                return _taken(retained=takeover.retained)
+            case Verdict.REPLACE:
+                return Adoption(hooks=self.replacements.binding(logical_name(manifest), resource, takeover))
+        return None
+
+    def _is_installation(self, body: Object) -> bool:
+        """Return whether an object shows where an installation is: it is there, or refers to its namespace."""
+        return body["metadata"].get("namespace") in (None, *self.installed)
+
+
+def _taken(*, retained: bool) -> Adoption:
+    """Return the adoption of an object that is changed in place, in this run or an earlier one."""
+    value = "true" if retained else "owned"
+    return Adoption({ADOPTED_ANNOTATION: value, FORCED_ANNOTATION: "true"}, retained=retained)
+
+
+def _declared_as(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest as the provider sends it: Pulumi's own annotations have no effect on the API server."""
+    metadata = manifest["metadata"]
+    annotations = {
+        key: value for key, value in (metadata.get("annotations") or {}).items() if not key.startswith("pulumi.com/")
+    }
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _unreadable(what: str, error: Exception) -> TrainyardError:
+    return TrainyardError(
+        f"The takeover of {what} cannot be planned: {error}",
+        fix="use credentials that may read and patch the platform's kinds, and list Secrets of Helm releases",
+    )

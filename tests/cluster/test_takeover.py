@@ -1,0 +1,229 @@
+"""Takeover of an installation made from upstream's manifests, with queues, a job and running pods in use."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import yaml
+
+from tests.conftest import live
+from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
+from trainyard import upstream
+from trainyard.cluster.embedded import EmbeddedProvider
+from trainyard.kube import Client
+from trainyard.settings.versions import component_release, supported_versions
+from trainyard.simulate.bare_volcano import install
+
+pytestmark = pytest.mark.cluster
+
+NAME = "taken"
+INSTALLER = "installer/volcano-development.yaml"
+USED = ("queues", "jobs.batch.volcano.sh", "podgroups", "pods", "jobsets")
+"""Kinds of the objects of users."""
+STACK = "trainyard.dev/stack"
+BINDINGS = ("clusterrolebindings", "rolebindings")
+
+
+def queue(name: str, parent: str) -> dict[str, Any]:
+    spec = {"weight": 1, "parent": parent, "reclaimable": True}
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def volcano_job() -> dict[str, Any]:
+    annotations = {"trainyard.dev/simulated-duration": "1h"}
+    container = {"name": "worker", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    task = {
+        "name": "worker",
+        "replicas": 2,
+        "template": {
+            "metadata": {"annotations": annotations},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        },
+    }
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "training", "namespace": "vision"},
+        "spec": {"schedulerName": "volcano", "minAvailable": 2, "queue": "vision", "tasks": [task]},
+    }
+
+
+def job_set() -> dict[str, Any]:
+    job = {
+        "parallelism": 1,
+        "completions": 1,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "worker", "image": "busybox"}]}},
+    }
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "held", "namespace": "vision"},
+        "spec": {"suspend": True, "replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]},
+    }
+
+
+@pytest.fixture(scope="module")
+def former(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """A control plane with Volcano as its installer makes it, its programs running, JobSet's manifests, and jobs."""
+    env, config = environment(state_home), stack_file(tmp_path_factory.mktemp(NAME), NAME)
+    try:
+        require(trainyard("cluster", "up", "--name", NAME, env=env))
+        cluster = live(NAME, config, env)
+        with mock.patch.dict(os.environ, env):
+            asyncio.run(_install(EmbeddedProvider(NAME)))
+        version = supported_versions("volcano")[0]
+        rest = upstream.documents(
+            "volcano", version, INSTALLER, kinds=("Namespace", "Service", "Role", "RoleBinding", "Job")
+        )
+        require(cluster.apply(*(each for each in rest if each["metadata"]["name"] != "volcano-system")))
+        require(cluster.apply(queue("research", "root"), queue("legacy", "root")))
+        require(cluster.kubectl("create", "namespace", "vision"))
+        create(cluster, queue("vision", "research"))
+        create(cluster, volcano_job())
+        awaited("two running pods", lambda: len(running_pods(cluster)) == 2)
+        release = component_release("jobset", supported_versions("jobset")[0])
+        folder = upstream.module_cache() / f"{release.module}@{release.tag}" / "config" / "default"
+        manifests = list(yaml.safe_load_all(require(cluster.kubectl("kustomize", str(folder)))))
+        definitions = [each for each in manifests if each["kind"] == "CustomResourceDefinition"]
+        require(cluster.apply(*definitions))
+        create(cluster, job_set())
+        require(cluster.apply(*(each for each in manifests if each not in definitions)))
+        yield cluster
+    finally:
+        trainyard("cluster", "down", "--name", NAME, "--delete", env=env)
+
+
+async def _install(provider: EmbeddedProvider) -> None:
+    access = provider.access()
+    async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+        await install(client, access, provider.status)
+
+
+def create(cluster: LiveCluster, body: dict[str, Any]) -> None:
+    """Create an object, as soon as its kind is served and its webhook knows what it refers to."""
+    awaited(f"{body['kind']} {body['metadata']['name']}", lambda: cluster.apply(body).returncode == 0)
+
+
+def running_pods(cluster: LiveCluster) -> list[str]:
+    pods = cluster.get("pods", "-n", "vision")["items"]
+    return [each["metadata"]["name"] for each in pods if each.get("status", {}).get("phase") == "Running"]
+
+
+def uids(cluster: LiveCluster, *kinds: str, namespace: str = "") -> dict[str, str]:
+    where = ("-n", namespace) if namespace else ("-A",)
+    return {
+        f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["uid"]
+        for kind in kinds
+        for each in cluster.get(kind, *where)["items"]
+    }
+
+
+def used(cluster: LiveCluster) -> dict[str, str]:
+    return uids(cluster, "queues") | uids(cluster, *USED[1:], namespace="vision")
+
+
+def labeled(cluster: LiveCluster, *kinds: str) -> set[str]:
+    found = cluster.get(",".join(kinds), "-A", "-l", STACK)["items"]
+    return {f"{each['kind']}/{each['metadata']['name']}" for each in found}
+
+
+def configure(cluster: LiveCluster, **settings: Any) -> None:
+    document = yaml.safe_load(cluster.config_file.read_text())
+    document["config"] |= {f"trainyard:{key}": value for key, value in settings.items()}
+    cluster.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def plan(cluster: LiveCluster) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
+    """Return the exit code of a plan, and what it lists, by kind and name."""
+    result = cluster.trainyard("adopt", "--plan", "--config-file", str(cluster.config_file), "-o", "json")
+    assert result.returncode in (0, 1), result.stderr
+    return result.returncode, {(each["kind"], each["name"]): each for each in json.loads(result.stdout)["objects"]}
+
+
+def operate(cluster: LiveCluster, *command: str) -> dict[str, Any]:
+    output = cluster.trainyard(*command, "--config-file", str(cluster.config_file), "-o", "json")
+    body: dict[str, Any] = json.loads(require(output))
+    return body
+
+
+def test_the_plan_lists_every_object_and_writes_nothing(former: LiveCluster) -> None:
+    before = used(former)
+    code, planned = plan(former)
+    assert code == 0, [each for each in planned.values() if each["action"] == "reject"]
+    actions = {key: each["action"] for key, each in planned.items()}
+    programs = ("volcano-admission", "volcano-controllers", "volcano-scheduler", "jobset-controller-manager")
+    assert {actions["Deployment", name] for name in programs} == {"replace"}
+    assert "spec.selector" in planned["Deployment", "volcano-scheduler"]["reason"]
+    taken = [("Namespace", "vision"), ("Queue", "vision"), ("Queue", "research"), ("ClusterRole", "volcano-scheduler")]
+    taken += [
+        ("CustomResourceDefinition", name) for name in ("queues.scheduling.volcano.sh", "jobsets.jobset.x-k8s.io")
+    ]
+    assert {actions[key] for key in taken} == {"take"}
+    assert all(planned[key]["retained"] for key in taken)
+    assert not planned["ClusterRoleBinding", "volcano-scheduler-role"]["retained"]
+    left = {(kind, "volcano-admission-init") for kind in ("Job", "Role", "ServiceAccount")}
+    assert {actions[key] for key in left} == {"leave"}
+    assert ("Queue", "legacy") not in actions
+    assert used(former) == before
+    assert labeled(former, "customresourcedefinitions", "clusterroles", "deployments") == set()
+
+
+def test_a_rejection_stops_up_before_the_first_write(former: LiveCluster) -> None:
+    release = {"meta.helm.sh/release-name": "volcano", "meta.helm.sh/release-namespace": "volcano-system"}
+    values = [f"{key}={value}" for key, value in release.items()]
+    require(former.kubectl("annotate", "clusterrole", "volcano-controllers", *values))
+    record = {"name": "sh.helm.release.v1.volcano.v1", "namespace": "volcano-system"}
+    record |= {"labels": {"owner": "helm", "name": "volcano"}}
+    require(former.apply({"apiVersion": "v1", "kind": "Secret", "metadata": record}))
+    configure(former, adopt=True)
+    code, planned = plan(former)
+    assert (code, planned["ClusterRole", "volcano-controllers"]["action"]) == (1, "reject")
+    deployments = uids(former, "deployments")
+    failed = former.trainyard("up", "--yes", "--config-file", str(former.config_file))
+    assert failed.returncode == 2
+    assert "ClusterRole volcano-controllers: it belongs to Helm release volcano-system/volcano" in failed.stderr
+    assert uids(former, "deployments") == deployments
+    assert labeled(former, "customresourcedefinitions", "clusterroles", "namespaces") == set()
+    (fix,) = {each["fix"] for each in planned.values() if each["action"] == "reject"}
+    require(former.kubectl(*fix.partition("kubectl ")[2].split()))
+
+
+def test_up_replaces_the_programs_and_keeps_what_users_have(former: LiveCluster) -> None:
+    before, deployments, pods = used(former), uids(former, "deployments"), running_pods(former)
+    preview = operate(former, "preview")
+    assert any(
+        "Deployment volcano-system/volcano-scheduler is deleted and created again" in n for n in preview["notes"]
+    )
+    operate(former, "up", "--yes")
+    assert before.items() <= used(former).items()
+    assert running_pods(former) == pods
+    after = uids(former, "deployments")
+    assert all(after[name] != uid for name, uid in deployments.items())
+    assert operate(former, "up", "--yes")["changes"] == []
+    assert plan(former) == (0, {})
+
+
+def test_destroy_keeps_what_was_taken_and_no_permission_of_the_stack(former: LiveCluster) -> None:
+    before, definitions = used(former), uids(former, "customresourcedefinitions")
+    operate(former, "destroy", "--yes")
+    assert labeled(former, *BINDINGS, "deployments") == set()
+    webhooks = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    assert labeled(former, *webhooks, "validatingadmissionpolicybindings") == set()
+    after = used(former)
+    kept = {"Queue/research", "Queue/vision", "Queue/legacy", "Job/training", "JobSet/held"}
+    assert {name: after.get(name) for name in kept} == {name: before[name] for name in kept}
+    assert [name for name in before if name.startswith("Pod/") and name not in after] == []
+    left = uids(former, "customresourcedefinitions")
+    assert left["CustomResourceDefinition/queues.scheduling.volcano.sh"] in definitions.values()

@@ -1,0 +1,133 @@
+"""Reader of existing objects for a takeover: the objects, dry runs, Helm releases, other parts of the installation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.blocking import Session
+from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from trainyard.live.takeover import Observation, is_replaceable
+
+__all__ = ["TakeoverReader"]
+
+_RBAC = "rbac.authorization.k8s.io"
+_NAMESPACED = (
+    *(Resource("apps", "v1", f"{kind.lower()}s", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet")),
+    *(Resource("batch", "v1", f"{kind.lower()}s", kind) for kind in ("Job", "CronJob")),
+    *(Resource("", "v1", f"{kind.lower()}s", kind) for kind in ("Service", "ServiceAccount")),
+    *(Resource(_RBAC, "v1", f"{kind.lower()}s", kind) for kind in ("Role", "RoleBinding")),
+)
+"""Kinds of which an installation consists, in its namespace; configuration and Secrets do nothing by themselves."""
+_CLUSTER = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLE_BINDINGS)
+_FREE_NAME = "-takeover"
+"""Suffix of a name that no object has."""
+_DRY_RUN = {"dryRun": "All"}
+_RELEASE, _HOME = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
+
+
+class TakeoverReader:
+    """Reader of one cluster; it connects with the first request.
+
+    Parameters
+    ----------
+    kubeconfig
+        File with server and credentials.
+    context
+        Context in the file.
+    field_manager
+        Field manager of the dry runs.
+    """
+
+    def __init__(self, kubeconfig: Path, context: str | None, field_manager: str) -> None:
+        self._address = (kubeconfig, context)
+        self._field_manager = field_manager
+        self._session: Session | None = None
+        self._releases: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def __enter__(self) -> TakeoverReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    def observe(self, resource: Resource, declared: Mapping[str, Any]) -> Observation | None:
+        """Return an object and the dry run of its declaration; None if it does not exist any more.
+
+        Raises
+        ------
+        ApiError
+            The object, or the records of its Helm release, cannot be read.
+        """
+        return self._connected().run(lambda client: self._observe(client, resource, declared))
+
+    def parts(self, namespaces: Iterable[str]) -> list[Object]:
+        """Return objects of installations in some namespaces, and cluster-scoped ones that refer to any namespace."""
+        return self._connected().run(lambda client: _parts(client, sorted(set(namespaces))))
+
+    def _connected(self) -> Session:
+        if self._session is None:
+            self._session = Session(*self._address)
+        return self._session
+
+    async def _observe(self, client: Client, resource: Resource, declared: Mapping[str, Any]) -> Observation | None:
+        metadata = declared["metadata"]
+        live = await client.find(resource, metadata["name"], namespace=metadata.get("namespace"))
+        if live is None:
+            return None
+        releases = await self._releases_of(client, live)
+        try:
+            applied = await client.apply(resource, declared, field_manager=self._field_manager, dry_run=True)
+        except ApiError as error:
+            replaced = error.status == 422 and is_replaceable(declared["apiVersion"], declared["kind"])
+            unable = await _creation_error(client, resource, declared) if replaced else None
+            return Observation(live, error=error, creation_error=unable, releases=releases)
+        return Observation(live, applied, releases=releases)
+
+    async def _releases_of(self, client: Client, live: Object) -> tuple[str, ...]:
+        """Return the records of the Helm release of an object: Helm deletes and rewrites only what it has recorded."""
+        annotations = live["metadata"].get("annotations") or {}
+        release = annotations.get(_RELEASE)
+        home = annotations.get(_HOME) or live["metadata"].get("namespace")
+        if not release or not home:
+            return ()
+        if (home, release) not in self._releases:
+            self._releases[home, release] = await _records(client, home, release)
+        return self._releases[home, release]
+
+
+async def _creation_error(client: Client, resource: Resource, declared: Mapping[str, Any]) -> ApiError | None:
+    """Return why an object could not be created if its name were free: an invalid one must not replace another."""
+    metadata = {**declared["metadata"], "name": f"{declared['metadata']['name']}{_FREE_NAME}"}
+    path = resource.path(namespace=metadata.get("namespace"))
+    try:
+        await client.request("POST", path, resource=resource, body={**declared, "metadata": metadata}, query=_DRY_RUN)
+    except ApiError as error:
+        return error
+    return None
+
+
+async def _records(client: Client, namespace: str, release: str) -> tuple[str, ...]:
+    selector = f"owner=helm,name={release}"
+    pages = await asyncio.gather(
+        *(
+            client.page(each, namespace=namespace, label_selector=selector, limit=0, metadata_only=True)
+            for each in (SECRETS, CONFIG_MAPS)
+        )
+    )
+    return tuple(f"{item['kind']} {item['metadata']['name']}" for page in pages for item in page.items)
+
+
+async def _parts(client: Client, namespaces: list[str]) -> list[Object]:
+    lists = await asyncio.gather(
+        *(client.list(each, namespace=namespace) for namespace in namespaces for each in _NAMESPACED),
+        *(client.list(each) for each in _CLUSTER),
+    )
+    return [item for items in lists for item in items]
