@@ -19,6 +19,7 @@ from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from components.common.ownership import LiveObjects, list_live_objects
 from components.common.pod_settings import check_programs
 from components.common.replacement import Replacements
+from components.common.served_fields import Schemas, read_schemas
 from components.common.target import Target
 from components.common.tenant_retirement import reject_removed_tenants, retired_tenants
 from components.hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
@@ -122,7 +123,11 @@ def _opened(resources: ExitStack) -> Iterator[Installation]:
     )
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
-    with conventions(Conventions(labels, protect=settings.protect, ownership=ownership, replaced_fields=replaced)):
+    schemas = _stored_schemas(access, live) if pulumi.runtime.is_dry_run() and live is not None else {}
+    common = Conventions(
+        labels, protect=settings.protect, ownership=ownership, replaced_fields=replaced, schemas=schemas
+    )
+    with conventions(common):
         options = pulumi.ResourceOptions(provider=kubernetes)
         yield Installation(name, settings, target, options, declarations(), live, queues, retired, tenants)
     plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
@@ -207,6 +212,14 @@ def _reject_removals(settings: StackSettings, stack: str, access: ClusterAccess,
             )
     if findings:
         raise TrainyardError("This program would remove a component that is in use", findings=findings)
+
+
+def _stored_schemas(access: ClusterAccess, live: LiveObjects) -> Schemas:
+    """Return the schemas of the custom resources that the program declares, as the cluster has them."""
+    stored = live.names("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    kinds = {**cluster_kinds(), **namespaced_kinds()}
+    names = {f"{plural}.{version.partition('/')[0]}" for (version, _), plural in kinds.items()}
+    return read_schemas(access, sorted(names & stored)) if names & stored else {}
 
 
 def _settings(stack: str) -> StackSettings:

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import pulumi
 
+from components.common.served_fields import Schemas, served
+
 __all__ = [
     "ADOPTED_ANNOTATION",
     "FIELD_MANAGER",
@@ -99,12 +101,15 @@ class Conventions:
         Check of existing objects; None if the cluster is not read.
     replaced_fields
         By apiVersion and kind, fields with which the object is deleted and created again when they change.
+    schemas
+        Stored schemas, in a preview: an object's fields that its schema lacks are left out.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     protect: bool = False
     ownership: OwnershipCheck | None = None
     replaced_fields: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    schemas: Schemas = field(default_factory=dict)
 
 
 _current: ContextVar[Conventions] = ContextVar("conventions", default=Conventions())  # noqa: B039
@@ -252,6 +257,7 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
         As for `Component.child`.
     """
     common = _current.get()
+    manifest = served(_named(manifest), common.schemas, opts.parent)
     body = _annotated(_labelled(manifest, common.labels), {"pulumi.com/patchFieldManager": FIELD_MANAGER})
     if common.protect and body["kind"] in PROTECTED_KINDS and not retired:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))

@@ -281,6 +281,7 @@ def record(
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     monkeypatch.setattr(components.stack, "check_existing", lambda *_: None)
+    monkeypatch.setattr(components.stack, "read_schemas", lambda *_: {})
     monkeypatch.setattr(components.stack, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())

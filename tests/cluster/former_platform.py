@@ -1,0 +1,102 @@
+"""Install a platform as a recorded release left it: the same state of Pulumi, and the same objects.
+
+python -m tests.cluster.former_platform RESOURCES CONFIG_FILE
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pulumi
+import pulumi_kubernetes
+import yaml
+
+from tests.components.release_objects import read_objects
+from tests.components.release_record import FOLDER, recorded_stack
+from tests.support import LiveCluster, require, run
+from trainyard.cluster import ClusterAccess, cluster_name, provider
+from trainyard.deploy.workspace import Program, open_workspace
+from trainyard.settings import load_stack
+
+STACK = "local"
+
+
+@dataclass
+class Declarations(Program):
+    """A program that declares recorded resources."""
+
+    resources: list[dict[str, Any]] = field(default_factory=list)
+    access: ClusterAccess | None = None
+
+    def prepare(self) -> None:
+        """Do nothing: there is nothing to import."""
+
+    def __call__(self) -> None:
+        """Declare every resource after those that it needs."""
+        declared: dict[str, pulumi.Resource] = {}
+        kubernetes = self._provider()
+        for each in self.resources:
+            declared[each["urn"]] = self._declared(each, declared, kubernetes)
+
+    def _declared(
+        self, each: Mapping[str, Any], declared: Mapping[str, pulumi.Resource], kubernetes: pulumi.ProviderResource
+    ) -> pulumi.Resource:
+        if each["type"] == "pulumi:providers:kubernetes":
+            return kubernetes
+        opts = pulumi.ResourceOptions(
+            parent=declared.get(each["parent"]),
+            depends_on=[declared[urn] for urn in each["dependencies"] if urn in declared],
+            deleted_with=declared.get(each["deleted_with"]),
+            provider=kubernetes,
+        )
+        if each["type"].startswith("kubernetes:"):
+            return pulumi.CustomResource(each["type"], each["name"], each["inputs"], opts)
+        return pulumi.ComponentResource(each["type"], each["name"], {}, opts)
+
+    def _provider(self) -> pulumi.ProviderResource:
+        assert self.access is not None
+        return pulumi_kubernetes.Provider(
+            "kubernetes",
+            kubeconfig=str(self.access.kubeconfig),
+            context=self.access.context,
+            cluster_identifier=self.access.name,
+            enable_config_map_mutable=True,
+            enable_server_side_apply=True,
+            suppress_deprecation_warnings=True,
+        )
+
+
+def install(cluster: LiveCluster, release: str, folder: Path) -> None:
+    """Give a cluster the platform of a release.
+
+    The present program is run with mocks here, and the recorded one in a process of its own: Pulumi keeps one of them.
+    """
+    config = yaml.safe_load(cluster.config_file.read_text())["config"]
+    values = {key.removeprefix("trainyard:"): value for key, value in config.items()}
+    with mock.patch.dict(os.environ, cluster.env):
+        ports = _access(cluster.config_file).webhook_ports or {}
+    file = folder / "resources.json"
+    file.write_text(json.dumps(read_objects(release, FOLDER, recorded_stack(STACK, values, schemas=True), ports)))
+    require(run(sys.executable, "-m", "tests.cluster.former_platform", file, cluster.config_file, env=cluster.env))
+
+
+def _access(config_file: Path) -> ClusterAccess:
+    settings = load_stack(config_file)
+    return provider(settings.cluster, cluster_name(settings, STACK)).access()
+
+
+def _run(file: Path, config_file: Path) -> None:
+    program = Declarations(resources=json.loads(file.read_text()), access=_access(config_file))
+    with open_workspace(STACK, config_file, dict(os.environ), program) as stack:
+        stack.up(on_error=sys.stderr.write, parallel=32, color="never", suppress_progress=True)
+
+
+if __name__ == "__main__":
+    _run(Path(sys.argv[1]), Path(sys.argv[2]))
