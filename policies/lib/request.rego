@@ -58,14 +58,11 @@ evaluated(part, values) := {key: value | some key, value in values; prefix(key) 
 
 touched contains prefix(key) if {
 	some part in ["labels", "annotations"]
-	some key, value in map(map(object, "metadata"), part)
-	not map(map(old_object, "metadata"), part)[key] == value
-}
-
-touched contains prefix(key) if {
-	some part in ["labels", "annotations"]
-	some key, _ in map(map(old_object, "metadata"), part)
-	not key in {each | some each, _ in map(map(object, "metadata"), part)}
+	before := map(map(old_object, "metadata"), part)
+	after := map(map(object, "metadata"), part)
+	some values in [before, after]
+	some key, _ in values
+	not before[key] == after[key]
 }
 
 prefix(key) := split(key, "/")[0]

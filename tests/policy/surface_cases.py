@@ -279,7 +279,7 @@ _FIELDS: Final[dict[str, Body]] = {
     "tcpSocket": {"port": 8080},
     "serviceAccountToken": {"path": "token"},
     "volumeClaim": _CLAIM,
-    "partitionPolicy": {"totalPartitions": 1, "partitionSize": 1},
+    "partitionPolicy": {"totalPartitions": 1, "partitionSize": 1, "minPartitions": 1},
 }
 """What it requires in a field."""
 
