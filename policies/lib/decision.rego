@@ -219,7 +219,7 @@ part_unchanged("spec") if request.object_get(request.object, "spec", null) == re
 part_unchanged(part) if {
 	part != "spec"
 	old := object.get(request.old_object, "metadata", {})
-	request.object_get(request.metadata, part, null) == request.object_get(old, part, null)
+	request.object_get(object.get(request.object, "metadata", {}), part, null) == request.object_get(old, part, null)
 }
 
 # The kinds of workloads that have no suspend drop the field.
@@ -241,9 +241,13 @@ available_parameters := "all" if {
 
 parameters_optional(rule) if {
 	rule.source == "TenantPolicy"
-	not contains(request.api_group, ".")
+	built_in
 	not request.namespace_labels["trainyard.dev/tenant"]
 }
+
+built_in if not contains(request.api_group, ".")
+
+built_in if endswith(request.api_group, ".k8s.io")
 
 # Findings about unknown values are undecided.
 undecidable(finding) if {

@@ -52,6 +52,7 @@ of_pod_or_job := [entry] if {
 
 of_pod_or_job := [entry] if {
 	request.kind in request.replicated_kinds
+	not request.continued
 	entry := {
 		"specPath": "spec.template.spec",
 		"spec": object.get(request.spec, ["template", "spec"], {}),
@@ -62,6 +63,7 @@ of_pod_or_job := [entry] if {
 of_pod_or_job := [entry] if {
 	request.api_group == "batch"
 	request.kind == "CronJob"
+	not request.continued
 	path := "spec.jobTemplate.spec.template"
 	entry := {
 		"path": path, "specPath": sprintf("%s.spec", [path]),
@@ -154,6 +156,12 @@ containers := [{"path": path, "field": field, "container": container, "pod": pod
 	is_array(pod.spec[field])
 	some i, container in pod.spec[field]
 	path := sprintf("%s.%s[%d]", [pod.specPath, field, i])
+]
+
+# Ephemeral containers that an update adds.
+joining := [each |
+	some each in request.list(request.spec, "ephemeralContainers")
+	not each in request.list(request.old_spec, "ephemeralContainers")
 ]
 
 # Existing security contexts of pods and containers: entries {path, context}.

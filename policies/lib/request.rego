@@ -41,9 +41,53 @@ api_group := parts[0] if {
 # A value that is not a map is ignored; the cluster's schema rejects it.
 default spec := {}
 
-spec := object.spec if is_object(object.spec)
+spec := written if not continued
 
-metadata := object_get(object, "metadata", {})
+# The spec of the object, also where an update leaves it as it was.
+written := map(object, "spec")
+
+metadata := {part: evaluated(part, value) | some part, value in map(object, "metadata")} if {
+	continued
+} else := object_get(object, "metadata", {})
+
+# Labels and annotations of one prefix are evaluated together.
+evaluated(part, values) := {key: value | some key, value in values; prefix(key) in touched} if {
+	part in ["labels", "annotations"]
+	is_object(values)
+} else := values
+
+touched contains prefix(key) if {
+	some part in ["labels", "annotations"]
+	before := map(map(old_object, "metadata"), part)
+	after := map(map(object, "metadata"), part)
+	some values in [before, after]
+	some key, _ in values
+	not before[key] == after[key]
+}
+
+prefix(key) := split(key, "/")[0]
+
+# An update of a controller of pods that neither changes its templates, nor adds replicas, nor resumes it creates no
+# other pods: what it leaves as it was is not evaluated again.
+default continued := false
+
+continued if {
+	operation == "UPDATE"
+	not contains(api_group, ".")
+	kind in {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob"}
+	every part in ["template", "jobTemplate", "volumeClaimTemplates"] {
+		object_get(written, part, null) == object_get(old_spec, part, null)
+	}
+	number(written, "replicas", 1) <= number(old_spec, "replicas", 1)
+	not resumed
+}
+
+resumed if {
+	old_spec.suspend == true
+	not written.suspend == true
+}
+
+old_spec := map(old_object, "spec")
 
 platform := input.params.platform
 

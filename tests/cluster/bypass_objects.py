@@ -42,7 +42,9 @@ KINDS: Final = {
     "CronJob": Kind("batch/v1", "cronjobs"),
     **{name: Kind("apps/v1", f"{name.lower()}s") for name in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")},
     "Pod": Kind("v1", "pods"),
+    "ReplicationController": Kind("v1", "replicationcontrollers"),
     "PodGroup": Kind("scheduling.volcano.sh/v1beta1", "podgroups"),
+    "PodDisruptionBudget": Kind("policy/v1", "poddisruptionbudgets"),
     "Queue": Kind("scheduling.volcano.sh/v1beta1", "queues", namespaced=False),
     "PriorityClass": Kind("scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
     "HyperNode": Kind("topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False),
@@ -157,6 +159,10 @@ GOOD: Final[Mapping[str, tuple[str, Body]]] = {
     "daemon-set": ("DaemonSet", {"spec": {name: _SERVER[name] for name in ("selector", "template")}}),
     "replica-set": ("ReplicaSet", {"spec": _SERVER}),
     "service": ("Service", {"spec": {"selector": _LABELS, "ports": [{"port": 80}]}}),
+    "disruption-budget": (
+        "PodDisruptionBudget",
+        {"spec": {"maxUnavailable": 0, "selector": {"matchLabels": _LABELS}}},
+    ),
     "limit-range": ("LimitRange", {"spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "8Ti"}}]}}),
     "volcano-cron-job": (
         "VolcanoCronJob",

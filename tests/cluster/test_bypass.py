@@ -23,11 +23,13 @@ ACCOUNTS = ("operator", "trainer")
 """Accounts of the namespace: one that pods may run as, and one that another program needs."""
 CARELESS = {
     "": [
+        "serviceaccounts/token",
         *("pods", "pods/ephemeralcontainers", "pods/eviction", "pods/status", "pods/resize"),
         *("configmaps", "secrets", "services", "namespaces", "resourcequotas", "limitranges"),
     ],
     "apps": ["deployments", "statefulsets", "daemonsets", "replicasets"],
     "batch": ["cronjobs"],
+    "policy": ["poddisruptionbudgets"],
     "resource.k8s.io": ["resourceclaims", "resourceclaimtemplates"],
     "scheduling.k8s.io": ["priorityclasses"],
     "scheduling.volcano.sh": ["podgroups", "queues", "queues/status"],
@@ -234,6 +236,9 @@ def test_a_jobset_that_was_there_before_does_not_become_the_jobs(attacked: Clust
         ("create", "", "pods/portforward"),
         ("get", "", "nodes/proxy"),
         ("patch", "", "nodes"),
+        ("create", "policy", "poddisruptionbudgets"),
+        ("create", "kueue.x-k8s.io", "localqueues"),
+        ("update", "kueue.x-k8s.io", "workloads"),
         ("create", "resource.k8s.io", "resourceclaims"),
         ("create", "", "persistentvolumes"),
         ("create", "node.k8s.io", "runtimeclasses"),

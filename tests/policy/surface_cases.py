@@ -6,14 +6,15 @@ import copy
 import itertools
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trainyard.policy import Rule
 from trainyard.policy.testing.cases import Case, CaseContent, Verdict, World
-from trainyard.reference.surface_ledger import BELOW, Ledger
+from trainyard.reference.surface_ledger import BELOW, Entry, Ledger
 
-__all__ = ["WORLD_CHANGES", "in_the_world", "surface_cases"]
+__all__ = ["WORLD_CHANGES", "SurfaceCase", "in_the_world", "surface_cases"]
 
 Body = dict[str, Any]
 
@@ -70,6 +71,7 @@ _OBJECTS: Final[dict[str, tuple[str, Body]]] = {
     },
     "CronJob": ("batch/v1", {"metadata": {}, "spec": {"jobTemplate": {"spec": {"template": {"spec": _POD}}}}}),
     "PersistentVolumeClaim": ("v1", {"metadata": {}, "spec": {}}),
+    "PodDisruptionBudget": ("policy/v1", {"metadata": {}, "spec": {"selector": {"matchLabels": {"app": "train"}}}}),
     "PodGroup": ("scheduling.volcano.sh/v1beta1", {"metadata": {}, "spec": {"queue": "red", "minMember": 1}}),
 }
 _PODS: Final = {
@@ -110,7 +112,10 @@ _BELOW_PODS: Final = {
     "LifecycleHandler": ".containers[0].lifecycle.preStop",
     "Probe": ".containers[0].livenessProbe",
     "ResourceRequirements": ".containers[0].resources",
+    "EnvVar": ".containers[0].env[0]",
+    "EnvFromSource": ".containers[0].envFrom[0]",
     "SecurityContext": ".containers[0].securityContext",
+    "Toleration": ".tolerations[0]",
     "VolumeMount": ".containers[0].volumeMounts[0]",
 }
 
@@ -121,10 +126,54 @@ def in_the_world(world: World) -> World:
     return world.model_copy(update={name: {**getattr(world, name), **change} for name, change in changes.items()})
 
 
-def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[tuple[str, list[Case]]]:
-    """Yield each value of an entry at each level, as one case per rule of the entry that evaluates the kind."""
+@dataclass(frozen=True)
+class SurfaceCase:
+    """One value of an entry at one level.
+
+    Parameters
+    ----------
+    type_name, entry
+        The entry and its type.
+    field
+        The field of the entry that has the value.
+    place
+        Steps to the field in the object.
+    cases
+        One case per rule of the entry that evaluates the kind.
+    """
+
+    type_name: str
+    entry: Entry
+    field: str
+    place: tuple[str | int, ...]
+    cases: tuple[Case, ...]
+
+    @property
+    def name(self) -> str:
+        return self.cases[0].name
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.cases[0].verdict
+
+    @property
+    def body(self) -> Body:
+        return dict(self.cases[0].content.object or {})
+
+    @property
+    def level(self) -> tuple[str, str]:
+        """Group and kind, and the part of a TrainJob: what reaches an API server in a different way."""
+        part = (
+            self.place[1] if self.body["kind"] == "TrainJob" else self.place[0] if self.place[0] == "metadata" else ""
+        )
+        return f"{self.body['apiVersion']} {self.body['kind']}", str(part)
+
+
+def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[SurfaceCase]:
+    """Yield each value of each entry that rules evaluate, at each level."""
     for type_name, entry in ledger.all():
-        for verdict, value in ((Verdict.DENY, entry.attack), (Verdict.ALLOW, entry.legitimate)):
+        values = {Verdict.DENY: entry.attacks, Verdict.ALLOW: entry.legitimate}
+        for verdict, value in values.items():
             if not entry.rules or value is None:
                 continue
             for field in entry.fields:
@@ -137,14 +186,15 @@ def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[tuple[s
                         body["spec"]["mlPolicy"] = {}
                     _put(body, place, {"name": field, "value": value} if type_name == "Variables" else value)
                     _complete(body)
-                    name = f"{type_name} {field} in {kind} at {'.'.join(map(str, place))}: {value!r}"
-                    cases = [
+                    _complete_object(body)
+                    name = f"{type_name} {field} in {kind} at {'.'.join(map(str, place))}: {value!r:.200}"
+                    cases = tuple(
                         Case(rules[each], name, verdict, CaseContent(about=name, object=body), Path("surface"))
                         for each in entry.rules
                         if _evaluates(rules[each], body)
-                    ]
+                    )
                     if cases:
-                        yield name, cases
+                        yield SurfaceCase(type_name, entry, field, place, cases)
 
 
 def _places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, tuple[str | int, ...]]]:
@@ -212,10 +262,14 @@ _NAMES: Final[dict[str, Body]] = {
     "volumes": {"name": "data"},
     "volumeMounts": {"name": "data", "mountPath": "/data"},
     "ports": {"containerPort": 8080},
+    "env": {"name": "NVIDIA_VISIBLE_DEVICES"},
+    "envFrom": {"configMapRef": {"name": "settings"}},
+    "tolerations": {"operator": "Exists"},
     "runtimePatches": {"manager": "team.example.com/tuning"},
     "podTemplateOverrides": {"targetJobs": [{"name": "node"}]},
     "podSpecOverrides": {"targetJobs": [{"name": "node"}]},
     "replicatedJobs": {"name": "node"},
+    "subGroupPolicy": {"name": "group", "subGroupSize": 1},
 }
 """What the schema requires in the items of a list beside the value."""
 
@@ -225,6 +279,7 @@ _FIELDS: Final[dict[str, Body]] = {
     "tcpSocket": {"port": 8080},
     "serviceAccountToken": {"path": "token"},
     "volumeClaim": _CLAIM,
+    "partitionPolicy": {"totalPartitions": 1, "partitionSize": 1, "minPartitions": 1},
 }
 """What it requires in a field."""
 
@@ -234,7 +289,7 @@ def _complete(node: Any, within: str = "") -> None:
     for name, below in node.items() if isinstance(node, dict) else ():
         for item in below if isinstance(below, list) else (below,):
             _complete(item, name)
-            if isinstance(item, dict):
+            if isinstance(item, dict) and "volumeClaim" not in item:
                 item.update({**(_NAMES if isinstance(below, list) else _FIELDS).get(name, {}), **item})
     if not isinstance(node, dict):
         return
@@ -242,14 +297,46 @@ def _complete(node: Any, within: str = "") -> None:
         node.update({"completionMode": "Indexed", "completions": 1})
     if within == "livenessProbe" and not {"exec", "httpGet", "tcpSocket"} & node.keys():
         node["exec"] = {"command": ["check"]}
-    if within in ("volumeClaimTemplate", "templates") or node.get("kind") == "PersistentVolumeClaim":
+    if within in ("volumeClaimTemplate", "volumeClaimTemplates", "templates") or (
+        node.get("kind") == "PersistentVolumeClaim" and "metadata" in node
+    ):
         node["spec"] = {**_CLAIM, **node.get("spec", {})}
-    if within == "templates":
+    if within == "failurePolicy":
+        for index, rule in enumerate(node.get("rules", ())):
+            rule.setdefault("name", f"rule{index}")
+    if within in ("volumeClaimTemplates", "templates"):
         node.setdefault("metadata", {"name": "data"})
     if within == "volumes" and "volumeClaim" in node:
         node["mountPath"] = "/data"
     if any("volumeMounts" in each for each in node.get("containers", ())):
         node.setdefault("volumes", [{"name": "data", "emptyDir": {}}])
+
+
+def _complete_object(body: Body) -> None:
+    """Add what Kubernetes, JobSet or a gang scheduler requires elsewhere in the object beside the value."""
+    spec = body["spec"]
+    template = spec.get("template", {}) if body["kind"] == "TrainingRuntime" else body
+    for pod in _pod_specs(body):
+        contexts = [pod, *pod.get("containers", ())]
+        security = [each.get("securityContext", {}) for each in contexts]
+        if any(each.get("procMount") == "Unmasked" for each in security):
+            pod["hostUsers"] = False
+        if any(each.get("windowsOptions", {}).get("hostProcess") for each in security):
+            pod["hostNetwork"] = True
+        if template.get("spec", {}).get("volumeClaimPolicies"):
+            pod["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        if "kai" in spec.get("podGroupPolicy", {}):
+            pod.pop("schedulerName", None)
+            pod["containers"][0].pop("resources", None)
+
+
+def _pod_specs(node: Any) -> Iterator[Body]:
+    """Yield the specifications of pods, which are not patches."""
+    for below in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        if isinstance(below, dict) and "containers" in below and {"restartPolicy", "schedulerName"} & below.keys():
+            yield below
+        else:
+            yield from _pod_specs(below)
 
 
 def _evaluates(rule: Rule, body: Body) -> bool:

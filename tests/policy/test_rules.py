@@ -79,6 +79,7 @@ RELEASED = {
     "TEN-016": "tenancy",
     "TEN-020": "tenancy",
     "TEN-021": "tenancy",
+    "TEN-022": "tenancy",
     "TOP-001": "topology",
     "TOP-002": "topology",
     "VOL-001": "security",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import pytest
 
+from tests.cluster.surface_requests import one_per_level
 from tests.policy.shipped import POLICIES, RULES
 from tests.policy.surface_cases import in_the_world, surface_cases
 from trainyard.policy.engines.opa.bundle import build_bundle
@@ -13,12 +15,12 @@ from trainyard.policy.testing.cases import Verdict, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
 from trainyard.reference.surface_ledger import load_ledger
 
-CASES: Final = dict(surface_cases(load_ledger(), {rule.id: rule for rule in RULES}))
+CASES: Final = {each.name: each for each in surface_cases(load_ledger(), {rule.id: rule for rule in RULES})}
 
 
 def test_the_ledger_names_attacks_at_every_level() -> None:
-    attacks = [cases[0].content.object for cases in CASES.values() if cases[0].verdict is Verdict.DENY]
-    kinds = {(body or {})["apiVersion"].split("/")[0] + " " + (body or {})["kind"] for body in attacks}
+    attacks = [each for each in CASES.values() if each.verdict is Verdict.DENY]
+    kinds = {f"{each.body['apiVersion'].split('/')[0]} {each.body['kind']}" for each in attacks}
     assert len(attacks) >= 100
     assert kinds >= {
         "batch Job", "batch.volcano.sh Job", "jobset.x-k8s.io JobSet", "v1 Pod",
@@ -31,7 +33,7 @@ def test_the_ledger_names_attacks_at_every_level() -> None:
 def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use() -> None:
     from trainyard.cluster.toolchain import program_path
 
-    cases = [case for found in CASES.values() for case in found]
+    cases = [case for each in CASES.values() for case in each.cases]
     engine = OpaEngine(lambda: program_path("opa"), build_bundle())
     evaluations = engine.evaluate(cases, in_the_world(load_world(POLICIES)))
     verdicts: dict[str, dict[str, Verdict | None]] = {}
@@ -40,6 +42,13 @@ def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use() -> None:
     faults = {}
     for name, found in verdicts.items():
         allowed = [verdict is Verdict.ALLOW for verdict in found.values()]
-        if all(allowed) if CASES[name][0].verdict is Verdict.DENY else not all(allowed):
+        if all(allowed) if CASES[name].verdict is Verdict.DENY else not all(allowed):
             faults[name] = found
     assert faults == {}
+
+
+def test_the_live_platform_gets_hundreds_of_attacks_and_legitimate_uses() -> None:
+    chosen = [each for cases in one_per_level(CASES.values()).values() for each in cases]
+    verdicts = Counter(each.verdict for each in chosen)
+    assert verdicts[Verdict.DENY] >= 800
+    assert verdicts[Verdict.ALLOW] >= 500

@@ -28,6 +28,7 @@ ROOTS: Final = (
     "io.k8s.api.core.v1.PersistentVolumeClaim",
     "io.k8s.api.core.v1.Pod",
     "io.k8s.api.core.v1.Service",
+    "io.k8s.api.policy.v1.PodDisruptionBudget",
 )
 """Kinds whose types are recorded."""
 

@@ -7,6 +7,7 @@ An entry covers the paths in ``fields``; a path that ends in ``.**`` covers ever
 part. ``node`` is what no request shows, and names the section of the documentation with the configuration of the nodes
 that prevents it; ``accepted`` is what no admission can decide, and names what limits it. ``attack`` is a value that a
 rule denies at every level where the type occurs, or only in ``kinds``, and ``legitimate`` one that the rules allow.
+``length`` repeats the only item of the attack, with ``{index}`` as its number.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Entry(BaseModel):
     accepted: str = ""
     open: str = ""
     attack: Any = None
+    length: int = 0
     legitimate: Any = None
     kinds: tuple[str, ...] = ()
 
@@ -67,9 +69,16 @@ class Entry(BaseModel):
             raise ValueError(
                 "harmless requires code, the function that reads or drops the field, and only harmless has it"
             )
+        if self.length and not (isinstance(self.attack, list) and len(self.attack) == 1):
+            raise ValueError("length repeats the item of an attack, which is a list of one")
         if any(path.endswith(BELOW) for path in self.fields) != bool(self.count):
             raise ValueError("a path that ends in .** requires count, the number of fields below it")
         return self
+
+    @property
+    def attacks(self) -> Any:
+        """The attack, with all of its items."""
+        return [_numbered(self.attack[0], index) for index in range(self.length)] if self.length else self.attack
 
     @property
     def reason(self) -> str:
@@ -130,6 +139,14 @@ class Ledger:
     def _entries(self, name: str) -> Sequence[Entry]:
         like = self.sources[name].like
         return (*self.entries.get(name, ()), *(self.entries.get(like, ()) if like else ()))
+
+
+def _numbered(item: Any, index: int) -> Any:
+    if isinstance(item, dict):
+        return {name: _numbered(value, index) for name, value in item.items()}
+    if isinstance(item, list):
+        return [_numbered(each, index) for each in item]
+    return item.replace("{index}", str(index)) if isinstance(item, str) else item
 
 
 def _covered(path: str, pattern: str) -> bool:

@@ -55,6 +55,6 @@ gangs := array.concat(
 	[object.union(job, {"pods": request.number(job.spec, "parallelism", 1), "kind": "Job"}) | some job in jobs.all],
 	[{"path": "metadata", "metadata": request.metadata, "pods": replicas, "kind": request.kind} |
 		request.kind in request.replicated_kinds
-		replicas := object.get({"DaemonSet": limit("pods")}, request.kind, request.number(request.spec, "replicas", 1))
+		replicas := object.get({"DaemonSet": limit("pods")}, request.kind, request.number(request.written, "replicas", 1))
 	],
 )

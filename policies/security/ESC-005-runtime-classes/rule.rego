@@ -4,26 +4,24 @@ import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
-violation contains {"path": path, "message": sprintf("runtime class \"%v\" is not allowed", [entry.name])} if {
+violation contains {"path": entry.path, "message": sprintf("runtime class \"%v\" is not allowed", [entry.name])} if {
+	request.subresource == ""
 	some entry in named
 	count(prefixes(entry.name)) == 0
-	path := sprintf("%s.runtimeClassName", [entry.pod.specPath])
 }
 
-violation contains {"path": path, "message": message} if {
+violation contains {"path": entry.path, "message": message} if {
 	some entry in named
 	count(prefixes(entry.name)) > 0
-	given(entry.pod.spec, entry.name)
-	path := sprintf("%s.runtimeClassName", [entry.pod.specPath])
+	given(entry.spec, entry.name)
 	message := sprintf("runtime class \"%v\" is for containers that request its accelerators", [entry.name])
 }
 
 # Pods with a class that is not allowed everywhere.
-named := [{"pod": pod, "name": name} |
+named := [{"spec": pod.spec, "name": name, "path": sprintf("%s.runtimeClassName", [pod.specPath])} |
 	some pod in pod_templates.pods
 	name := request.text(pod.spec, "runtimeClassName")
-	name != ""
-	not name in request.parameter("ESC-005", "classes")
+	not name in array.concat([""], request.parameter("ESC-005", "classes"))
 ]
 
 # Beginnings of the resources of a class.
@@ -35,11 +33,15 @@ prefixes(name) := {trim_prefix(entry, start) |
 
 # A container that requests nothing gets all devices by the variable of its image.
 given(spec, class) if {
-	some field in ["containers", "initContainers"]
-	some container in request.list(spec, field)
+	some container in considered(spec)
 	not requests(container, prefixes(class))
 	not hides(container, class)
 }
+
+# An existing pod was evaluated when it was created.
+considered(spec) := pod_templates.joining if {
+	request.subresource == "ephemeralcontainers"
+} else := array.concat(request.list(spec, "containers"), request.list(spec, "initContainers"))
 
 requests(container, _) if count(request.list(request.map(container, "resources"), "claims")) > 0
 

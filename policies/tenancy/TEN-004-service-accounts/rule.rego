@@ -2,6 +2,7 @@ package trainyard.rules.ten_004
 
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
+import data.trainyard.lib.users
 import rego.v1
 
 accounts := request.texts(request.tenant_policy, "serviceAccounts")
@@ -19,6 +20,19 @@ violation contains {"path": sprintf("metadata.annotations[%s]", [annotation]), "
 	not name in accounts
 	message := sprintf("service account \"%v\" is not one of this namespace's service accounts (%s)", [name, listed])
 }
+
+violation contains {"path": "metadata.name", "message": message} if {
+	request.kind == "TokenRequest"
+	not trusted
+	name := request.text(request.metadata, "name")
+	not name in accounts
+	message := sprintf("service account \"%v\" is not one of this namespace's service accounts (%s)", [name, listed])
+}
+
+# The kubelet gets the tokens of the pods on its node.
+trusted if "system:nodes" in request.user.groups
+
+trusted if users.is_platform("TEN-004")
 
 annotation := "kubernetes.io/service-account.name"
 

@@ -6,15 +6,15 @@ import rego.v1
 
 node_labels := request.parameter("TEN-005", "nodeLabels")
 
-violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": message} if {
+violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": sprintf("nodeName \"%s\" is not allowed", [name])} if {
 	some pod in pod_templates.pods
 	name := request.text(pod.spec, "nodeName")
 	name != ""
-	message := sprintf("nodeName \"%s\" is not allowed", [name])
 }
 
 violation contains {"path": "kind", "message": "a DaemonSet has a pod on every node, chosen by its name"} if {
 	request.kind == "DaemonSet"
+	count(pod_templates.pods) > 0
 	not "metadata.name" in node_labels
 }
 

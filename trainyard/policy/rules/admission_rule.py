@@ -99,8 +99,8 @@ class Match(SettingsModel):
     version: str = Field(description="API version")
     kind: str = Field(description="Kind")
     resource: str = Field(
-        pattern=r"^[a-z]+$|^(pods|queues)/(ephemeralcontainers|eviction|resize|status)$",
-        description="Plural name; ephemeralcontainers, eviction, resize and status are the supported subresources",
+        pattern=r"^[a-z]+$|^(pods|queues)/(ephemeralcontainers|eviction|resize|status)$|^serviceaccounts/token$",
+        description="Plural name; a pattern lists the supported subresources",
     )
     operations: tuple[Literal["CREATE", "UPDATE", "DELETE"], ...] = Field(default=("CREATE", "UPDATE"), min_length=1)
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
@@ -113,7 +113,7 @@ class Match(SettingsModel):
     @property
     def built_in(self) -> bool:
         """Whether the kind is built into Kubernetes; its objects also occur in namespaces outside the platform."""
-        return "." not in self.group
+        return "." not in self.group or self.group.endswith(".k8s.io")
 
     @property
     def api_version(self) -> str:
@@ -123,7 +123,8 @@ class Match(SettingsModel):
     @property
     def served(self) -> tuple[str, str]:
         """Group and version of the resource; the kind of a subresource, such as Eviction, can have others."""
-        return ("", "v1") if self.resource.startswith("pods/") else (self.group, self.version)
+        core = self.resource.startswith(("pods/", "serviceaccounts/"))
+        return ("", "v1") if core else (self.group, self.version)
 
 
 class Expression(SettingsModel):

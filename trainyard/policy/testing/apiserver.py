@@ -18,7 +18,15 @@ from trainyard.kube.blocking import Session, wait_for
 from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
 from trainyard.policy.rules.admission_rule import Fragment, Gate, Rule
-from trainyard.policy.testing.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
+from trainyard.policy.testing.cases import (
+    ACCOUNT_REQUEST,
+    Case,
+    Evaluation,
+    Verdict,
+    World,
+    group_by_parameters,
+    spec_of,
+)
 from trainyard.policy.testing.scratch import ADMISSION, Placed, Scratch
 from trainyard.settings.platform import PolicySettings
 
@@ -26,6 +34,8 @@ __all__ = ["ApiServerEngine", "findings_of"]
 
 _PLATFORM_NAMESPACE = "kube-system"
 _NODES = "/api/v1/nodes"
+_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
+_CLASS = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
 _UNKNOWN_RUNTIME_CLASS = re.compile(r'pod rejected: RuntimeClass "[^"]*" not found$')
@@ -89,7 +99,7 @@ class ApiServerEngine:
                 )
                 for number, case in enumerate(cases)
             ]
-            stack.enter_context(self._nodes(requests))
+            stack.enter_context(self._required(requests))
             stack.enter_context(self._old_objects(requests))
             stack.enter_context(self._policies(list(rules.values()), sorted(set(variants)), parameters))
             return list(workers.map(self._evaluate, requests))
@@ -192,15 +202,23 @@ class ApiServerEngine:
             yield
 
     @contextmanager
-    def _nodes(self, requests: Iterable[_Request]) -> Iterator[None]:
-        """Create the nodes of old pods: Kubernetes deletes a pod whose node is missing after about a minute."""
-        names = {request.node for request in requests} - {""}
+    def _required(self, requests: Iterable[_Request]) -> Iterator[None]:
+        """Create the nodes and RuntimeClasses of old pods.
+
+        Kubernetes rejects a pod without its RuntimeClass, and deletes one whose node is missing after about a minute.
+        """
+        specs = [request.old_pod for request in requests]
+        nodes = {str(spec.get("nodeName") or "") for spec in specs} - {""}
+        classes = {str(spec.get("runtimeClassName") or "") for spec in specs} - {""}
+        objects: list[Placed] = [
+            *((_NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": each}}) for each in sorted(nodes)),
+            *((_CLASSES, {**_CLASS, "metadata": {"name": each}, "handler": each}) for each in sorted(classes)),
+        ]
         made = []
         try:
-            for name in sorted(names):
-                body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-                if self._session.request("POST", _NODES, body).ok:
-                    made.append(f"{_NODES}/{name}")
+            for path, body in objects:
+                if self._session.request("POST", path, body).ok:
+                    made.append(f"{path}/{body['metadata']['name']}")
             yield
         finally:
             for path in made:
@@ -294,10 +312,10 @@ class _Request:
         return self._under_test(self.case.content.old_object)
 
     @property
-    def node(self) -> str:
-        """Node of the old object; empty if it is no pod with a node."""
+    def old_pod(self) -> Mapping[str, Any]:
+        """Spec of the old object; empty if it is no pod."""
         old = self.case.content.old_object or {}
-        return str((old.get("spec") or {}).get("nodeName") or "") if old.get("kind") == "Pod" else ""
+        return old.get("spec") or {} if old.get("kind") == "Pod" else {}
 
     def starts_like(self, other: _Request) -> bool:
         """Whether another case has created the same old object."""
@@ -308,7 +326,7 @@ class _Request:
         groups = (*user.groups, self._users, "system:authenticated")
         headers = [("Impersonate-User", user.name), *(("Impersonate-Group", group) for group in groups)]
         body = self._under_test(self.case.content.object) or self._options
-        created = self.case.operation == "CREATE" and not self.case.evicts
+        created = self.case.operation == "CREATE" and not self._subresource
         path = self.collection if created else f"{self.item}{self._subresource}"
         return self._session.request(_METHODS[self.case.operation], path, body, dry_run=True, headers=headers)
 
@@ -333,8 +351,10 @@ class _Request:
 
 
 def _account(case: Case) -> str:
-    """Return the account of a pod, without which the API server rejects it before any policy is evaluated."""
+    """Return the account of a pod or a token, without which the API server rejects it before evaluating policies."""
     subject = case.content.object or {}
+    if subject.get("kind") == ACCOUNT_REQUEST:
+        return str(subject["metadata"]["name"])
     spec = subject.get("spec") if subject.get("kind") == "Pod" else None
     name = (spec.get("serviceAccountName") or spec.get("serviceAccount")) if isinstance(spec, dict) else None
     return name if isinstance(name, str) and name else "default"

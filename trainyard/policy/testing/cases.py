@@ -15,6 +15,7 @@ from trainyard.policy.rules.rule_catalog import read_yaml, validated
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = [
+    "ACCOUNT_REQUEST",
     "EVICTION",
     "Case",
     "CaseContent",
@@ -34,6 +35,9 @@ __all__ = [
 
 EVICTION: Final = {"apiVersion": "policy/v1", "kind": "Eviction"}
 """Kind that is created to evict a pod."""
+
+ACCOUNT_REQUEST: Final = "TokenRequest"
+"""Kind that is created to get a token of the ServiceAccount of its name."""
 
 
 class Verdict(StrEnum):
@@ -137,6 +141,8 @@ class Case:
         offered = {match.resource.partition("/")[2]: match for match in reversed(found)}
         if self.evicts:
             return offered.get("eviction")
+        if subject.get("kind") == ACCOUNT_REQUEST:
+            return offered.get("token")
         wanted = subresource_of(new, old) if self.operation == "UPDATE" else ""
         return offered.get(wanted if wanted in offered or wanted == "ephemeralcontainers" else "")
 

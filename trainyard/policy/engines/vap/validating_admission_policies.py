@@ -255,10 +255,10 @@ def _missing(rule: Rule) -> dict[str, str]:
     """
     excuses = ['request.operation != "CREATE"', 'request.?namespace.orValue("") in variables.exemptNamespaces']
     if rule.source is ParameterSource.TENANT_POLICY and any(match.built_in for match in rule.matches):
-        excuses.append(
-            f'(!request.kind.group.contains(".") '
-            f'&& !("{TENANT_LABEL}" in namespaceObject.metadata.?labels.orValue({{}})))'
-        )
+        built_in = '!request.kind.group.contains(".")'
+        if any(match.built_in and "." in match.group for match in rule.matches):
+            built_in = f'({built_in} || request.kind.group.endsWith(".k8s.io"))'
+        excuses.append(f'({built_in} && !("{TENANT_LABEL}" in namespaceObject.metadata.?labels.orValue({{}})))')
     return {
         "expression": " || ".join(["variables.factsKnown", *excuses]),
         "message": f"{rule.id} parameters: {rule.source} is missing; {MISSING_PARAMETER_FIXES[rule.source]}",
