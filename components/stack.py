@@ -8,25 +8,6 @@ from contextlib import contextmanager, nullcontext
 import pulumi
 import pulumi_kubernetes
 
-from components.common.declaration import Resources
-from components.common.existing_components import check_existing, existing_components
-from components.common.fabric_nodes import check_fabric_nodes
-from components.common.installation import Installation
-from components.common.objects import Component, Conventions, conventions
-from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
-from components.common.ownership import LiveObjects, Ownership, list_live_objects
-from components.common.pod_settings import check_programs
-from components.common.target import Target
-from components.common.tenant_retirement import reject_removed_tenants, retired_tenants
-from components.hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
-from components.registry import (
-    cluster_kinds,
-    declarations,
-    image_repositories,
-    installation_order,
-    namespaced_kinds,
-    needed_by,
-)
 from trainyard import upstream
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
@@ -39,6 +20,26 @@ from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
 from trainyard.topology import compile_fabric
+
+from .common.declaration import Resources
+from .common.existing_components import check_existing, existing_components
+from .common.fabric_nodes import check_fabric_nodes
+from .common.installation import Installation
+from .common.objects import Component, Conventions, conventions
+from .common.offline import OFFLINE_KUBECONFIG, access_or_offline
+from .common.ownership import LiveObjects, Ownership, list_live_objects
+from .common.pod_settings import check_programs
+from .common.target import Target
+from .common.tenant_retirement import reject_removed_tenants, retired_tenants
+from .hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
+from .registry import (
+    cluster_kinds,
+    declarations,
+    image_repositories,
+    installation_order,
+    namespaced_kinds,
+    needed_by,
+)
 
 __all__ = ["install_components", "open_stack", "validate_stack"]
 

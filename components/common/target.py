@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from components.common.images import ImageTable
-from components.common.pod_settings import PodTable
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.cluster.providers import PROVIDERS
 from trainyard.settings import StackSettings
+
+from .images import ImageTable
+from .pod_settings import PodTable
 
 __all__ = ["Target"]
 

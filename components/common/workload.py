@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.common.pod_settings import LogFlag, PodTable, Program
+from .pod_settings import LogFlag, PodTable, Program
 
 __all__ = [
     "HOST_PROCESS_LABEL",

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.common.objects import FIELD_MANAGER
-from components.hooks.base import BeforeChangeHook, with_spec
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
@@ -19,6 +17,9 @@ from trainyard.controller.resources import HYPER_NODES
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object
 from trainyard.topology.order import listed, preparation
+
+from ..common.objects import FIELD_MANAGER
+from .base import BeforeChangeHook, with_spec
 
 __all__ = ["HyperNodeMigration"]
 
