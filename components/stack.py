@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Final
 
 import pulumi
 import pulumi_kubernetes
@@ -25,7 +26,7 @@ from .common.declaration import Resources
 from .common.existing_components import check_existing, existing_components
 from .common.fabric_nodes import check_fabric_nodes
 from .common.installation import Installation
-from .common.objects import Component, Conventions, conventions
+from .common.objects import Component, Conventions, OwnershipCheck, conventions
 from .common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from .common.ownership import LiveObjects, Ownership, list_live_objects
 from .common.pod_settings import check_programs
@@ -41,7 +42,14 @@ from .registry import (
     needed_by,
 )
 
-__all__ = ["install_components", "open_stack", "validate_stack"]
+__all__ = ["PROVIDER_OPTIONS", "install_components", "open_stack", "prepared", "reported_errors", "validate_stack"]
+
+PROVIDER_OPTIONS: Final = {
+    "enable_config_map_mutable": True,
+    "enable_server_side_apply": True,
+    "suppress_deprecation_warnings": True,
+}
+"""Options of the Kubernetes provider on which the components rely."""
 
 
 @contextmanager
@@ -54,10 +62,23 @@ def open_stack() -> Iterator[Installation]:
         The settings are invalid, the cluster is unreachable, or it contains objects of other owners with the same
         names. Pulumi prints the message without a traceback. After this or any other error nothing is created.
     """
+    with reported_errors(), _opened() as stack:
+        yield stack
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """Declare nothing after an error, and let Pulumi print the user's errors without a traceback.
+
+    Raises
+    ------
+    pulumi.RunError
+        Something inside raised a TrainyardError.
+    """
     engine = Engine()
     try:
-        with upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext(), _opened() as stack:
-            yield stack
+        with upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext():
+            yield
     except TrainyardError as error:
         failure = pulumi.RunError(str(error))
         engine.fail_registrations(failure)
@@ -77,8 +98,57 @@ def _opened() -> Iterator[Installation]:
     cluster = cluster_name(settings, name)
     access = access_or_offline(provider(settings.cluster, cluster), cluster, settings)
     target = Target.of(settings, access, image_repositories())
-    live = None
-    if access.kubeconfig != OFFLINE_KUBECONFIG:
+
+    def options() -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(
+            provider=pulumi_kubernetes.Provider(
+                "kubernetes",
+                kubeconfig=str(access.kubeconfig),
+                context=access.context,
+                cluster_identifier=access.name,
+                **PROVIDER_OPTIONS,
+            )
+        )
+
+    with prepared(name, settings, queues, target, options, readable=access.kubeconfig != OFFLINE_KUBECONFIG) as stack:
+        yield stack
+
+
+@contextmanager
+def prepared(
+    name: str,
+    settings: StackSettings,
+    queues: QueueObjects,
+    target: Target,
+    options: Callable[[], pulumi.ResourceOptions],
+    *,
+    readable: bool,
+    deferred: OwnershipCheck | None = None,
+) -> Iterator[Installation]:
+    """Compare the settings with the cluster, and apply the conventions of a stack to what is declared inside.
+
+    Parameters
+    ----------
+    name
+        Value of the stack's label.
+    settings, queues
+        The validated settings, and their queues.
+    target
+        The cluster.
+    options
+        Declares the provider and returns the options of every component; called after the cluster was read.
+    readable
+        Whether the cluster is read.
+    deferred
+        Check of existing objects if the cluster is not read.
+
+    Raises
+    ------
+    TrainyardError
+        The cluster is unreachable, or contains objects of other owners with the same names.
+    """
+    access, live = target.access, None
+    if readable:
         namespaces = {*settings.platform_namespaces, *settings.tenants}
         live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
     ownership = None
@@ -96,31 +166,32 @@ def _opened() -> Iterator[Installation]:
     found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
     reject_changes(found, queues.all, owned)
     retired = retire_queues(found, settings.queues, owned, known=live is not None)
-    kubernetes = pulumi_kubernetes.Provider(
-        "kubernetes",
-        kubeconfig=str(access.kubeconfig),
-        context=access.context,
-        cluster_identifier=access.name,
-        enable_config_map_mutable=True,
-        enable_server_side_apply=True,
-        suppress_deprecation_warnings=True,
-    )
+    given = options()
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
-    with conventions(Conventions(labels, protect=settings.protect, ownership=ownership, replaced_fields=replaced)):
-        options = pulumi.ResourceOptions(provider=kubernetes)
-        yield Installation(name, settings, target, options, declarations(), live, queues, retired, tenants)
+    check = ownership or deferred
+    with conventions(Conventions(labels, protect=settings.protect, ownership=check, replaced_fields=replaced)):
+        yield Installation(name, settings, target, given, declarations(), live, queues, retired, tenants)
     if ownership is not None:
         ownership.raise_conflicts()
 
 
-def install_components(context: Installation) -> None:
-    """Declare the resources of every component, each after those that it needs."""
+def install_components(context: Installation, names: Collection[str] | None = None) -> dict[str, Component]:
+    """Declare the resources of components, each after those that it needs, and return the components by name.
+
+    Parameters
+    ----------
+    names
+        Components to declare; None: all.
+    """
     declared, installed = context.declarations, dict[str, Component]()
     for name in installation_order(declared):
+        if names is not None and name not in names:
+            continue
         needed = (installed[each] for each in needed_by(declared[name], declared) if each in installed)
         if (component := declared[name].install(context, Resources.of(needed))) is not None:
             installed[name] = component
+    return installed
 
 
 def validate_stack(settings: StackSettings) -> QueueObjects:

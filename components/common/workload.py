@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pulumi
+
 from .pod_settings import LogFlag, PodTable, Program
 
 __all__ = [
@@ -79,7 +81,7 @@ class Container:
     """
 
     program: str
-    image: str
+    image: pulumi.Input[str]
     command: tuple[str, ...]
     args: tuple[str, ...]
     ports: Mapping[str, int]

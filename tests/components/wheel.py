@@ -22,12 +22,14 @@ def build(folder: Path) -> Path:
     return packages
 
 
-def run(packages: Path, program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(
+    packages: Path, program: str | Path, folder: Path, *args: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a program with the wheel and the installed dependencies; without site, nothing adds the clone to the path."""
     path = os.pathsep.join([str(packages), sysconfig.get_path("purelib")])
     environment = {**os.environ, "PYTHONPATH": path, **variables}
     return subprocess.run(
-        [sys.executable, "-S", "-P", "-c", program],
+        [sys.executable, "-S", "-P", str(program), *args],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -1,0 +1,57 @@
+"""Ownership check of a cluster whose kubeconfig is unknown while the program runs.
+
+A cluster that the same program creates has no kubeconfig in the first preview. So the declared objects are recorded
+and compared with the cluster once the kubeconfig is known, before the provider receives it: after a conflict, nothing
+is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
+
+from .objects import logical_name
+from .ownership import LiveObjects, Ownership
+
+__all__ = ["DeferredOwnership"]
+
+
+@dataclass
+class DeferredOwnership:
+    """Records the declared objects, to compare them with the cluster later.
+
+    Parameters
+    ----------
+    stack
+        Value of this stack's label.
+    """
+
+    stack: str
+    _declared: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def adopt(self, manifest: Mapping[str, Any]) -> bool:
+        """Record an object; nothing is adopted without reading the cluster."""
+        self._declared.append({key: manifest[key] for key in ("apiVersion", "kind", "metadata")})
+        return False
+
+    def check(self, live: LiveObjects) -> None:
+        """Fail if a declared object has another owner.
+
+        Raises
+        ------
+        TrainyardError
+            Names each of these objects, or those that this stack has adopted and would not retain any more.
+        """
+        ownership = Ownership(live, self.stack, may_adopt=False)
+        adopted = [logical_name(each) for each in self._declared if ownership.adopt(each)]
+        ownership.raise_conflicts()
+        if adopted:
+            raise TrainyardError(
+                "Adopted objects require a kubeconfig that is known while the program runs",
+                findings=[Finding(name, "is adopted and would be deleted on destroy") for name in adopted],
+                fix="pass the kubeconfig as a string or a path instead of an output",
+            )
