@@ -19,6 +19,7 @@ from trainyard.pulumi_sdk.engine import Engine
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.stack_loader import reject_secrets
 from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
 from trainyard.topology import compile_fabric
 
@@ -265,4 +266,6 @@ def _settings(stack: str) -> StackSettings:
     config = pulumi.Config("trainyard")
     present = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
     keys = [key.removeprefix("trainyard:") for key in present if key.startswith("trainyard:")]
-    return parse_stack({key: config.get_object(key) for key in keys}, source=f"Pulumi.{stack}.yaml")
+    source = f"Pulumi.{stack}.yaml"
+    reject_secrets((key for key in keys if pulumi.runtime.is_config_secret(f"trainyard:{key}")), source=source)
+    return parse_stack({key: config.get_object(key) for key in keys}, source=source)
