@@ -12,13 +12,18 @@ from typing import Any, Final
 import pulumi
 import yaml
 
-from components.common.declaration import Declaration, Resources, WebhookServer
-from components.common.installation import Installation
-from components.common.job_set_definition import JOB_SET_CRD, custom_resource_definition
-from components.common.objects import Component, KubernetesObject
-from components.common.pod_settings import ZAP_LOG
-from components.common.program_deployments import declare_program
-from components.common.rbac import (
+from trainyard import upstream
+from trainyard.live.job_set_gates import check_gates
+from trainyard.settings.sections.jobset import JobSetSettings
+from trainyard.settings.versions import component_release
+
+from .common.declaration import Declaration, Resources, WebhookServer
+from .common.installation import Installation
+from .common.job_set_definition import JOB_SET_CRD, custom_resource_definition
+from .common.objects import Component, KubernetesObject
+from .common.pod_settings import ZAP_LOG
+from .common.program_deployments import declare_program
+from .common.rbac import (
     cluster_role,
     cluster_role_binding,
     role,
@@ -26,13 +31,9 @@ from components.common.rbac import (
     service_account,
     service_account_subject,
 )
-from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
-from components.hooks.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
-from trainyard import upstream
-from trainyard.live.job_set_gates import check_gates
-from trainyard.settings.sections.jobset import JobSetSettings
-from trainyard.settings.versions import component_release
+from .common.target import Target
+from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
+from .hooks.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
 
 __all__ = [
     "COMPONENT",

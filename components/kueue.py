@@ -14,13 +14,19 @@ from typing import Any, Final
 import pulumi
 import yaml
 
-from components.common.declaration import Declaration, Resources, WebhookServer
-from components.common.installation import Installation
-from components.common.kueue_queues import local_queues, queue_objects
-from components.common.objects import Component, KubernetesObject
-from components.common.pod_settings import ZAP_LOG
-from components.common.program_deployments import declare_program
-from components.common.rbac import (
+from trainyard import upstream
+from trainyard.kube import Resource
+from trainyard.settings import StackSettings
+from trainyard.settings.sections.kueue import KueueSettings
+from trainyard.settings.versions import component_release
+
+from .common.declaration import Declaration, Resources, WebhookServer
+from .common.installation import Installation
+from .common.kueue_queues import local_queues, queue_objects
+from .common.objects import Component, KubernetesObject
+from .common.pod_settings import ZAP_LOG
+from .common.program_deployments import declare_program
+from .common.rbac import (
     cluster_role,
     cluster_role_binding,
     group,
@@ -29,19 +35,14 @@ from components.common.rbac import (
     service_account,
     service_account_subject,
 )
-from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
-from components.hooks.webhooks import (
+from .common.target import Target
+from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
+from .hooks.webhooks import (
     WebhookReadinessHook,
     excluding_namespaces,
     wait_for_ca_bundles,
     with_client_configs,
 )
-from trainyard import upstream
-from trainyard.kube import Resource
-from trainyard.settings import StackSettings
-from trainyard.settings.sections.kueue import KueueSettings
-from trainyard.settings.versions import component_release
 
 __all__ = ["COMPONENT", "MANIFESTS", "Kueue", "configuration", "custom_resource_definitions", "webhook_configurations"]
 

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import pulumi
 
-from components.common.declaration import Declaration, Resources
-from components.common.installation import Installation
-from components.common.objects import Component
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts
 from trainyard.policy.stack_objects import platform_object
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import PriorityClassSettings
+
+from .common.declaration import Declaration, Resources
+from .common.installation import Installation
+from .common.objects import Component
 
 __all__ = ["COMPONENT", "Platform", "priority_class"]
 

@@ -8,14 +8,15 @@ from typing import Final
 
 import pulumi
 
-from components.common.declaration import Declaration, Group, Resources
-from components.common.installation import Installation
-from components.common.objects import Component, KubernetesObject
 from trainyard.data import data_folder, project_root
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.check.report_kinds import report_definitions
 from trainyard.policy.stack_objects import policy_settings
 from trainyard.settings import StackSettings
+
+from .common.declaration import Declaration, Group, Resources
+from .common.installation import Installation
+from .common.objects import Component, KubernetesObject
 
 __all__ = ["COMPONENT", "Policies"]
 

@@ -7,13 +7,14 @@ from typing import Final
 
 import pulumi
 
-from components.common.declaration import Declaration, Resources
-from components.common.installation import Installation
-from components.common.objects import Component, KubernetesObject, waiting_for
-from components.hooks.queues import QueueMigration, QueuePatchHook
 from trainyard.cluster import ClusterAccess
 from trainyard.queues import QueueObjects
 from trainyard.queues.retirement import QueueRetirement
+
+from .common.declaration import Declaration, Resources
+from .common.installation import Installation
+from .common.objects import Component, KubernetesObject, waiting_for
+from .hooks.queues import QueueMigration, QueuePatchHook
 
 __all__ = ["COMPONENT", "Queues"]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-import components
-from components.common.declaration import Declaration, Group, Kinds
-from components.common.ownership import CLUSTER_KINDS, NAMESPACED_KINDS
 from trainyard.discovery import merged, plugins_of
+
+from . import __name__ as package
+from . import __path__ as folder
+from .common.declaration import Declaration, Group, Kinds
+from .common.ownership import CLUSTER_KINDS, NAMESPACED_KINDS
 
 __all__ = ["cluster_kinds", "declarations", "image_repositories", "installation_order", "namespaced_kinds", "needed_by"]
 
@@ -16,7 +18,7 @@ __all__ = ["cluster_kinds", "declarations", "image_repositories", "installation_
 @cache
 def declarations() -> Mapping[str, Declaration]:
     """Return the declaration of each component by its name."""
-    return plugins_of(components.__name__, components.__path__, "COMPONENT", Declaration)
+    return plugins_of(package, folder, "COMPONENT", Declaration)
 
 
 def needed_by(component: Declaration, declared: Mapping[str, Declaration]) -> list[str]:

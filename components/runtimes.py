@@ -12,15 +12,16 @@ from typing import Any, Final
 
 import pulumi
 
-from components.common.declaration import Declaration, Resources
-from components.common.installation import Installation
-from components.common.objects import Component, declare
-from components.hooks.webhooks import WebhookReadinessHook
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard.data import data_folder, project_root
 from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalog
 from trainyard.settings.platform import RuntimeSettings
+
+from .common.declaration import Declaration, Resources
+from .common.installation import Installation
+from .common.objects import Component, declare
+from .hooks.webhooks import WebhookReadinessHook
 
 __all__ = ["COMPONENT", "Runtimes", "catalog_folders"]
 

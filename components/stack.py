@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Final
 
 import pulumi
 import pulumi_kubernetes
 
-from components.common.adoption_check import Ownership
-from components.common.declaration import Resources
-from components.common.existing_components import check_existing, existing_components
-from components.common.fabric_nodes import check_fabric_nodes
-from components.common.installation import Installation
-from components.common.objects import FIELD_MANAGER, Component, Conventions, conventions
-from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
-from components.common.ownership import LiveObjects, list_live_objects
-from components.common.pod_settings import check_programs
-from components.common.replacement import Replacements
-from components.common.served_fields import Schemas, read_schemas
-from components.common.target import Target
-from components.common.tenant_retirement import reject_removed_tenants, retired_tenants
-from components.hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
-from components.registry import (
-    cluster_kinds,
-    declarations,
-    image_repositories,
-    installation_order,
-    namespaced_kinds,
-    needed_by,
-)
 from trainyard import upstream
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
@@ -43,10 +22,41 @@ from trainyard.pulumi_sdk.engine import Engine
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.stack_loader import reject_secrets
 from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
 from trainyard.topology import compile_fabric
 
-__all__ = ["install_components", "open_stack", "validate_stack"]
+from .common.adoption_check import Ownership
+from .common.declaration import Resources
+from .common.existing_components import check_existing, existing_components
+from .common.fabric_nodes import check_fabric_nodes
+from .common.installation import Installation
+from .common.objects import FIELD_MANAGER, Component, Conventions, OwnershipCheck, conventions
+from .common.offline import OFFLINE_KUBECONFIG, access_or_offline
+from .common.ownership import LiveObjects, list_live_objects
+from .common.pod_settings import check_programs
+from .common.replacement import Replacements
+from .common.served_fields import Schemas, read_schemas
+from .common.target import Target
+from .common.tenant_retirement import reject_removed_tenants, retired_tenants
+from .hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
+from .registry import (
+    cluster_kinds,
+    declarations,
+    image_repositories,
+    installation_order,
+    namespaced_kinds,
+    needed_by,
+)
+
+__all__ = ["PROVIDER_OPTIONS", "install_components", "open_stack", "prepared", "reported_errors", "validate_stack"]
+
+PROVIDER_OPTIONS: Final = {
+    "enable_config_map_mutable": True,
+    "enable_server_side_apply": True,
+    "suppress_deprecation_warnings": True,
+}
+"""Options of the Kubernetes provider on which the components rely."""
 
 
 @contextmanager
@@ -60,11 +70,23 @@ def open_stack() -> Iterator[Installation]:
         names that may not or cannot be adopted. Or the run only plans their takeover (`PLAN_VARIABLE`). Pulumi prints
         the message without a traceback. After this or any other error nothing is created.
     """
+    with reported_errors(), _opened() as stack:
+        yield stack
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """Declare nothing after an error, and let Pulumi print the user's errors without a traceback.
+
+    Raises
+    ------
+    pulumi.RunError
+        Something inside raised a TrainyardError.
+    """
     engine = Engine()
     try:
-        with ExitStack() as opened:
-            opened.enter_context(upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext())
-            yield opened.enter_context(_opened(opened))
+        with upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext():
+            yield
     except TrainyardError as error:
         failure = pulumi.RunError(str(error))
         engine.fail_registrations(failure)
@@ -75,7 +97,7 @@ def open_stack() -> Iterator[Installation]:
 
 
 @contextmanager
-def _opened(resources: ExitStack) -> Iterator[Installation]:
+def _opened() -> Iterator[Installation]:
     name = pulumi.get_stack()
     settings = _settings(name)
     queues = validate_stack(settings)
@@ -84,19 +106,69 @@ def _opened(resources: ExitStack) -> Iterator[Installation]:
     cluster = cluster_name(settings, name)
     access = access_or_offline(provider(settings.cluster, cluster), cluster, settings)
     target = Target.of(settings, access, image_repositories())
-    live = None
-    if access.kubeconfig != OFFLINE_KUBECONFIG:
+
+    def options() -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(
+            provider=pulumi_kubernetes.Provider(
+                "kubernetes",
+                kubeconfig=str(access.kubeconfig),
+                context=access.context,
+                cluster_identifier=access.name,
+                **PROVIDER_OPTIONS,
+            )
+        )
+
+    with prepared(name, settings, queues, target, options, readable=access.kubeconfig != OFFLINE_KUBECONFIG) as stack:
+        yield stack
+
+
+@contextmanager
+def prepared(
+    name: str,
+    settings: StackSettings,
+    queues: QueueObjects,
+    target: Target,
+    options: Callable[[], pulumi.ResourceOptions],
+    *,
+    readable: bool,
+    deferred: OwnershipCheck | None = None,
+) -> Iterator[Installation]:
+    """Compare the settings with the cluster, and apply the conventions of a stack to what is declared inside.
+
+    Parameters
+    ----------
+    name
+        Value of the stack's label.
+    settings, queues
+        The validated settings, and their queues.
+    target
+        The cluster.
+    options
+        Declares the provider and returns the options of every component; called after the cluster was read.
+    readable
+        Whether the cluster is read.
+    deferred
+        Check of existing objects if the cluster is not read.
+
+    Raises
+    ------
+    TrainyardError
+        The cluster is unreachable, or contains objects of other owners with the same names.
+    """
+    access, live = target.access, None
+    if readable:
         namespaces = {*settings.platform_namespaces, *settings.tenants}
         live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
     ownership = None
     tenants: dict[str, str] = {}
     plans = os.environ.get(PLAN_VARIABLE) == "true"
+    reader = TakeoverReader(access.kubeconfig, access.context, FIELD_MANAGER)
     if live is not None:
         ownership = Ownership(
             live,
             name,
             may_adopt=settings.adopt or plans,
-            reader=resources.enter_context(TakeoverReader(access.kubeconfig, access.context, FIELD_MANAGER)),
+            reader=reader,
             replacements=Replacements(access),
             plurals={**cluster_kinds(), **namespaced_kinds()},
             installed=settings.platform_namespaces,
@@ -112,25 +184,17 @@ def _opened(resources: ExitStack) -> Iterator[Installation]:
     found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
     reject_changes(found, queues.all, owned)
     retired = retire_queues(found, settings.queues, owned, known=live is not None)
-    kubernetes = pulumi_kubernetes.Provider(
-        "kubernetes",
-        kubeconfig=str(access.kubeconfig),
-        context=access.context,
-        cluster_identifier=access.name,
-        enable_config_map_mutable=True,
-        enable_server_side_apply=True,
-        suppress_deprecation_warnings=True,
-    )
+    given = options()
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
     schemas = _stored_schemas(access, live) if pulumi.runtime.is_dry_run() and live is not None else {}
     common = Conventions(
-        labels, protect=settings.protect, ownership=ownership, replaced_fields=replaced, schemas=schemas
+        labels, protect=settings.protect, ownership=ownership or deferred, replaced_fields=replaced, schemas=schemas
     )
-    with conventions(common):
-        options = pulumi.ResourceOptions(provider=kubernetes)
-        yield Installation(name, settings, target, options, declarations(), live, queues, retired, tenants)
-    plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
+    with reader:
+        with conventions(common):
+            yield Installation(name, settings, target, given, declarations(), live, queues, retired, tenants)
+        plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
     if plans:
         raise PlannedTakeoverError(plan)
     plan.require()
@@ -138,13 +202,22 @@ def _opened(resources: ExitStack) -> Iterator[Installation]:
         ownership.report(plan)
 
 
-def install_components(context: Installation) -> None:
-    """Declare the resources of every component, each after those that it needs."""
+def install_components(context: Installation, names: Collection[str] | None = None) -> dict[str, Component]:
+    """Declare the resources of components, each after those that it needs, and return the components by name.
+
+    Parameters
+    ----------
+    names
+        Components to declare; None: all.
+    """
     declared, installed = context.declarations, dict[str, Component]()
     for name in installation_order(declared):
+        if names is not None and name not in names:
+            continue
         needed = (installed[each] for each in needed_by(declared[name], declared) if each in installed)
         if (component := declared[name].install(context, Resources.of(needed))) is not None:
             installed[name] = component
+    return installed
 
 
 def validate_stack(settings: StackSettings) -> QueueObjects:
@@ -226,4 +299,6 @@ def _settings(stack: str) -> StackSettings:
     config = pulumi.Config("trainyard")
     present = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
     keys = [key.removeprefix("trainyard:") for key in present if key.startswith("trainyard:")]
-    return parse_stack({key: config.get_object(key) for key in keys}, source=f"Pulumi.{stack}.yaml")
+    source = f"Pulumi.{stack}.yaml"
+    reject_secrets((key for key in keys if pulumi.runtime.is_config_secret(f"trainyard:{key}")), source=source)
+    return parse_stack({key: config.get_object(key) for key in keys}, source=source)

@@ -11,18 +11,6 @@ from typing import Any, Final
 
 import pulumi
 
-from components.common.declaration import Declaration, Group, Resources
-from components.common.installation import Installation
-from components.common.objects import FORCED_ANNOTATION, Component, KubernetesObject
-from components.common.rbac import (
-    cluster_role,
-    cluster_role_binding,
-    group,
-    role,
-    role_binding,
-    service_account_subject,
-)
-from components.common.workload import namespace
 from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.controller.permissions import KEYS_ROLE
 from trainyard.policy.engines.vap.facts import tenant_facts
@@ -31,6 +19,19 @@ from trainyard.policy.stack_objects import default_queue, namespace_labels, tena
 from trainyard.settings import StackSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings
+
+from .common.declaration import Declaration, Group, Resources
+from .common.installation import Installation
+from .common.objects import FORCED_ANNOTATION, Component, KubernetesObject
+from .common.rbac import (
+    cluster_role,
+    cluster_role_binding,
+    group,
+    role,
+    role_binding,
+    service_account_subject,
+)
+from .common.workload import namespace
 
 __all__ = ["COMPONENT", "TENANT_LABEL", "Tenants", "role_rules"]
 

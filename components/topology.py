@@ -11,13 +11,14 @@ from typing import Final
 
 import pulumi
 
-from components.common.declaration import Declaration, Resources
-from components.common.installation import Installation
-from components.common.objects import Component, KubernetesObject
-from components.hooks.hypernodes import HyperNodeMigration
 from trainyard.cluster import ClusterAccess
 from trainyard.settings import StackSettings
 from trainyard.topology import compile_fabric
+
+from .common.declaration import Declaration, Resources
+from .common.installation import Installation
+from .common.objects import Component, KubernetesObject
+from .hooks.hypernodes import HyperNodeMigration
 
 __all__ = ["COMPONENT", "Topology"]
 

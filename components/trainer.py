@@ -14,27 +14,6 @@ from typing import Any, Final
 import pulumi
 
 import trainyard
-from components.common.declaration import Declaration, Group, Resources
-from components.common.flow_control import flow_schemas, priority_levels
-from components.common.installation import Installation
-from components.common.job_set_definition import custom_resource_definition
-from components.common.objects import Component, KubernetesObject
-from components.common.pod_settings import CONTROLLER_LOG
-from components.common.policy_server import PolicyServerParts, policy_server
-from components.common.program_deployments import declare_program
-from components.common.rbac import (
-    cluster_role,
-    cluster_role_binding,
-    group,
-    role,
-    role_binding,
-    service_account,
-    service_account_subject,
-)
-from components.common.target import Target
-from components.common.webhook_certificates import certificate
-from components.common.workload import ConfigVolume, Workload, config_map, namespace, service
-from components.hooks.webhooks import wait_for_ca_bundles
 from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.api.crds import build
 from trainyard.controller.configuration import (
@@ -46,6 +25,28 @@ from trainyard.controller.configuration import (
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.sections.trainer import TrainerSettings
+
+from .common.declaration import Declaration, Group, Resources
+from .common.flow_control import flow_schemas, priority_levels
+from .common.installation import Installation
+from .common.job_set_definition import custom_resource_definition
+from .common.objects import Component, KubernetesObject
+from .common.pod_settings import CONTROLLER_LOG
+from .common.policy_server import PolicyServerParts, policy_server
+from .common.program_deployments import declare_program
+from .common.rbac import (
+    cluster_role,
+    cluster_role_binding,
+    group,
+    role,
+    role_binding,
+    service_account,
+    service_account_subject,
+)
+from .common.target import Target
+from .common.webhook_certificates import certificate
+from .common.workload import ConfigVolume, Workload, config_map, namespace, service
+from .hooks.webhooks import wait_for_ca_bundles
 
 __all__ = ["COMPONENT", "DEFAULTER", "VALIDATOR", "Trainer", "TrainerArgs"]
 

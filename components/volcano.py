@@ -14,19 +14,20 @@ from typing import Any, Final
 
 import pulumi
 
-from components.common.declaration import Declaration, Resources, WebhookServer
-from components.common.installation import Installation
-from components.common.objects import Component, KubernetesObject
-from components.common.pod_settings import KLOG
-from components.common.program_deployments import declare_program
-from components.common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
-from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
-from components.hooks.webhooks import excluding_namespaces, with_client_configs
 from trainyard import scheduler, upstream
 from trainyard.live.scheduler_drift import check_scheduler
 from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.versions import component_release
+
+from .common.declaration import Declaration, Resources, WebhookServer
+from .common.installation import Installation
+from .common.objects import Component, KubernetesObject
+from .common.pod_settings import KLOG
+from .common.program_deployments import declare_program
+from .common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
+from .common.target import Target
+from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
+from .hooks.webhooks import excluding_namespaces, with_client_configs
 
 __all__ = [
     "ADMISSION_SECRET",

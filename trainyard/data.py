@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["data_folder", "project_root"]
+__all__ = ["components_folder", "data_folder", "project_root"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -13,6 +13,12 @@ def data_folder(name: str) -> Path:
     """Return the shipped folder ``policies``, ``runtimes`` or ``toolchain``."""
     packaged = _PACKAGE / "data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
+
+
+def components_folder() -> Path:
+    """Return the folder of the components: ``trainyard/components`` in a wheel, ``components`` in a checkout."""
+    packaged = _PACKAGE / "components"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / "components"
 
 
 def project_root() -> Path:

@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from trainyard.data import project_root
+from trainyard.data import components_folder, project_root
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release, supported_versions
@@ -59,7 +60,7 @@ class _Lock:
 
 def lock_file() -> Path:
     """Return the lock file with the SHA-256 of every upstream file."""
-    return project_root() / "components" / "upstream.lock"
+    return components_folder() / "upstream.lock"
 
 
 def read(component: str, version: str, path: str, *, lock: Path | None = None) -> str:
@@ -277,9 +278,11 @@ def _go_mod_download(release: ComponentRelease) -> None:
             f"The manifests of {_key(release)} are not in the module cache, and Go is not installed to download them",
             fix=f"run `make up`, install Go, or set {SOURCE_VARIABLE} to a folder or URL with them",
         )
+    folder = project_root() / "toolchain" / (group or "")
+    listed = group is not None and folder.is_dir()
     result = subprocess.run(  # noqa: S603
-        [go, "mod", "download", release.module if group else f"{release.module}@v{release.version}"],
-        cwd=project_root() / "toolchain" / (group or ""),
+        [go, "mod", "download", release.module if listed else f"{release.module}@v{release.version}"],
+        cwd=folder if listed else tempfile.gettempdir(),  # a wheel lacks the go.mod files; the lock file verifies
         env={**os.environ, "GOMODCACHE": str(module_cache())},
         capture_output=True,
         text=True,

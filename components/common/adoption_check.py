@@ -8,15 +8,12 @@ that has to be replaced is deleted directly before its successor is created: a f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pulumi
 
-from components.common.objects import ADOPTED_ANNOTATION, FORCED_ANNOTATION, Adoption, logical_name
-from components.common.ownership import LiveObjects
-from components.common.replacement import Replacements
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
@@ -25,7 +22,11 @@ from trainyard.live.takeover import Observation, Takeover, Verdict, address_of, 
 from trainyard.live.takeover_plan import TakeoverPlan
 from trainyard.live.takeover_remains import namespaces_of, remains
 
-__all__ = ["Existing", "Ownership"]
+from .objects import ADOPTED_ANNOTATION, FORCED_ANNOTATION, Adoption, logical_name
+from .ownership import LiveObjects
+from .replacement import Replacements
+
+__all__ = ["Existing", "Ownership", "conflict", "foreign_objects"]
 
 
 class Existing(Protocol):
@@ -87,9 +88,7 @@ class Ownership:
             adopted = found.get("annotations", {}).get(ADOPTED_ANNOTATION)
             return _taken(retained=adopted == "true") if adopted else None
         if not self.may_adopt:
-            _, kind, namespace, name = address
-            where = f"{kind} {namespace + '/' if namespace else ''}{name}"
-            self.conflicts.append(Finding(where, "exists already and was not created by this stack"))
+            self.conflicts.append(conflict(manifest))
             return None
         self._component = self._component or component
         return self._take_over(manifest)
@@ -115,12 +114,7 @@ class Ownership:
             Adoption is not allowed, and declared objects have another owner; or the cluster cannot be read.
         """
         if self.conflicts:
-            raise TrainyardError(
-                f"{len(self.conflicts)} objects of stack {self.stack} exist already and have another owner",
-                findings=self.conflicts,
-                fix="list what a takeover would do with `trainyard adopt --plan`, then set trainyard:adopt to true; or "
-                "remove them, or set install: existing for the component that is already installed",
-            )
+            raise foreign_objects(self.stack, self.conflicts)
         left: list[Takeover] = []
         if self._former:
             homes = namespaces_of(each for each in self._former if self._is_installation(each))
@@ -160,6 +154,23 @@ class Ownership:
     def _is_installation(self, body: Object) -> bool:
         """Return whether an object shows where an installation is: it is there, or refers to its namespace."""
         return body["metadata"].get("namespace") in (None, *self.installed)
+
+
+def conflict(manifest: Mapping[str, Any]) -> Finding:
+    """Return the finding about a declared object that exists and has another owner."""
+    _, kind, namespace, name = address_of(manifest)
+    where = f"{kind} {namespace + '/' if namespace else ''}{name}"
+    return Finding(where, "exists already and was not created by this stack")
+
+
+def foreign_objects(stack: str, conflicts: Sequence[Finding]) -> TrainyardError:
+    """Return the error about declared objects that have another owner."""
+    return TrainyardError(
+        f"{len(conflicts)} objects of stack {stack} exist already and have another owner",
+        findings=conflicts,
+        fix="list what a takeover would do with `trainyard adopt --plan`, then set trainyard:adopt to true; or "
+        "remove them, or set install: existing for the component that is already installed",
+    )
 
 
 def _taken(*, retained: bool) -> Adoption:

@@ -9,16 +9,17 @@ from typing import Any
 
 import pulumi
 
-from components.common.installation import Installation
-from components.common.objects import Component
-from components.common.target import Target
-from components.common.webhook_certificates import certificate
 from trainyard.checks.finding import Finding
 from trainyard.controller.configuration import Certificate
 from trainyard.live.installations import LiveInstallation
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.sections import SECTIONS
+
+from .installation import Installation
+from .objects import Component
+from .target import Target
+from .webhook_certificates import certificate
 
 __all__ = ["Declaration", "Group", "Kinds", "Resources", "WebhookServer"]
 

@@ -6,9 +6,6 @@ from collections.abc import Iterator, Mapping
 
 import pulumi
 
-from components.common.declaration import Declaration
-from components.common.target import Target
-from components.common.threads import run_in_thread
 from trainyard.checks.finding import Finding, Severity
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
@@ -16,6 +13,10 @@ from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.installations import LiveInstallation, read_installation, validated_kinds
 from trainyard.settings import StackSettings
 from trainyard.settings.sections import SECTIONS
+
+from .declaration import Declaration
+from .target import Target
+from .threads import run_in_thread
 
 __all__ = ["check_existing", "existing_components", "findings_of_existing"]
 

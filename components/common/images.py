@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import pulumi
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
@@ -23,6 +25,8 @@ class ImageTable:
     repositories
         Repository by image name, as the components declare them. The controller's image is built from the Containerfile
         and is in no public registry.
+    references
+        Whole references by image name, which may be outputs of other resources; they precede the replacements.
 
     Raises
     ------
@@ -32,9 +36,10 @@ class ImageTable:
 
     replacements: Mapping[str, ImageSettings]
     repositories: Mapping[str, str]
+    references: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.replacements) - set(self.repositories))
+        unknown = sorted({*self.replacements, *self.references} - set(self.repositories))
         if unknown:
             known = ", ".join(self.repositories)
             raise TrainyardError(
@@ -44,7 +49,7 @@ class ImageTable:
                 ],
             )
 
-    def reference(self, name: str, tag: str) -> str:
+    def reference(self, name: str, tag: str) -> pulumi.Input[str]:
         """Return the reference of an image.
 
         Parameters
@@ -54,6 +59,8 @@ class ImageTable:
         tag
             Tag of the component's version; kept beside a digest, for readability.
         """
+        if name in self.references:
+            return self.references[name]
         chosen = self.replacements.get(name, ImageSettings())
         reference = f"{chosen.repository or self.repositories[name]}:{chosen.tag or tag}"
         return f"{reference}@{chosen.digest}" if chosen.digest else reference

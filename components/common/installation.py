@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from components.common.ownership import LiveObjects
-from components.common.target import Target
 from trainyard.controller.configuration import Certificate
 from trainyard.queues import QueueObjects
 from trainyard.queues.retirement import QueueRetirement
 from trainyard.settings import StackSettings
 
+from .ownership import LiveObjects
+from .target import Target
+
 if TYPE_CHECKING:
-    from components.common.declaration import Declaration
+    from .declaration import Declaration
 
 __all__ = ["Installation"]
 

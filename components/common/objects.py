@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import pulumi
 
-from components.common.served_fields import Schemas, served
+from .served_fields import Schemas, served
 
 __all__ = [
     "ADOPTED_ANNOTATION",
@@ -188,6 +188,18 @@ class Component(pulumi.ComponentResource):
 
     def __init__(self, area: str, name: str, opts: pulumi.ResourceOptions | None) -> None:
         super().__init__(f"trainyard:{area}:{type(self).__name__}", name, {}, opts)
+        self._declared: list[tuple[str, str]] = []
+
+    def register_outputs(self, outputs: pulumi.Inputs) -> None:
+        """Register outputs, and the names of the namespaces, Services and queues that this component declared."""
+        super().register_outputs({**self.names, **outputs})
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """Names of the declared namespaces, Services (``namespace/name``) and queues; without empty lists."""
+        kinds = {"namespaces": "Namespace", "services": "Service", "queues": "Queue"}
+        found = {key: sorted(name for kind, name in self._declared if kind == of) for key, of in kinds.items()}
+        return {key: names for key, names in found.items() if names}
 
     def child(
         self,
@@ -217,6 +229,8 @@ class Component(pulumi.ComponentResource):
         if isinstance(deleted_with, KubernetesObject) and deleted_with.adopted:
             deleted_with = None
         opts = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), deleted_with=deleted_with, hooks=hooks)
+        kind, _, own_name = logical_name(_named(manifest)).partition("/")
+        self._declared.append((kind, own_name))
         return declare(manifest, opts, retired=retired)
 
     def retire(self, manifest: Mapping[str, Any]) -> RetiredObject:

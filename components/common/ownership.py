@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.common.objects import ADOPTED_ANNOTATION
-from components.common.threads import run_in_thread
 from trainyard.api.constants import STACK_LABEL
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
 from trainyard.kube.credentials import kubeconfig
+
+from .objects import ADOPTED_ANNOTATION
+from .threads import run_in_thread
 
 __all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "LiveObjects", "list_live_objects"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -121,7 +120,7 @@ class PodTable:
             A setting cannot be applied: a pod setting of a sidecar, a log level of a program without one, or a limit
             below the request.
         """
-        body: dict[str, Any] = copy.deepcopy(dict(deployment))
+        body: dict[str, Any] = _copy(deployment)
         pod = body["spec"]["template"]["spec"]
         first, *sidecars = pod["containers"]
         owner = programs[first["name"]]
@@ -270,3 +269,10 @@ def _affinity(settings: AffinitySettings, selector: Mapping[str, Any]) -> dict[s
 def _same_pods(selector: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that select the pods of the same template, so that old pods do not block a roll-out."""
     return {"labelSelector": dict(selector), "matchLabelKeys": ["pod-template-hash"]}
+
+
+def _copy(value: Any) -> Any:
+    """Copy dicts and lists; outputs of other resources, such as an image, cannot be copied."""
+    if isinstance(value, Mapping):
+        return {key: _copy(each) for key, each in value.items()}
+    return [_copy(each) for each in value] if isinstance(value, list) else value

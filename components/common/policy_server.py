@@ -13,9 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.common.pod_settings import OPA_LOG
-from components.common.target import Target
-from components.common.workload import ConfigVolume, Container, ScratchVolume
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
 from trainyard.data import data_folder, project_root
 from trainyard.errors import TrainyardError
@@ -27,6 +24,10 @@ from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.versions import PROGRAMS
+
+from .pod_settings import OPA_LOG
+from .target import Target
+from .workload import ConfigVolume, Container, ScratchVolume
 
 __all__ = ["PolicyServerParts", "policy_server"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pulumi
 
-from components.common.objects import Component, KubernetesObject
-from components.common.pod_settings import disruption_budget, priority_class_quota
-from components.common.workload import Workload, deployment
+from .objects import Component, KubernetesObject
+from .pod_settings import disruption_budget, priority_class_quota
+from .workload import Workload, deployment
 
 __all__ = ["declare_program"]
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pulumi
 
-from components.common.threads import run_in_thread
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.kube.credentials import kubeconfig
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS
+
+from .threads import run_in_thread
 
 __all__ = ["Schemas", "read_schemas", "served"]
 

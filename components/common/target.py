@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from components.common.images import ImageTable
-from components.common.pod_settings import PodTable
+import pulumi
+
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.cluster.providers import PROVIDERS
 from trainyard.settings import StackSettings
+
+from .images import ImageTable
+from .pod_settings import PodTable
 
 __all__ = ["Target"]
 
@@ -36,8 +39,15 @@ class Target:
     system_namespaces: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: StackSettings, access: ClusterAccess, repositories: Mapping[str, str]) -> Target:
-        """Return the target that the settings of a stack describe; `repositories` by image name."""
+    def of(
+        cls,
+        settings: StackSettings,
+        access: ClusterAccess,
+        repositories: Mapping[str, str],
+        references: Mapping[str, pulumi.Input[str]] | None = None,
+    ) -> Target:
+        """Return the target that the settings of a stack describe; `repositories` and `references` by image name."""
         nodes = PROVIDERS[settings.cluster.provider].platform_nodes
         namespaces = ("kube-system", *settings.platform_namespaces)
-        return cls(access, ImageTable(settings.images, repositories), PodTable(settings.pods, nodes), namespaces)
+        images = ImageTable(settings.images, repositories, references or {})
+        return cls(access, images, PodTable(settings.pods, nodes), namespaces)

@@ -6,9 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from components.common.objects import ADOPTED_ANNOTATION
-from components.common.ownership import LiveObjects
-from components.common.threads import run_in_thread
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
@@ -16,6 +13,10 @@ from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.namespace_contents import NamespaceContents, read_contents
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.settings import StackSettings
+
+from .objects import ADOPTED_ANNOTATION
+from .ownership import LiveObjects
+from .threads import run_in_thread
 
 __all__ = ["UnknownContents", "reject_removed_tenants", "retired_tenants"]
 

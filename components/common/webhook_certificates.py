@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from components.common.target import Target
 from trainyard.controller.configuration import Certificate
+
+from .target import Target
 
 __all__ = ["certificate"]
 

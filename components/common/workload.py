@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.common.pod_settings import LogFlag, PodTable, Program
+import pulumi
+
+from .pod_settings import LogFlag, PodTable, Program
 
 __all__ = [
     "HOST_PROCESS_LABEL",
@@ -79,7 +81,7 @@ class Container:
     """
 
     program: str
-    image: str
+    image: pulumi.Input[str]
     command: tuple[str, ...]
     args: tuple[str, ...]
     ports: Mapping[str, int]

@@ -10,9 +10,10 @@ from typing import Any
 
 import pulumi
 
-from components.common.objects import FIELD_MANAGER
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Object, Resource
+
+from ..common.objects import FIELD_MANAGER
 
 __all__ = ["LAG_SECONDS", "RETRY_SECONDS", "BeforeChangeHook", "apply_with_retries", "with_spec"]
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.common.objects import FIELD_MANAGER
-from components.hooks.base import with_spec
-from components.hooks.migration import MigrationHook, PlannedWrite, changed_fields
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
@@ -20,6 +17,10 @@ from trainyard.controller.resources import HYPER_NODES
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object
 from trainyard.topology.order import listed, preparation
+
+from ..common.objects import FIELD_MANAGER
+from .base import with_spec
+from .migration import MigrationHook, PlannedWrite, changed_fields
 
 __all__ = ["HyperNodeMigration"]
 

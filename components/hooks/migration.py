@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 
 import pulumi
 
-from components.common.threads import run_in_thread
-from components.hooks.base import BeforeChangeHook
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.pulumi_sdk.targets import has_targets
+
+from ..common.threads import run_in_thread
+from .base import BeforeChangeHook
 
 __all__ = ["MigrationHook", "PlannedWrite", "changed_fields"]
 

@@ -13,10 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from components.common.objects import FIELD_MANAGER
-from components.common.threads import run_in_thread
-from components.hooks.base import LAG_SECONDS, RETRY_SECONDS, apply_with_retries, with_spec
-from components.hooks.migration import MigrationHook, PlannedWrite, changed_fields
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
@@ -29,6 +25,11 @@ from trainyard.queues.change_effects import change_findings
 from trainyard.queues.retirement import QueueRetirement, queue_retirement
 from trainyard.queues.transition import transition
 from trainyard.settings.tenancy import QueueSettings, QueueState
+
+from ..common.objects import FIELD_MANAGER
+from ..common.threads import run_in_thread
+from .base import LAG_SECONDS, RETRY_SECONDS, apply_with_retries, with_spec
+from .migration import MigrationHook, PlannedWrite, changed_fields
 
 __all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes", "retire_queues", "retired_queues"]
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from components.common.objects import waiting_for
-from components.hooks.base import BeforeChangeHook, apply_with_retries
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Resource
+
+from ..common.objects import waiting_for
+from .base import BeforeChangeHook, apply_with_retries
 
 __all__ = ["WebhookReadinessHook", "excluding_namespaces", "wait_for_ca_bundles", "with_client_configs"]
 

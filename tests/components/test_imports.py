@@ -1,31 +1,98 @@
-"""Components are independent of each other: also those that no contract of imports lists."""
+"""Imports of the components: relative, independent of each other, under one name, with stable public names."""
 
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import components
+from components.common.objects import Component
 from components.registry import declarations
+from tests.components.recording import Recording
+from tests.golden import assert_golden
 
 FOLDER = Path(components.__file__).parent
-SHARED = ("components.common", "components.hooks")
+SHARED = ("common", "hooks")
+INTERFACE = Path(__file__).parent / "golden" / "interface.txt"
 
 
 def imported(path: Path) -> set[str]:
-    """Return the modules of this package that a module imports."""
+    """Return the modules of this package that a component's module imports, relative to the package."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            whole = node.module == "components"
-            found |= {f"components.{alias.name}" for alias in node.names} if whole else {node.module}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return {name for name in found if name.split(".")[0] == "components"}
+        if isinstance(node, ast.ImportFrom) and node.level:
+            found |= {node.module} if node.module else {alias.name for alias in node.names}
+    return found
+
+
+def modules() -> Iterator[str]:
+    """Yield the modules of components and of their installation; helpers and commands may change."""
+    for module in pkgutil.iter_modules(components.__path__, "components."):
+        if module.name != "components.upstream_lock":
+            yield module.name
+
+
+def public(module: str) -> Iterator[str]:
+    """Yield the public names of a module, with the type token of each component resource."""
+    for name in getattr(importlib.import_module(module), "__all__", ()):
+        value = getattr(importlib.import_module(module), name)
+        own = isinstance(value, type) and issubclass(value, Component) and value is not Component
+        yield f"{module}.{name}" + (f" {token(value)}" if own else "")
+
+
+def token(component: type[Component]) -> str:
+    """Return the type token of a component, from the first argument of its constructor's super call."""
+    tree = ast.parse(Path(sys.modules[component.__module__].__file__ or "").read_text())
+    (body,) = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name == component.__name__)
+    areas = [
+        node.args[0].value
+        for node in ast.walk(body)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "__init__"
+        and isinstance(node.args[0], ast.Constant)
+    ]
+    return f"trainyard:{areas[0]}:{component.__name__}"
 
 
 @pytest.mark.parametrize("name", declarations())
 def test_a_component_imports_no_other(name: str) -> None:
-    assert [each for each in imported(FOLDER / f"{name}.py") if not each.startswith(SHARED)] == []
+    assert [each for each in imported(FOLDER / f"{name}.py") if each.split(".")[0] not in SHARED] == []
+
+
+def test_the_package_does_not_name_itself_in_imports() -> None:
+    for path in FOLDER.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [str(node.module)]
+            assert not {each for each in names if each.split(".")[0] == "components"}, path
+
+
+def test_import_paths_type_tokens_and_urns_are_stable(local: Recording) -> None:
+    names = [line for module in modules() for line in public(module)]
+    urns = [urn for urn, each in local.resources.items() if not each.name.startswith(("ValidatingAdm", "ConfigMap/"))]
+    assert_golden(INTERFACE, "\n".join([*sorted(names), "", *sorted(urns)]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("components", "trainyard.components"), ("trainyard.components", "components")],
+)
+def test_the_package_is_not_imported_under_both_names(first: str, second: str, tmp_path: Path) -> None:
+    clone, wheel = tmp_path / "clone", tmp_path / "wheel" / "trainyard"
+    for folder in (clone, wheel):
+        folder.mkdir(parents=True)
+        (folder / "components").symlink_to(FOLDER)
+    (wheel / "__init__.py").touch()
+    program = f"import sys; sys.path[:0] = {[str(clone), str(wheel.parent)]!r}; import {first}; import {second}"
+    result = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
+    assert f"ImportError: {second} is already imported as {first}" in result.stderr
+    assert "use one name in a process" in result.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from trainyard.manifests.loader import load
 from trainyard.settings.messages import CONFIG_NAMESPACE, findings_of
 from trainyard.settings.stack import StackSettings
 
-__all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "stack_file", "stack_settings"]
+__all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "reject_secrets", "stack_file", "stack_settings"]
 
 
 def stack_file(stack: str, folder: Path) -> Path:
@@ -67,13 +67,37 @@ def stack_settings(document: object, *, source: str) -> StackSettings:
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
         fix = f"add config: with keys such as {CONFIG_NAMESPACE}:cluster"
+        if isinstance(document, dict) and "environment" in document:
+            fix += "; of an ESC environment only the program reads values, so the settings must be in the file"
         raise TrainyardError(f"{source} has no config section", fix=fix)
     findings = [finding for key in config if (finding := _foreign_key(str(key))) is not None]
     if findings:
         raise TrainyardError(f"The settings in {source} are invalid", findings=findings)
     prefix = f"{CONFIG_NAMESPACE}:"
     values = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
+    reject_secrets((path for key, value in values.items() for path in _encrypted(key, value)), source=source)
     return parse_stack(values, source=source)
+
+
+def reject_secrets(paths: Iterable[str], *, source: str) -> None:
+    """Reject settings that are secrets.
+
+    Parameters
+    ----------
+    paths
+        Paths of the secrets, without the namespace prefix.
+    source
+        Source in error messages.
+
+    Raises
+    ------
+    TrainyardError
+        Names each path, without its value.
+    """
+    message = "is a secret, but settings become part of Kubernetes objects and previews in clear text"
+    fix = "set it without --secret, or put the value into a Secret of the cluster"
+    if findings := [Finding(f"{CONFIG_NAMESPACE}:{path}", message, fix) for path in sorted(paths)]:
+        raise TrainyardError(f"The settings in {source} are invalid", findings=findings)
 
 
 def parse_stack(values: Mapping[str, Any], *, source: str) -> StackSettings:
@@ -95,6 +119,19 @@ def parse_stack(values: Mapping[str, Any], *, source: str) -> StackSettings:
         return StackSettings.model_validate(dict(values))
     except ValidationError as error:
         raise TrainyardError(f"The settings in {source} are invalid", findings=findings_of(error)) from error
+
+
+def _encrypted(path: str, value: object) -> Iterator[str]:
+    """Yield the paths of values that ``pulumi config set --secret`` wrote."""
+    if isinstance(value, dict):
+        if value.keys() == {"secure"} and isinstance(value["secure"], str):
+            yield path
+        else:
+            for key, each in value.items():
+                yield from _encrypted(f"{path}.{key}", each)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _encrypted(f"{path}[{index}]", each)
 
 
 def _foreign_key(key: str) -> Finding | None:

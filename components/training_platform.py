@@ -1,0 +1,166 @@
+"""The training platform as one component resource of any Pulumi program.
+
+The kubeconfig may be an output of a cluster that the same program creates. In a preview it is then unknown: the
+settings are validated, every object is declared, and the check of owners waits until `up` knows the kubeconfig.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes
+
+from trainyard.checks.finding import Finding
+from trainyard.cluster import ClusterAccess
+from trainyard.cluster.environment import NO_CLUSTER_VARIABLE
+from trainyard.errors import TrainyardError
+from trainyard.settings import StackSettings, parse_stack
+from trainyard.settings.sections import SECTIONS
+
+from .common.deferred_ownership import DeferredOwnership
+from .common.given_kubeconfig import GivenKubeconfig
+from .common.objects import Component
+from .common.ownership import list_live_objects
+from .common.target import Target
+from .registry import cluster_kinds, declarations, image_repositories, namespaced_kinds
+from .stack import PROVIDER_OPTIONS, install_components, prepared, reported_errors, validate_stack
+
+__all__ = ["TrainingPlatform", "TrainingPlatformArgs"]
+
+
+@dataclass(frozen=True)
+class TrainingPlatformArgs:
+    """Arguments of the training platform.
+
+    Parameters
+    ----------
+    kubeconfig
+        Path, content or parsed document of the kubeconfig; the content may be an output.
+    settings
+        Settings of a stack (docs/settings.md) by key, without ``cluster``.
+    context
+        Context of the kubeconfig; None: its current context.
+    components
+        Names of the components to declare; None: all. What the others would install must exist.
+    images
+        Whole image references by image name, which may be outputs; they precede ``settings["images"]``.
+    """
+
+    kubeconfig: pulumi.Input[Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    context: str | None = None
+    components: Sequence[str] | None = None
+    images: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+
+
+class TrainingPlatform(Component):
+    """Components of the platform on one cluster; one in a Pulumi stack.
+
+    Parameters
+    ----------
+    name
+        Name of the resource.
+    args
+        Arguments.
+    opts
+        Options. Every object is created after ``depends_on``, because the platform's provider is.
+
+    Attributes
+    ----------
+    components
+        The declared components by name.
+    namespaces, services, queue_names
+        Names of what they declare; a Service as ``namespace/name``.
+    kubeconfig_context
+        Context of the kubeconfig.
+
+    Raises
+    ------
+    pulumi.RunError
+        The arguments are invalid, the cluster is unreachable, or it contains objects of other owners.
+    """
+
+    def __init__(self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("index", name, opts)
+        with reported_errors():
+            self._install(name, args, opts or pulumi.ResourceOptions())
+
+    def _install(self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions) -> None:
+        stack, settings = pulumi.get_stack(), _settings(args)
+        queues = validate_stack(settings)
+        kubeconfig = GivenKubeconfig(args.kubeconfig)
+        access = ClusterAccess(name, kubeconfig.path, args.context)
+        target = Target.of(settings, access, image_repositories(), args.images)
+        deferred = None if kubeconfig.known else DeferredOwnership(stack)
+        if deferred is not None and settings.adopt:
+            raise TrainyardError(
+                "settings.adopt requires a kubeconfig that is known while the program runs",
+                fix="pass the kubeconfig as a string or a path instead of an output",
+            )
+        readable = kubeconfig.known and os.environ.get(NO_CLUSTER_VARIABLE, "") in ("", "false")
+        if not readable and kubeconfig.known and not pulumi.runtime.is_dry_run():
+            raise TrainyardError(f"{NO_CLUSTER_VARIABLE} is set, but only a preview works without a cluster")
+        if not readable:
+            pulumi.log.info(
+                "The cluster is not read: objects of other owners are detected when `up` knows the kubeconfig; nodes, "
+                "live queues and existing components are not compared",
+                self,
+            )
+
+        def check() -> None:
+            if deferred is not None:
+                namespaces = {*settings.platform_namespaces, *settings.tenants}
+                deferred.check(list_live_objects(access, stack, namespaces, cluster_kinds(), namespaced_kinds()))
+
+        def options() -> pulumi.ResourceOptions:
+            provider = pulumi_kubernetes.Provider(
+                f"{name}-kubernetes",
+                kubeconfig=kubeconfig.provider_input(check),
+                context=args.context,
+                cluster_identifier=name,
+                opts=pulumi.ResourceOptions(parent=self, depends_on=opts.depends_on),
+                **PROVIDER_OPTIONS,
+            )
+            return pulumi.ResourceOptions(parent=self, provider=provider)
+
+        with prepared(stack, settings, queues, target, options, readable=readable, deferred=deferred) as context:
+            self.components = install_components(context, args.components)
+        names = [each.names for each in self.components.values()]
+        self.namespaces = [name for each in names for name in each.get("namespaces", ())]
+        self.services = [name for each in names for name in each.get("services", ())]
+        self.queue_names = [name for each in names for name in each.get("queues", ())]
+        self.kubeconfig_context = kubeconfig.context(args.context)
+        self.register_outputs(
+            {
+                "namespaces": self.namespaces,
+                "services": self.services,
+                "queues": self.queue_names,
+                "kubeconfigContext": self.kubeconfig_context,
+            }
+        )
+
+
+def _settings(args: TrainingPlatformArgs) -> StackSettings:
+    """Return the settings; sections of components that are not declared exist already.
+
+    Raises
+    ------
+    TrainyardError
+        The settings are invalid, or a component does not exist.
+    """
+    if "cluster" in args.settings:
+        raise TrainyardError("settings.cluster is not supported here", fix="pass kubeconfig and context instead")
+    if unknown := sorted(set(args.components or ()) - declarations().keys()):
+        known = ", ".join(declarations())
+        raise TrainyardError(
+            "components names components that do not exist",
+            findings=[Finding(f"components.{each}", "unknown component", f"use one of {known}") for each in unknown],
+        )
+    others = SECTIONS.keys() - set(args.components) if args.components is not None else ()
+    existing = {name: {"install": "existing"} for name in sorted(others) if SECTIONS[name].required}
+    cluster = {"provider": "existing", "context": args.context or "current"}
+    return parse_stack({**existing, **args.settings, "cluster": cluster}, source="settings")

@@ -1,0 +1,159 @@
+"""The platform as one component resource: inputs that are unknown, owners that are checked later, options, outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from components import training_platform
+from components.common.ownership import LiveObjects
+from components.training_platform import TrainingPlatform, TrainingPlatformArgs
+from tests.components.recording import Recording, record
+
+KUBECONFIG = yaml.safe_dump(
+    {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "gpu",
+        "clusters": [{"name": "gpu", "cluster": {"server": "https://gpu.example:6443"}}],
+        "contexts": [{"name": "gpu", "context": {"cluster": "gpu", "user": "gpu"}}],
+        "users": [{"name": "gpu", "user": {"token": "hidden-token"}}],
+    }
+)
+SETTINGS = {
+    "fabric": {"tierNames": ["rack"], "domains": [{"name": "rack-a", "nodes": ["gpu-1", "gpu-2"]}]},
+    "queues": {"vision": {"deserved": {"nvidia.com/gpu": "16"}}},
+}
+QUEUES = ("queues", "topology")
+
+
+class Cluster(pulumi.CustomResource):
+    """A cluster of the same program."""
+
+    kubeconfig: pulumi.Output[str]
+
+    def __init__(self, **inputs: Any) -> None:
+        super().__init__("cloud:index:Cluster", "cluster", {"kubeconfig": None, **inputs})
+
+
+def platform(opts: pulumi.ResourceOptions | None = None, **args: Any) -> TrainingPlatform:
+    values = {"kubeconfig": KUBECONFIG, "settings": SETTINGS, "components": QUEUES, **args}
+    return TrainingPlatform("training", TrainingPlatformArgs(**values), opts)
+
+
+def declare(**args: Any) -> None:
+    platform(**args)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recording]:
+    def run(program: Callable[[], object], *, preview: bool = False, live: LiveObjects | None = None) -> Recording:
+        found = live or LiveObjects({("v1", "Node", "", name): {"name": name} for name in ("gpu-1", "gpu-2")})
+        monkeypatch.setattr(training_platform, "list_live_objects", lambda *_: found)
+        return record({}, monkeypatch, program=program, preview=preview, live=found)
+
+    return run
+
+
+def foreign() -> LiveObjects:
+    address = ("scheduling.volcano.sh/v1beta1", "Queue", "", "vision")
+    return LiveObjects({address: {"name": "vision", "labels": {"trainyard.dev/stack": "other"}}})
+
+
+def test_an_unknown_kubeconfig_is_not_read_in_a_preview(run: Callable[..., Recording]) -> None:
+    recording = run(lambda: declare(kubeconfig=Cluster().kubeconfig), preview=True, live=foreign())
+    assert {each.name for each in recording.objects} == {"Queue/vision", "HyperNode/rack-a"}
+
+
+def test_the_check_of_owners_waits_for_the_kubeconfig_and_precedes_every_object(run: Callable[..., Recording]) -> None:
+    with pytest.raises(Exception, match=r"Queue vision: exists already and was not created by this stack"):
+        run(lambda: declare(kubeconfig=Cluster(kubeconfig=KUBECONFIG).kubeconfig), live=foreign())
+
+
+def test_a_cluster_without_conflicts_gets_the_objects(run: Callable[..., Recording]) -> None:
+    recording = run(lambda: declare(kubeconfig=Cluster(kubeconfig=KUBECONFIG).kubeconfig))
+    assert {each.name for each in recording.objects} == {"Queue/vision", "HyperNode/rack-a"}
+
+
+def test_adoption_requires_a_known_kubeconfig(run: Callable[..., Recording]) -> None:
+    with pytest.raises(pulumi.RunError, match=r"settings\.adopt requires a kubeconfig that is known"):
+        run(lambda: declare(kubeconfig=Cluster().kubeconfig, settings={**SETTINGS, "adopt": True}), preview=True)
+
+
+def test_the_provider_follows_what_the_platform_depends_on(run: Callable[..., Recording]) -> None:
+    def program() -> None:
+        platform(pulumi.ResourceOptions(depends_on=[Cluster()]))
+
+    recording = run(program)
+    (provider,) = (each for each in recording.resources.values() if each.type == "pulumi:providers:kubernetes")
+    assert recording.before(provider) == {"cluster"}
+    assert all(each.provider.startswith(provider.urn) for each in recording.objects)
+
+
+def test_the_content_of_a_kubeconfig_is_a_secret(
+    run: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = run(declare)
+    (provider,) = (each for each in recording.resources.values() if each.type == "pulumi:providers:kubernetes")
+    given = provider.inputs["kubeconfig"]
+    assert pulumi.runtime.rpc.is_rpc_secret(given), "the state would contain the kubeconfig in clear text"
+
+
+def test_an_image_may_be_an_output(run: Callable[..., Recording]) -> None:
+    def program() -> None:
+        images = {"vc-scheduler": pulumi.Output.concat("registry.example/", "scheduler:1")}
+        settings = {**SETTINGS, "jobset": {"install": "existing"}, "trainer": {"install": True}}
+        platform(settings=settings, components=["volcano", "trainer"], images=images)
+
+    deployment = run(program).one("Deployment/volcano-system/volcano-scheduler")
+    (container,) = deployment.inputs["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example/scheduler:1"
+
+
+def test_transformations_and_aliases_reach_the_objects(run: Callable[..., Recording]) -> None:
+    seen: list[str] = []
+
+    def transformation(args: pulumi.ResourceTransformationArgs) -> None:
+        seen.append(args.type_)
+
+    def program() -> None:
+        platform(pulumi.ResourceOptions(transformations=[transformation], aliases=[pulumi.Alias(name="former")]))
+
+    recording = run(program)
+    assert "kubernetes:scheduling.volcano.sh/v1beta1:Queue" in seen
+    (own,) = (each for each in recording.resources.values() if each.type == "trainyard:index:TrainingPlatform")
+    assert "former" in {name for _, name in own.aliases}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"settings": {"cluster": {"provider": "kind"}}}, r"settings\.cluster is not supported here"),
+        ({"components": ["queue"]}, r"components\.queue: unknown component"),
+        ({"settings": {"queue": {}}}, r"trainyard:queue: unknown setting"),
+        ({"images": {"scheduler": "a:1"}}, r"trainyard:images\.scheduler: unknown image"),
+        ({"kubeconfig": "/missing/kubeconfig"}, r"/missing/kubeconfig is not a file"),
+    ],
+)
+def test_an_invalid_argument_is_named(args: dict[str, Any], message: str, run: Callable[..., Recording]) -> None:
+    with pytest.raises(pulumi.RunError, match=message):
+        run(lambda: declare(**args))
+
+
+def test_the_error_of_an_invalid_kubeconfig_does_not_contain_it(run: Callable[..., Recording]) -> None:
+    with pytest.raises(pulumi.RunError, match="the value is not a kubeconfig") as caught:
+        run(lambda: declare(kubeconfig="token: hidden-token\nuser: a\n"))
+    assert "hidden-token" not in str(caught.value)
+
+
+def test_a_path_is_passed_to_the_provider_as_it_is(run: Callable[..., Recording], tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    recording = run(lambda: declare(kubeconfig=str(path)))
+    (provider,) = (each for each in recording.resources.values() if each.type == "pulumi:providers:kubernetes")
+    assert provider.inputs["kubeconfig"] == str(path)
