@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes
@@ -51,7 +51,7 @@ from .registry import (
 
 __all__ = ["PROVIDER_OPTIONS", "install_components", "open_stack", "prepared", "reported_errors", "validate_stack"]
 
-PROVIDER_OPTIONS: Final = {
+PROVIDER_OPTIONS: Final[Mapping[str, Any]] = {
     "enable_config_map_mutable": True,
     "enable_server_side_apply": True,
     "suppress_deprecation_warnings": True,
@@ -75,8 +75,10 @@ def open_stack() -> Iterator[Installation]:
 
 
 @contextmanager
-def reported_errors() -> Iterator[None]:
+def reported_errors() -> Iterator[Engine]:
     """Declare nothing after an error, and let Pulumi print the user's errors without a traceback.
+
+    Yields the engine, for errors that occur after the program has run.
 
     Raises
     ------
@@ -86,7 +88,7 @@ def reported_errors() -> Iterator[None]:
     engine = Engine()
     try:
         with upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext():
-            yield
+            yield engine
     except TrainyardError as error:
         failure = pulumi.RunError(str(error))
         engine.fail_registrations(failure)

@@ -18,6 +18,7 @@ from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.cluster.environment import NO_CLUSTER_VARIABLE
 from trainyard.errors import TrainyardError
+from trainyard.pulumi_sdk.engine import Engine
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections import SECTIONS
 
@@ -73,7 +74,7 @@ class TrainingPlatform(Component):
     ----------
     components
         The declared components by name.
-    namespaces, services, queue_names
+    namespace_names, service_names, queue_names
         Names of what they declare; a Service as ``namespace/name``.
     kubeconfig_context
         Context of the kubeconfig.
@@ -86,10 +87,10 @@ class TrainingPlatform(Component):
 
     def __init__(self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("index", name, opts)
-        with reported_errors():
-            self._install(name, args, opts or pulumi.ResourceOptions())
+        with reported_errors() as engine:
+            self._install(name, args, opts or pulumi.ResourceOptions(), engine)
 
-    def _install(self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions) -> None:
+    def _install(self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions, engine: Engine) -> None:
         stack, settings = pulumi.get_stack(), _settings(args)
         queues = validate_stack(settings)
         kubeconfig = GivenKubeconfig(args.kubeconfig)
@@ -101,9 +102,12 @@ class TrainingPlatform(Component):
                 "settings.adopt requires a kubeconfig that is known while the program runs",
                 fix="pass the kubeconfig as a string or a path instead of an output",
             )
-        readable = kubeconfig.known and os.environ.get(NO_CLUSTER_VARIABLE, "") in ("", "false")
-        if not readable and kubeconfig.known and not pulumi.runtime.is_dry_run():
-            raise TrainyardError(f"{NO_CLUSTER_VARIABLE} is set, but only a preview works without a cluster")
+        offline = os.environ.get(NO_CLUSTER_VARIABLE, "") not in ("", "false")
+        readable = kubeconfig.known and not offline
+        if offline and not pulumi.runtime.is_dry_run():
+            raise TrainyardError(
+                f"{NO_CLUSTER_VARIABLE} is set, but only a preview works without a cluster", fix="unset it"
+            )
         if not readable:
             pulumi.log.info(
                 "The cluster is not read: objects of other owners are detected when `up` knows the kubeconfig; nodes, "
@@ -112,9 +116,15 @@ class TrainingPlatform(Component):
             )
 
         def check() -> None:
-            if deferred is not None:
-                namespaces = {*settings.platform_namespaces, *settings.tenants}
+            # The provider's registration follows; an error inside an output would reach each object as an exception.
+            if deferred is None or offline:
+                return
+            namespaces = {*settings.platform_namespaces, *settings.tenants}
+            try:
                 deferred.check(list_live_objects(access, stack, namespaces, cluster_kinds(), namespaced_kinds()))
+            except TrainyardError as error:
+                pulumi.log.error(str(error), self)
+                engine.fail_registrations(pulumi.RunError(str(error)))
 
         def options() -> pulumi.ResourceOptions:
             provider = pulumi_kubernetes.Provider(
@@ -130,14 +140,14 @@ class TrainingPlatform(Component):
         with prepared(stack, settings, queues, target, options, readable=readable, deferred=deferred) as context:
             self.components = install_components(context, args.components)
         names = [each.names for each in self.components.values()]
-        self.namespaces = [name for each in names for name in each.get("namespaces", ())]
-        self.services = [name for each in names for name in each.get("services", ())]
+        self.namespace_names = [name for each in names for name in each.get("namespaces", ())]
+        self.service_names = [name for each in names for name in each.get("services", ())]
         self.queue_names = [name for each in names for name in each.get("queues", ())]
         self.kubeconfig_context = kubeconfig.context(args.context)
         self.register_outputs(
             {
-                "namespaces": self.namespaces,
-                "services": self.services,
+                "namespaces": self.namespace_names,
+                "services": self.service_names,
                 "queues": self.queue_names,
                 "kubeconfigContext": self.kubeconfig_context,
             }

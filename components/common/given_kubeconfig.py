@@ -62,7 +62,7 @@ class GivenKubeconfig:
         Parameters
         ----------
         check
-            Called when the value is known and the file exists; if it fails, so does the provider.
+            Called when the value is known and the file exists, before the provider is registered.
         """
         if self._is_file:
             return str(self._value)
@@ -70,10 +70,7 @@ class GivenKubeconfig:
         def checked(value: Any) -> str:
             content = self._write(value)
             if not self.known:
-                try:
-                    check()
-                except TrainyardError as error:
-                    raise pulumi.RunError(str(error)) from error
+                check()
             return content
 
         return pulumi.Output.secret(self._value).apply(checked)

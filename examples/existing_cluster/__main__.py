@@ -16,5 +16,5 @@ args = TrainingPlatformArgs(
     images={"trainyard-controller": config.require("controllerImage")},
 )
 platform = TrainingPlatform("training", args)
-pulumi.export("namespaces", platform.namespaces)
+pulumi.export("namespaces", platform.namespace_names)
 pulumi.export("queues", platform.queue_names)

@@ -49,4 +49,4 @@ args = TrainingPlatformArgs(
     images={"trainyard-controller": config.require("controllerImage")},
 )
 platform = TrainingPlatform("training", args, pulumi.ResourceOptions(depends_on=[system, gpu]))
-pulumi.export("namespaces", platform.namespaces)
+pulumi.export("namespaces", platform.namespace_names)

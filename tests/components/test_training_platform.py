@@ -70,14 +70,29 @@ def test_an_unknown_kubeconfig_is_not_read_in_a_preview(run: Callable[..., Recor
     assert {each.name for each in recording.objects} == {"Queue/vision", "HyperNode/rack-a"}
 
 
-def test_the_check_of_owners_waits_for_the_kubeconfig_and_precedes_every_object(run: Callable[..., Recording]) -> None:
-    with pytest.raises(Exception, match=r"Queue vision: exists already and was not created by this stack"):
+def test_the_check_of_owners_waits_for_the_kubeconfig_and_precedes_every_object(
+    run: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[Recording] = []
+    monkeypatch.setattr("tests.components.recording.Recording", lambda: recorded.append(Recording()) or recorded[-1])
+    with pytest.raises(pulumi.RunError, match=r"Queue vision: exists already and was not created by this stack"):
         run(lambda: declare(kubeconfig=Cluster(kubeconfig=KUBECONFIG).kubeconfig), live=foreign())
+    assert recorded[0].objects == []
 
 
 def test_a_cluster_without_conflicts_gets_the_objects(run: Callable[..., Recording]) -> None:
     recording = run(lambda: declare(kubeconfig=Cluster(kubeconfig=KUBECONFIG).kubeconfig))
     assert {each.name for each in recording.objects} == {"Queue/vision", "HyperNode/rack-a"}
+
+
+def test_a_preview_that_is_requested_without_a_cluster_reads_none(
+    run: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_NO_CLUSTER", "true")
+    kubeconfig = pulumi.Output.from_input(KUBECONFIG)
+    assert run(lambda: declare(kubeconfig=kubeconfig), preview=True, live=foreign()).objects
+    with pytest.raises(pulumi.RunError, match="only a preview works without a cluster"):
+        run(lambda: declare(kubeconfig=kubeconfig))
 
 
 def test_adoption_requires_a_known_kubeconfig(run: Callable[..., Recording]) -> None:

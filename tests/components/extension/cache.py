@@ -8,12 +8,12 @@ from typing import Any
 import pulumi
 from trainyard.settings.sections.cache import CacheSettings
 
-from components.common.declaration import Declaration, Resources, WebhookServer
-from components.common.installation import Installation
-from components.common.objects import Component, KubernetesObject
-from components.common.program_deployments import declare_program
-from components.common.target import Target
-from components.common.workload import Workload, namespace
+from .common.declaration import Declaration, Resources, WebhookServer
+from .common.installation import Installation
+from .common.objects import Component, KubernetesObject
+from .common.program_deployments import declare_program
+from .common.target import Target
+from .common.workload import Workload, namespace
 
 _SECRET, _SERVICE = "cache-webhook-cert", "cache-webhook"
 
