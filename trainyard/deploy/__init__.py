@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Result", "destroy", "preview", "refresh", "up"]
 
-_MODULES = {"Change": "result", "Result": "result"}
+_MODULES = dict.fromkeys(("Change", "Result"), "operation_result")
 
 
 def __getattr__(name: str) -> Any:
