@@ -28,6 +28,7 @@ INSTALLER = "installer/volcano-development.yaml"
 USED = ("queues", "jobs.batch.volcano.sh", "podgroups", "pods", "jobsets")
 """Kinds of the objects of users."""
 STACK = "trainyard.dev/stack"
+BINDINGS = ("clusterrolebindings", "rolebindings")
 
 
 def queue(name: str, parent: str) -> dict[str, Any]:
@@ -199,3 +200,32 @@ def test_a_rejection_stops_up_before_the_first_write(former: LiveCluster) -> Non
     assert labeled(former, "customresourcedefinitions", "clusterroles", "namespaces") == set()
     (fix,) = {each["fix"] for each in planned.values() if each["action"] == "reject"}
     require(former.kubectl(*fix.partition("kubectl ")[2].split()))
+
+
+def test_up_replaces_the_programs_and_keeps_what_users_have(former: LiveCluster) -> None:
+    before, deployments, pods = used(former), uids(former, "deployments"), running_pods(former)
+    preview = operate(former, "preview")
+    assert any(
+        "Deployment volcano-system/volcano-scheduler is deleted and created again" in n for n in preview["notes"]
+    )
+    operate(former, "up", "--yes")
+    assert before.items() <= used(former).items()
+    assert running_pods(former) == pods
+    after = uids(former, "deployments")
+    assert all(after[name] != uid for name, uid in deployments.items())
+    assert operate(former, "up", "--yes")["changes"] == []
+    assert plan(former) == (0, {})
+
+
+def test_destroy_keeps_what_was_taken_and_no_permission_of_the_stack(former: LiveCluster) -> None:
+    before, definitions = used(former), uids(former, "customresourcedefinitions")
+    operate(former, "destroy", "--yes")
+    assert labeled(former, *BINDINGS, "deployments") == set()
+    webhooks = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    assert labeled(former, *webhooks, "validatingadmissionpolicybindings") == set()
+    after = used(former)
+    kept = {"Queue/research", "Queue/vision", "Queue/legacy", "Job/training", "JobSet/held"}
+    assert {name: after.get(name) for name in kept} == {name: before[name] for name in kept}
+    assert [name for name in before if name.startswith("Pod/") and name not in after] == []
+    left = uids(former, "customresourcedefinitions")
+    assert left["CustomResourceDefinition/queues.scheduling.volcano.sh"] in definitions.values()
