@@ -33,6 +33,7 @@ SHARED: Final = {
         "tests/cluster/test_replicas.py",
         "tests/cluster/test_runtime_life.py",
         "tests/cluster/test_scheduler_rollout.py",
+        "tests/cluster/test_surface_live.py",
         "tests/cluster/test_typed_clients.py",
         "tests/convert/test_cluster.py",
     ),
