@@ -38,12 +38,6 @@ ADOPTED_ANNOTATION = "trainyard.dev/adopted"
 FORCED_ANNOTATION = "pulumi.com/patchForce"
 WAIT_ANNOTATION = "pulumi.com/waitFor"
 
-_IMMUTABLE_DEFAULTS = {("v1", "Service"): ("spec.clusterIP",)}
-"""Immutable fields that the API server sets and no manifest of the program has.
-
-An import takes the whole live object as the former inputs. A manifest without such a field would replace the object.
-"""
-
 # Without it the provider generates a field manager for each creation. A run after a killed one creates an object again,
 # and its field manager would conflict with the first one at the next update.
 FIELD_MANAGER = "trainyard"
@@ -55,9 +49,6 @@ class OwnershipCheck(Protocol):
 
     def adopt(self, manifest: Mapping[str, Any]) -> bool:
         """Return whether an object exists, belongs to another owner and is adopted."""
-
-    def import_id(self, manifest: Mapping[str, Any]) -> str | None:
-        """Return the provider's id of an object that exists and belongs to this stack; None: there is none."""
 
 
 @dataclass(frozen=True)
@@ -225,10 +216,6 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     if common.ownership is not None and common.ownership.adopt(body):
         body = _annotated(body, {ADOPTED_ANNOTATION: "true", FORCED_ANNOTATION: "true"})
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
-    if common.ownership is not None and (found := common.ownership.import_id(body)) is not None:
-        ignored = _IMMUTABLE_DEFAULTS.get((body["apiVersion"], body["kind"]))
-        imported = pulumi.ResourceOptions(import_=found, ignore_changes=list(ignored) if ignored else None)
-        opts = pulumi.ResourceOptions.merge(opts, imported)
     return KubernetesObject(logical_name(body), body, opts)
 
 

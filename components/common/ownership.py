@@ -2,8 +2,7 @@
 
 The pinned provider upserts: it takes over an existing object of the same name. So the program reads the cluster first.
 An object that exists without this stack's label has another owner. It is rejected, or adopted if the settings allow it;
-adopted objects are retained on delete. An object with the label that the state lacks, because the state was lost or the
-run that created it was killed, is imported, so that nothing depends on the upsert.
+adopted objects are retained on delete.
 """
 
 from __future__ import annotations
@@ -129,18 +128,6 @@ class Ownership:
         self.conflicts.append(Finding(where, "exists already and was not created by this stack"))
         return False
 
-    def import_id(self, manifest: Mapping[str, Any]) -> str | None:
-        """Return the provider's id of an object that exists and belongs to this stack; the engine may import it.
-
-        The engine imports only what its state lacks. An object that is being deleted is not imported.
-        """
-        metadata = manifest["metadata"]
-        namespace = metadata.get("namespace", "")
-        found = self.live.metadata.get((manifest["apiVersion"], manifest["kind"], namespace, metadata["name"]))
-        if found is None or found.get("labels", {}).get(STACK_LABEL) != self.stack or found.get("deletionTimestamp"):
-            return None
-        return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
-
     def raise_conflicts(self) -> None:
         """Fail if a declared object has another owner.
 
@@ -172,7 +159,7 @@ def list_live_objects(
     access
         The cluster.
     stack
-        Value of this stack's label; in namespaces that carry it, only objects that carry it too are read.
+        Value of this stack's label; namespaces that carry it contain no foreign objects and are skipped.
     namespaces
         Namespaces that the program declares.
     cluster_kinds, namespaced_kinds
@@ -208,8 +195,6 @@ async def _list_live_objects(
             ]
             for name in others:
                 found |= await _lists(client, namespaced_kinds, name)
-            if namespaces & {name for _, kind, _, name in found if kind == "Namespace"} - set(others):
-                found |= await _lists(client, namespaced_kinds, "", label_selector=f"{STACK_LABEL}={stack}")
     except ApiError as error:
         raise TrainyardError(
             f"The API server rejects a list request: {error}",
@@ -229,16 +214,9 @@ def _is_ours(metadata: Mapping[str, Any], stack: str) -> bool:
 
 
 async def _lists(
-    client: Client,
-    kinds: Mapping[tuple[str, str], str],
-    namespace: str | None = None,
-    *,
-    label_selector: str | None = None,
+    client: Client, kinds: Mapping[tuple[str, str], str], namespace: str | None = None
 ) -> dict[Address, Mapping[str, Any]]:
-    """List kinds, metadata only; namespace None: they are cluster-scoped, empty: in all namespaces."""
-    answers = await asyncio.gather(
-        *(_list(client, kind, plural, namespace, label_selector) for kind, plural in kinds.items())
-    )
+    answers = await asyncio.gather(*(_list(client, kind, plural, namespace) for kind, plural in kinds.items()))
     return {
         (*kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]): item["metadata"]
         for kind, items in zip(kinds, answers, strict=True)
@@ -246,16 +224,11 @@ async def _lists(
     }
 
 
-async def _list(
-    client: Client, kind: tuple[str, str], plural: str, namespace: str | None, label_selector: str | None
-) -> tuple[Object, ...]:
+async def _list(client: Client, kind: tuple[str, str], plural: str, namespace: str | None) -> tuple[Object, ...]:
     group, _, version = kind[0].rpartition("/")
     resource = Resource(group, version, plural, kind[1], namespaced=namespace is not None)
     try:
-        page = await client.page(
-            resource, namespace=namespace or None, label_selector=label_selector, limit=0, metadata_only=True
-        )
-        return page.items
+        return (await client.page(resource, namespace=namespace, limit=0, metadata_only=True)).items
     except ApiError as error:
         if error.not_found:
             return ()
