@@ -93,18 +93,6 @@ class Ownership:
         self._component = self._component or component
         return self._take_over(manifest)
 
-    def import_id(self, manifest: Mapping[str, Any]) -> str | None:
-        """Return the provider's id of an object that exists and belongs to this stack; the engine may import it.
-
-        The engine imports only what its state lacks, because the state was lost or the run that created the object was
-        killed. So nothing depends on the provider's upsert. An object that is being deleted is not imported.
-        """
-        _, _, namespace, name = address = address_of(manifest)
-        found = self.live.metadata.get(address)
-        if found is None or found.get("labels", {}).get(STACK_LABEL) != self.stack or found.get("deletionTimestamp"):
-            return None
-        return f"{namespace}/{name}" if namespace else name
-
     def plan(self) -> TakeoverPlan:
         """Return the decisions about all declared objects, and the parts of their installations that stay.
 

@@ -42,9 +42,6 @@ class DeferredOwnership:
         """Record an object; nothing is adopted without reading the cluster."""
         self._declared.append({key: manifest[key] for key in ("apiVersion", "kind", "metadata")})
 
-    def import_id(self, manifest: Mapping[str, Any]) -> None:
-        """Import nothing, because it is unknown what exists."""
-
     def check(self, live: LiveObjects) -> None:
         """Fail if a declared object has another owner.
 

@@ -43,12 +43,6 @@ ADOPTED_ANNOTATION = "trainyard.dev/adopted"
 FORCED_ANNOTATION = "pulumi.com/patchForce"
 WAIT_ANNOTATION = "pulumi.com/waitFor"
 
-_IMMUTABLE_DEFAULTS = {("v1", "Service"): ("spec.clusterIP",)}
-"""Immutable fields that the API server sets and no manifest of the program has.
-
-An import takes the whole live object as the former inputs. A manifest without such a field would replace the object.
-"""
-
 # Without it the provider generates a field manager for each creation. A run after a killed one creates an object again,
 # and its field manager would conflict with the first one at the next update.
 FIELD_MANAGER = "trainyard"
@@ -82,9 +76,6 @@ class OwnershipCheck(Protocol):
 
         The messages about it are attributed to the component.
         """
-
-    def import_id(self, manifest: Mapping[str, Any]) -> str | None:
-        """Return the provider's id of an object that exists and belongs to this stack; None: there is none."""
 
 
 @dataclass(frozen=True)
@@ -281,15 +272,13 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     if common.ownership is None:
         return KubernetesObject(logical_name(body), body, opts)
     adoption = common.ownership.adopt(body, opts.parent)
-    if adoption is not None:
-        kept = pulumi.ResourceOptions(retain_on_delete=adoption.retained or None, hooks=adoption.hooks)
-        body, opts = _annotated(body, adoption.annotations), pulumi.ResourceOptions.merge(opts, kept)
-    if (found := common.ownership.import_id(body)) is not None:
-        ignored = _IMMUTABLE_DEFAULTS.get((body["apiVersion"], body["kind"]))
-        imported = pulumi.ResourceOptions(import_=found, ignore_changes=list(ignored) if ignored else None)
-        opts = pulumi.ResourceOptions.merge(opts, imported)
-    declared = KubernetesObject(logical_name(body), body, opts)
-    declared.adopted = adoption is not None and adoption.retained
+    if adoption is None:
+        return KubernetesObject(logical_name(body), body, opts)
+    kept = pulumi.ResourceOptions(retain_on_delete=adoption.retained or None, hooks=adoption.hooks)
+    declared = KubernetesObject(
+        logical_name(body), _annotated(body, adoption.annotations), pulumi.ResourceOptions.merge(opts, kept)
+    )
+    declared.adopted = adoption.retained
     return declared
 
 

@@ -100,7 +100,7 @@ def list_live_objects(
     access
         The cluster.
     stack
-        Value of this stack's label; in namespaces that carry it, only objects that carry it too are read.
+        Value of this stack's label; namespaces that carry it contain no foreign objects and are skipped.
     namespaces
         Namespaces that the program declares.
     cluster_kinds, namespaced_kinds
@@ -136,8 +136,6 @@ async def _list_live_objects(
             ]
             for name in others:
                 found |= await _lists(client, namespaced_kinds, name)
-            if namespaces & {name for _, kind, _, name in found if kind == "Namespace"} - set(others):
-                found |= await _lists(client, namespaced_kinds, "", label_selector=f"{STACK_LABEL}={stack}")
     except ApiError as error:
         raise TrainyardError(
             f"The API server rejects a list request: {error}",
@@ -157,16 +155,9 @@ def _is_ours(metadata: Mapping[str, Any], stack: str) -> bool:
 
 
 async def _lists(
-    client: Client,
-    kinds: Mapping[tuple[str, str], str],
-    namespace: str | None = None,
-    *,
-    label_selector: str | None = None,
+    client: Client, kinds: Mapping[tuple[str, str], str], namespace: str | None = None
 ) -> dict[Address, Mapping[str, Any]]:
-    """List kinds, metadata only; namespace None: they are cluster-scoped, empty: in all namespaces."""
-    answers = await asyncio.gather(
-        *(_list(client, kind, plural, namespace, label_selector) for kind, plural in kinds.items())
-    )
+    answers = await asyncio.gather(*(_list(client, kind, plural, namespace) for kind, plural in kinds.items()))
     return {
         (*kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]): item["metadata"]
         for kind, items in zip(kinds, answers, strict=True)
@@ -174,16 +165,11 @@ async def _lists(
     }
 
 
-async def _list(
-    client: Client, kind: tuple[str, str], plural: str, namespace: str | None, label_selector: str | None
-) -> tuple[Object, ...]:
+async def _list(client: Client, kind: tuple[str, str], plural: str, namespace: str | None) -> tuple[Object, ...]:
     group, _, version = kind[0].rpartition("/")
     resource = Resource(group, version, plural, kind[1], namespaced=namespace is not None)
     try:
-        page = await client.page(
-            resource, namespace=namespace or None, label_selector=label_selector, limit=0, metadata_only=True
-        )
-        return page.items
+        return (await client.page(resource, namespace=namespace, limit=0, metadata_only=True)).items
     except ApiError as error:
         if error.not_found:
             return ()

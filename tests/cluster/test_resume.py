@@ -105,32 +105,6 @@ def rejected(result: subprocess.CompletedProcess[str]) -> str:
     return output
 
 
-def uids(state: Path) -> dict[str, str]:
-    """Return the uid of each object in a state, by URN; patches of objects of other owners have none of their own."""
-    resources = json.loads(state.read_text())["checkpoint"]["latest"]["resources"]
-    found = ((each["urn"], (each.get("outputs") or {}).get("metadata") or {}) for each in resources)
-    return {urn: metadata["uid"] for urn, metadata in found if "uid" in metadata}
-
-
-def test_a_lost_state_is_rebuilt_by_imports(interrupted: LiveCluster, state: Path) -> None:
-    """Every object keeps its uid, and none is created: an upsert of the provider is not needed."""
-    arguments = ("--config-file", str(interrupted.config_file))
-    former = uids(state)
-    assert len(former) > 100
-    state.unlink()
-    done = json.loads(require(interrupted.trainyard("up", "--yes", "-o", "json", *arguments)))
-    assert uids(state) == former
-    by_operation = {each["resource"]: set() for each in done["changes"]}
-    for each in done["changes"]:
-        by_operation[each["resource"]].add(each["operation"])
-    created = {name for name, operations in by_operation.items() if operations - {"import", "update"}}
-    assert {name.partition("/")[0] for name in created} <= {"QueuePatch"}, created
-    assert len(by_operation) - len(created) == len(former) - len(created)
-    for operation in ("preview", "up", "refresh"):
-        text = require(interrupted.trainyard(operation, *YES[operation], *arguments))
-        assert "nothing to change" in text or "no changes" in text, text
-
-
 def test_a_rebuilt_cluster_is_recognized_and_refresh_makes_it_usable(interrupted: LiveCluster, state: Path) -> None:
     """The state of the former cluster says that all objects exist; the new one, under the same context, has none."""
 

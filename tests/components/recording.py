@@ -48,8 +48,6 @@ class Registered:
     deleted_with: str
     provider: str
     hooks: frozenset[str]
-    import_id: str = ""
-    ignored: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     """Type and name of each resource that it succeeds."""
     replaced_for: tuple[str, ...] = ()
@@ -122,8 +120,6 @@ class _Monitor(MockMonitor):
                 deleted_with=request.deletedWith,
                 provider=request.provider,
                 hooks=frozenset([*request.hooks.before_create, *request.hooks.before_update]),
-                import_id=request.importId,
-                ignored=tuple(request.ignoreChanges),
                 aliases=tuple((each.spec.type, each.spec.name) for each in request.aliases),
                 replaced_for=tuple(request.replaceOnChanges) if request.deleteBeforeReplace else (),
             )

@@ -135,27 +135,6 @@ def test_objects_of_this_stack_are_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert not any(each.retain for each in recording.objects)
 
 
-def test_objects_of_this_stack_are_imported_and_what_goes_or_is_of_others_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The engine imports those that its state lacks, so that a lost state needs no upsert."""
-    ours = {"labels": {"trainyard.dev/stack": "local"}}
-    found = live(
-        ("v1", "Namespace", "vision", ours),
-        ("v1", "Namespace", "language", ours | {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
-        ("v1", "Namespace", "volcano-system", {}),
-        nodes=node_names(),
-    )
-    service = "volcano-admission-service"
-    found = LiveObjects({**found.metadata, ("v1", "Service", "volcano-system", service): ours | {"name": service}})
-    recording = record(stack_config(adopt=True), monkeypatch, live=found)
-    imported = {each.name: (each.import_id, each.ignored) for each in recording.objects if each.import_id}
-    assert imported == {
-        "Namespace/vision": ("vision", ()),
-        f"Service/volcano-system/{service}": (f"volcano-system/{service}", ("spec.clusterIP",)),
-    }
-
-
 def test_adopted_objects_are_kept_on_destroy_now_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
     later = {"labels": {"trainyard.dev/stack": "local"}, "annotations": {"trainyard.dev/adopted": "true"}}
     found = live(("v1", "Namespace", "vision", {}), ("v1", "Namespace", "language", later), nodes=node_names())

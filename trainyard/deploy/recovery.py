@@ -92,8 +92,8 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
 def drop_pending_operations(folder: Path, project: str, stack: str) -> list[str]:
     """Drop the pending operations of a killed run from the state in a file backend; return the URNs of their resources.
 
-    This is safe: the next run repeats these operations, and an object that was already created
-    (it carries this stack's label) is imported. The state is edited in place under a lock that Pulumi honors, so that
+    This is safe: the next run repeats these operations, and the provider upserts, so an object that was already created
+    (it carries this stack's label) is adopted. The state is edited in place under a lock that Pulumi honors, so that
     no other run begins meanwhile, and the file is kept as a backup, as Pulumi does. In other backends, and where the
     state is compressed, the pending operations stay: Pulumi continues with a warning, and `trainyard refresh` removes
     them.
