@@ -19,6 +19,7 @@ SPECIFICATION: Final[dict[str, Any]] = {
         "io.k8s.api.core.v1.PersistentVolumeClaim": {},
         "io.k8s.api.core.v1.Pod": {"properties": {"spec": {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}}},
         "io.k8s.api.core.v1.Service": {},
+        "io.k8s.api.policy.v1.PodDisruptionBudget": {},
         "io.k8s.api.core.v1.PodSpec": {
             "properties": {
                 "containers": {"items": {"$ref": "#/definitions/io.k8s.api.core.v1.Container"}},
