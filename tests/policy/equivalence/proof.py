@@ -47,10 +47,10 @@ _REWRITES = {
 def corpus() -> tuple[list[Case], dict[str, Body], Worlds]:
     """Return what objects are made from: the cases, what the runtimes become, and where all of it lives.
 
-    Evictions are left out: what they create is no object that could be changed or stored.
+    Evictions and token requests are left out: what they create is no object that could be changed or stored.
     """
     folder = data_folder("policies")
-    cases = [case for case in load_cases(folder, load_rules()) if not case.evicts]
+    cases = [case for case in load_cases(folder, load_rules()) if case.is_stored]
     return cases, dict(_rendered()), Worlds(cases, load_world(folder))
 
 

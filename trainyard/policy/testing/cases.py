@@ -124,6 +124,11 @@ class Case:
         return (self.content.object or {}).get("kind") == EVICTION["kind"]
 
     @property
+    def is_stored(self) -> bool:
+        """Whether the API server stores what the request creates: it stores neither evictions nor tokens."""
+        return self.operation != "CREATE" or self.match is None or "/" not in self.match.resource
+
+    @property
     def match(self) -> Match | None:
         """The kind of the rule that the request is of; None if the rule does not evaluate it.
 
