@@ -60,6 +60,7 @@ compatibility: $(READY)  ## compare verdicts and objects with Kubeflow Trainer's
 
 queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the real webhook and compare the decisions
 	@TRAINYARD_QUEUE_SEQUENCES=6000 $(BIN)/pytest -m cluster tests/queues/test_webhook_corpus.py
+	@TRAINYARD_QUEUE_WALK=200 $(BIN)/pytest -m cluster -k webhook_refuses_no_step tests/cluster/test_queue_changes.py
 
 forecasts: $(READY)  ## replay 48 random states and compare them with the forecast of `trainyard queues plan`
 	@TRAINYARD_FORECAST_STATES=48 TRAINYARD_FORECAST_SEED=100 $(BIN)/pytest -n0 -m cluster -s -k forecasts tests/cluster/test_scenarios.py

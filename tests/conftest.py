@@ -12,6 +12,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import yaml
 
 from tests.cluster.bypass import stack_settings
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
@@ -113,6 +114,7 @@ def platform(
         queues["small"] = {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "8"}}
         tenants["small"] = {"queues": ["small"]}
         stack_settings(config)
+        config["trainyard:policies"]["preview"] = True
 
     env, config = (
         environment(state_home),
@@ -121,4 +123,7 @@ def platform(
     with until_its_last_test(request) as ends:
         ends.callback(trainyard, "cluster", "down", "--name", "platform", "--delete", env=env)
         platform_output["quickstart"] = require(trainyard("quickstart", "--config-file", str(config), env=env))
+        document = yaml.safe_load(config.read_text())
+        document["config"]["trainyard:policies"]["preview"] = False  # the first run has checked these objects
+        config.write_text(yaml.safe_dump(document, sort_keys=False))
         yield live("platform", config, env)

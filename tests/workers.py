@@ -69,6 +69,10 @@ _FIRST: Final = (
     "tests/cluster_provider/test_embedded_cluster.py",
     "tests/compatibility/test_upstream.py",
     "tests/cluster/test_resume.py",
+    "tests/cluster/test_release_upgrade.py",
+    "kueue_platform",
+    "tests/ci/test_kit.py",
+    "tests/pulumi/test_preview_without_cluster.py",
     "tests/simulation/test_histories.py",
     "tests/simulation/test_defects.py",
 )

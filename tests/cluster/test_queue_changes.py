@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -25,18 +26,19 @@ pytestmark = pytest.mark.cluster
 Settings = dict[str, Any]
 HOME = "volcano-system"
 """A namespace that tenant rules do not bind."""
-PAIRS = 40
+PAIRS = int(os.environ.get("TRAINYARD_QUEUE_WALK", "20"))
 """Changes from one random tree to the next."""
 
 
 @pytest.fixture
 def changing(platform: LiveCluster, tmp_path: Path) -> Iterator[LiveCluster]:
-    """The platform with settings of the test's own; they are put back afterwards."""
+    """The platform with settings of the test's own; they are put back afterwards, if the test has not done it."""
     own = tmp_path / platform.config_file.name
     own.write_text(platform.config_file.read_text())
     yield LiveCluster(platform.name, own, platform.env)
     platform.kubectl("delete", "podgroup", "waits", "-n", HOME, "--ignore-not-found")
-    require(platform.trainyard("up", "--yes", "--config-file", str(platform.config_file)))
+    if yaml.safe_load(own.read_text()) != yaml.safe_load(platform.config_file.read_text()):
+        require(platform.trainyard("up", "--yes", "--config-file", str(platform.config_file)))
 
 
 def configure(

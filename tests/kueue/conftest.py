@@ -55,7 +55,7 @@ def with_kueue(config: dict[str, Any]) -> None:
     }
     config["trainyard:tenants"]["vision"]["priorityClasses"] += ["ordinary", "urgent"]
     config["trainyard:queues"]["vision"] = {"parent": "research", "reclaimable": False}
-    config["trainyard:policies"] = {"parameters": {"TEN-005": {"nodeLabels": HOST_LABELS}}}
+    config["trainyard:policies"] |= {"parameters": {"TEN-005": {"nodeLabels": HOST_LABELS}}}
     config["trainyard:runtimes"] = {"include": ["torch-distributed", "torch-distributed-gang", "mpi-openmpi"]}
 
 
