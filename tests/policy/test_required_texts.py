@@ -6,6 +6,7 @@ import asyncio
 import copy
 import random
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from trainyard.cluster.toolchain import program_path
 from trainyard.policy import Rule
 from trainyard.policy.derivation.assumptions import Absence, Assumption
 from trainyard.policy.derivation.derive import compiled, required_texts, written
+from trainyard.policy.derivation.interpreter import Program
 from trainyard.policy.engines.opa import OpaClient, OpaServer, build_bundle
 from trainyard.policy.engines.opa.bundle import bundle_files
 from trainyard.policy.prefilter import Prefilter
@@ -159,17 +161,29 @@ UNDERIVABLE: Final[tuple[tuple[str, str], ...]] = (
     ("a text of several", 'violation contains 1 if sprintf("%v-%v", [request.kind, request.kind]) == "a-a"'),
     ("another function", 'violation contains 1 if lower(request.kind) == "pod"'),
 )
-FIELDS: Final = frozenset(("object", "spec", "kind", "f", "g"))
+BARE: Final = "violation contains 1 if { some f, g in request.spec; f == request.kind; g == request.object }"
+"""Reads the parts of a request that the programs begin with, and nothing of them."""
 
 
-def assumed(program: str) -> tuple[bool, set[str]]:
-    """Return whether a rule can be violated without any of the texts that it reads, and these texts."""
+def plan_of(program: str) -> tuple[Program, frozenset[Assumption]]:
+    """Return the plan of a rule, and the texts that it reads."""
     shared = {f"lib/{path.name}": path.read_bytes() for path in (POLICIES / "lib").glob("request.rego")}
     files = {**shared, "rule.rego": f"package trainyard.rules.own\n\n{LIB}{program}\n".encode()}
     plan = compiled(program_path("opa"), bundle_files(files, ["trainyard"]), ["trainyard/rules/own/violation"])
     every = Absence(frozenset())
     plan.has_value("trainyard.rules.own.violation", every)
-    texts = frozenset(each for each in every.asked if each.text not in FIELDS)
+    return plan, frozenset(every.asked)
+
+
+@cache
+def texts_of_every_rule() -> frozenset[str]:
+    return frozenset(each.text for each in plan_of(BARE)[1]) | {"f", "g"}
+
+
+def assumed(program: str) -> tuple[bool, set[str]]:
+    """Return whether a rule can be violated without the texts that it alone reads, and these texts."""
+    plan, asked = plan_of(program)
+    texts = frozenset(each for each in asked if each.text not in texts_of_every_rule())
     return plan.has_value("trainyard.rules.own.violation", Absence(texts)), {each.text for each in texts}
 
 
