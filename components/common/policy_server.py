@@ -35,6 +35,8 @@ _RULES = "/etc/trainyard-policies"
 _RUN = "/run/trainyard"
 _SOCKET = f"{_RUN}/opa.sock"
 _BUNDLE, _AUTHORIZATION = "rules.tar.gz", "authorization.tar.gz"
+_COMMAND_LINE = {"folders": (), "preview": True}
+"""Settings that only the command line reads; a change of these is no roll-out of the controller."""
 _LIMIT = 1024 * 1024
 """Maximum size of a ConfigMap, in bytes."""
 
@@ -88,7 +90,7 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
             socket=Path(_SOCKET),
             bundle=Path(_RULES) / _BUNDLE,
             revision=bundle.revision,
-            settings=policies.model_copy(update={"folders": ()}),
+            settings=policies.model_copy(update=_COMMAND_LINE),
             exempt_namespaces=settings.exempt_namespaces,
             told=tuple(rule.id for rule in rules if rule.cel and rule_state(rule, policies) is not PolicyState.OFF),
         ),

@@ -33,10 +33,18 @@ def test_two_replicas_are_the_default_and_prefer_different_nodes(local: Recordin
 
 @pytest.fixture(scope="module")
 def changed(monkeypatch_module: pytest.MonkeyPatch) -> Recording:
-    """The local stack with a longer delay, and a scheduler of coscheduling gangs."""
-    return record(
-        stack_config(trainer={"shutdownDelaySeconds": 20, "coschedulingScheduler": SCHEDULER}), monkeypatch_module
-    )
+    """The local stack with a longer delay, a scheduler of coscheduling gangs, and no check of its objects."""
+    trainer = {"shutdownDelaySeconds": 20, "coschedulingScheduler": SCHEDULER}
+    return record(stack_config(trainer=trainer, policies={"preview": False}), monkeypatch_module)
+
+
+def test_a_setting_that_only_the_command_line_reads_is_no_roll_out(local: Recording, changed: Recording) -> None:
+    files = [
+        yaml.safe_load(each.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"])
+        for each in (local, changed)
+    ]
+    settings = [file["policy"]["settings"] for file in files]
+    assert settings[0] == settings[1]
 
 
 def test_a_replica_is_killed_only_after_the_time_that_it_stops_in(local: Recording, changed: Recording) -> None:
