@@ -49,8 +49,8 @@ equivalence: $(READY)  ## review more than 20,000 mutated objects in every polic
 shapes: $(READY)  ## send 50,000 objects of arbitrary shape to the policy server
 	@TRAINYARD_SHAPES=50000 $(BIN)/pytest -m cluster tests/policy/test_rego_shapes.py
 
-frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers, and every converted job
-	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py tests/convert/test_cluster.py
+frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers, and every converted job; and every change of a fabric
+	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py tests/convert/test_cluster.py tests/cluster/test_fabric.py
 
 render-verdicts: $(READY)  ## compare the verdicts of `trainyard render` with the API server's on 2,000 objects with random defects
 	@TRAINYARD_RENDER_VERDICTS=2000 $(BIN)/pytest -n0 -m cluster -s tests/compatibility/test_render_verdicts.py

@@ -82,7 +82,7 @@ def require(result: subprocess.CompletedProcess[str]) -> str:
 
 
 PATIENCE = 3
-"""How much longer than on an idle machine something may take: two clusters share it, perhaps with others."""
+"""How much longer than on an idle machine something may take: several clusters share it."""
 
 
 def awaited(what: str, probe: Callable[[], T | None], *, timeout: float = 60) -> T:

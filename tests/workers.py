@@ -1,7 +1,7 @@
 """Which tests share a worker process: those that share a cluster, one after the other.
 
-Tests on clusters mostly wait, so two workers run them side by side. The files that share a cluster are one unit of
-work, every other file is a unit of its own.
+Tests on clusters mostly wait, so three workers run them side by side on two cores. The files that share a cluster are
+one unit of work, every other file is a unit of its own.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ _FIRST: Final = (
     "tests/simulation/test_defects.py",
 )
 """The units that take longest; they start first, so that all workers end at about the same time."""
-_WORKERS: Final = 2
-_MEMORY: Final = 6 << 30
-"""Bytes that two clusters with everything on them need, and the tests beside them."""
+_WORKERS: Final = 3
+_MEMORY: Final = 3 << 30
+"""Bytes that a cluster with everything on it needs, and the tests beside it."""
 
 
 def unit_of(nodeid: str) -> str:
@@ -95,12 +95,13 @@ def check_unit(fixture: str) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return the workers: one more than cores for the fast tests, two for those on clusters, none for named files."""
+    """Return the workers: one more than cores for the fast tests, three for those on clusters, none for named files."""
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return 0
     if not _on_clusters(config):
         return 1 + (os.cpu_count() or 1)  # a third of their time is waiting
-    return _WORKERS if psutil.virtual_memory().total >= _MEMORY else 0
+    workers = min(_WORKERS, psutil.virtual_memory().total // _MEMORY)
+    return workers if workers > 1 else 0
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
