@@ -361,3 +361,12 @@ def test_a_gang_requires_a_domain_also_for_its_subgroups(spec: dict[str, Any], r
     group = {"metadata": {"name": "g", "namespace": "n"}, "spec": {"queue": "a", "minMember": 1, **spec}}
     assert requires_domain(spec) == required
     assert [found.topology for found in read_jobs([{"kind": "PodGroup", **group}])] == [required]
+
+
+def test_pods_that_reclaim_may_evict_are_estimates_where_nodes_decide_whether_it_does() -> None:
+    """A gang needs two nodes: one may be free, and one with a pod above the share; totals do not tell."""
+    tree = {"a": Queue(deserved=gpus(16)), "b": Queue(deserved=gpus(16))}
+    small = Job("small", "a", units(gpus(4)), True, pods=(Pod(units(gpus(2)), True),) * 2, min_member=1)
+    found = on_nodes(tree, [small, gang("old", "a", 2, 2, min_member=1), gang("mine", "b", 2)], nodes=4)
+    assert found["mine"].estimate != ""
+    assert found["old"].estimate == found["small"].estimate == found["mine"].estimate
