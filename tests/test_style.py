@@ -103,6 +103,21 @@ def test_the_pages_of_the_documentation_have_no_retired_word() -> None:
     assert {name: found for name, found in faults.items() if found} == {}
 
 
+def test_kinds_are_named_in_one_package() -> None:
+    """A kind has one constant (`trainyard/kube/kinds.py`, `training_kinds.py`); others are made from data."""
+    found = []
+    for folder in ("trainyard", "components", "stacks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text()
+            if "Resource(" not in text or path.is_relative_to(ROOT / "trainyard" / "kube"):
+                continue
+            for node in ast.walk(ast.parse(text)):
+                match node:
+                    case ast.Call(func=ast.Name(id="Resource"), args=[ast.Constant(), *_]):
+                        found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == []
+
+
 def _names_and_docstrings(path: Path) -> Iterator[str]:
     """Yield the names that a module defines, as words, and its docstrings."""
     yield _words(path.stem)

@@ -16,9 +16,9 @@ from typing import Any
 from trainyard import scheduler
 from trainyard.cluster import ClusterStatus
 from trainyard.cluster import simulated_nodes as nodes
-from trainyard.controller.resources import HYPER_NODES, POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
+from trainyard.kube.training_kinds import HYPER_NODES, POD_GROUPS, QUEUES
 from trainyard.queues import DEFAULT, ROOT
 from trainyard.queues.builtin_queues import RESERVED, root_preparation
 from trainyard.settings import StackSettings

@@ -21,10 +21,10 @@ from typing import Any
 
 from trainyard.cluster import ClusterStatus
 from trainyard.cluster.simulated_nodes import desired_nodes
-from trainyard.controller.resources import POD_GROUPS, QUEUES
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Change, Client, Informer
 from trainyard.kube.kinds import NODES, PODS
+from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 from trainyard.queues import DEFAULT
 from trainyard.settings.fabric import FabricSettings
 from trainyard.simulate.bare_volcano import kill, wait_until
