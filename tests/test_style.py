@@ -16,6 +16,8 @@ RETIRED = re.compile(
     r"|judg(es|ing|e?ments?)|proved|catalogues?|rulebooks?|surroundings|rulings?|occupancy|problems?)\b"
 )
 """Words that CONTRIBUTING.md replaces."""
+RETIRED_CLASSES = {"Answer", "Judgement", "Note", "Outcome", "Problem", "Ruling", "Verdict"}
+"""Names of classes that CONTRIBUTING.md replaces."""
 STEMS = (
     *("anew", "forever", "for ever", "nobody", "somebody", "anybody", "everybody", "whoever", "told", "hear", "speak"),
     *("wish", "judg", "proved", "catalogue", "rulebook", "surroundings", "ruling", "occupancy", "problem"),
@@ -93,6 +95,16 @@ def test_names_and_docstrings_have_no_retired_word() -> None:
             found = {text for text in texts if RETIRED.search(text.lower())}
             faults[path.relative_to(ROOT).as_posix()] = found
     assert {name: found for name, found in faults.items() if found != KEPT.get(name, set())} == {}
+
+
+def test_classes_have_no_retired_name() -> None:
+    found = []
+    for folder in ("trainyard", "components", "stacks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for name in re.findall(r"^ *class _*(\w+)", path.read_text(), re.MULTILINE):
+                if name in RETIRED_CLASSES:
+                    found.append(f"{path.relative_to(ROOT)}: {name}")
+    assert found == []
 
 
 def test_the_pages_of_the_documentation_have_no_retired_word() -> None:
