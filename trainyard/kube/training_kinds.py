@@ -18,6 +18,7 @@ __all__ = [
     "TENANT_POLICIES",
     "TRAINING_RUNTIMES",
     "TRAIN_JOBS",
+    "VOLCANO_JOBS",
 ]
 
 _TRAINER, _TRAINYARD = "trainer.kubeflow.org", "trainyard.dev"
@@ -33,5 +34,6 @@ JOB_SETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 QUEUES: Final = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
 HYPER_NODES: Final = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
+VOLCANO_JOBS: Final = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")
 COMMANDS: Final = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
 RESOURCE_FLAVORS: Final = Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False)
