@@ -18,9 +18,9 @@ from benchmarks.recording import ROOT
 from trainyard import upstream
 from trainyard.api import crds
 from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS
 from trainyard.progress import LineProgress
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.versions import component_release, supported_versions

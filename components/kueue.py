@@ -15,7 +15,7 @@ import pulumi
 import yaml
 
 from trainyard import upstream
-from trainyard.kube import Resource
+from trainyard.kube.training_kinds import RESOURCE_FLAVORS
 from trainyard.settings import StackSettings
 from trainyard.settings.sections.kueue import KueueSettings
 from trainyard.settings.versions import component_release
@@ -71,8 +71,7 @@ _WEBHOOKS = "config/components/webhook/manifests.yaml"
 MANIFESTS = (*_CRDS, _ROLE, _METRICS, _ELECTION, _WEBHOOKS)
 """Upstream files that this component reads."""
 
-_API = "kueue.x-k8s.io/v1beta2"
-_SERVED = "v1beta2"
+_API, _SERVED = RESOURCE_FLAVORS.api_version, RESOURCE_FLAVORS.version
 _READ = ("get", "list", "watch")
 _GROUPS: Final = {
     "": ("events", "limitranges", "namespaces", "nodes", "pods", "pods/status"),
@@ -167,8 +166,7 @@ class Kueue(Component):
             sample = next((each for each in level if each["kind"] == "ResourceFlavor"), None)
             hooks = None
             if sample is not None and settings.install is True:
-                resource = Resource("kueue.x-k8s.io", _SERVED, "resourceflavors", "ResourceFlavor", namespaced=False)
-                hooks = WebhookReadinessHook(target.access, resource, sample).binding()
+                hooks = WebhookReadinessHook(target.access, RESOURCE_FLAVORS, sample).binding()
             declared = [self.child(each, depends_on=before, hooks=hooks) for each in level]
             self.ready += declared
             before = [*installed, *declared] if declared else before

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pulumi
 
 from trainyard.cluster import ClusterAccess
-from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard.data import data_folder, project_root
+from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES
 from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalog
 from trainyard.settings.platform import RuntimeSettings
 

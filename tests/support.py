@@ -22,9 +22,9 @@ from unittest import mock
 import pytest
 import yaml
 
-from trainyard.controller.resources import TRAIN_JOBS
 from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import PODS
+from trainyard.kube.training_kinds import TRAIN_JOBS
 
 ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")

@@ -16,6 +16,8 @@ RETIRED = re.compile(
     r"|judg(es|ing|e?ments?)|proved|catalogues?|rulebooks?|surroundings|rulings?|occupancy|problems?)\b"
 )
 """Words that CONTRIBUTING.md replaces."""
+RETIRED_CLASSES = {"Answer", "Judgement", "Note", "Outcome", "Problem", "Ruling", "Verdict"}
+"""Names of classes that CONTRIBUTING.md replaces."""
 STEMS = (
     *("anew", "forever", "for ever", "nobody", "somebody", "anybody", "everybody", "whoever", "told", "hear", "speak"),
     *("wish", "judg", "proved", "catalogue", "rulebook", "surroundings", "ruling", "occupancy", "problem"),
@@ -49,8 +51,15 @@ RULE_SETS = ("trainyard/queues/rules.py", "trainyard/topology/rules.py")
 """The rule sets of two checks."""
 KEPT = {"trainyard/controller/configuration.py": {"told"}}
 """Keys of the controller's configuration, which other versions read."""
-GENERATED = ("bypass.md", "rules.md")
-"""Pages with the texts of cases and rules."""
+KEPT_TEXTS = {
+    "trainyard/manifests/nodes.py": {"problem"},
+    "components/tenants.py": {"trainyard-catalogue"},
+}
+"""An attribute of PyYAML, and the name of a ClusterRole."""
+GENERATED = ("rules.md",)
+"""Pages with the texts of rules."""
+CODE = re.compile(r"`[^`]*`")
+"""Code in a text, which may have former names."""
 MIRRORED = re.compile(r"__\w+__|conftest|test_\w+")
 """Files of tests that mirror the source tree: their folders tell them apart."""
 
@@ -95,12 +104,56 @@ def test_names_and_docstrings_have_no_retired_word() -> None:
     assert {name: found for name, found in faults.items() if found != KEPT.get(name, set())} == {}
 
 
-def test_the_pages_of_the_documentation_have_no_retired_word() -> None:
+def test_texts_of_the_program_have_no_retired_word() -> None:
     faults = {}
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    for folder in ("trainyard", "components", "stacks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text()
+            nodes = ast.walk(ast.parse(text)) if any(stem in text.lower() for stem in STEMS) else ()
+            texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+            faults[path.relative_to(ROOT).as_posix()] = {each for each in texts if RETIRED.search(each.lower())}
+    assert {name: found for name, found in faults.items() if found} == KEPT_TEXTS
+
+
+def test_classes_have_no_retired_name() -> None:
+    found = []
+    for folder in ("trainyard", "components", "stacks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for name in re.findall(r"^ *class _*(\w+)", path.read_text(), re.MULTILINE):
+                if name in RETIRED_CLASSES:
+                    found.append(f"{path.relative_to(ROOT)}: {name}")
+    assert found == []
+
+
+def test_the_documentation_has_no_retired_word() -> None:
+    faults = {}
+    pages = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+    others = (
+        *(ROOT / "CHANGELOG.md", ROOT / "Makefile", ROOT / "Containerfile"),
+        *(path for path in sorted((ROOT / "ci").rglob("*")) if path.is_file()),
+        *sorted((ROOT / "tests" / "cluster" / "scenarios").glob("*.yaml")),
+        *sorted((ROOT / "stacks").glob("*.yaml")),
+    )
+    for path in (*pages, *others):
         if path.name not in GENERATED:
-            faults[path.relative_to(ROOT).as_posix()] = RETIRED.findall(path.read_text().lower())
+            text = path.read_text() if path in pages else CODE.sub("", path.read_text())
+            faults[path.relative_to(ROOT).as_posix()] = RETIRED.findall(text.lower())
     assert {name: found for name, found in faults.items() if found} == {}
+
+
+def test_kinds_are_named_in_one_package() -> None:
+    """A kind has one constant (`trainyard/kube/kinds.py`, `training_kinds.py`); others are made from data."""
+    found = []
+    for folder in ("trainyard", "components", "stacks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text()
+            if "Resource(" not in text or path.is_relative_to(ROOT / "trainyard" / "kube"):
+                continue
+            for node in ast.walk(ast.parse(text)):
+                match node:
+                    case ast.Call(func=ast.Name(id="Resource"), args=[ast.Constant(), *_]):
+                        found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == []
 
 
 def _names_and_docstrings(path: Path) -> Iterator[str]:

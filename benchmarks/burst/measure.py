@@ -16,8 +16,8 @@ import psutil
 
 from benchmarks.control_plane import control_plane, create_namespace, create_train_jobs
 from benchmarks.recording import ROOT
-from trainyard.controller.resources import JOB_SETS
 from trainyard.kube import Client
+from trainyard.kube.training_kinds import JOB_SETS
 
 NAME = "burst"
 Figures = dict[str, Any]

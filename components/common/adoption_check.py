@@ -18,7 +18,7 @@ from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Object, Resource, TransportError
-from trainyard.live.takeover import Observation, Takeover, Verdict, address_of, decide
+from trainyard.live.takeover import Observation, Takeover, TakeoverAction, address_of, decide
 from trainyard.live.takeover_plan import TakeoverPlan
 from trainyard.live.takeover_remains import namespaces_of, remains
 
@@ -128,14 +128,14 @@ class Ownership:
             raise _unreadable(f"{kind} {manifest['metadata']['name']}", error) from error
         if seen is None:
             return None
-        changed = {each.kind for each in self._takeovers if each.verdict is Verdict.TAKE}
+        changed = {each.kind for each in self._takeovers if each.action is TakeoverAction.TAKE}
         takeover = decide(declared, seen, self.stack, after=changed)
         self._takeovers.append(takeover)
         self._former.append(seen.live)
-        match takeover.verdict:
-            case Verdict.TAKE:
+        match takeover.action:
+            case TakeoverAction.TAKE:
                 return _taken(retained=takeover.retained)
-            case Verdict.REPLACE:
+            case TakeoverAction.REPLACE:
                 return Adoption(hooks=self.replacements.binding(logical_name(manifest), resource, takeover))
         return None
 

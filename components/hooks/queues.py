@@ -15,9 +15,9 @@ from typing import Any
 
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
-from trainyard.controller.resources import QUEUES
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client
+from trainyard.kube.training_kinds import QUEUES
 from trainyard.live.queues import LiveQueues, read_pod_groups, read_queues
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import root_preparation

@@ -14,7 +14,7 @@ from benchmarks.admission.scene import resource_of
 from benchmarks.admission.templates import entry_point, gatekeeper_objects, kind_of, library, webhook_rules
 from trainyard.policy import load_rules
 from trainyard.policy.rules.admission_rule import Gate
-from trainyard.policy.testing.cases import Verdict
+from trainyard.policy.testing.cases import CaseDecision
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 RULES = {rule.id: rule for rule in load_rules()}
@@ -138,7 +138,7 @@ def test_kinds_are_found_under_their_plural(kind: str, plural: str) -> None:
 def test_cases_of_both_verdicts_are_compared_for_each_kind() -> None:
     found = {(case.content.object["kind"], case.verdict) for case in comparable_cases() if case.content.object}
     kinds = ("TrainJob", "JobSet", "Pod")
-    assert {(kind, verdict) for kind in kinds for verdict in (Verdict.ALLOW, Verdict.DENY)} <= found
+    assert {(kind, verdict) for kind in kinds for verdict in (CaseDecision.ALLOW, CaseDecision.DENY)} <= found
 
 
 def said(*denials: str, warnings: tuple[str, ...] = (), message: str = "") -> Said:

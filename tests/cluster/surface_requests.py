@@ -16,7 +16,7 @@ from trainyard.kube import Response
 from trainyard.kube.blocking import Session
 from trainyard.kube.client import Client
 from trainyard.policy.rules.admission_rule import POD_CONTROLLERS
-from trainyard.policy.testing.cases import Verdict
+from trainyard.policy.testing.cases import CaseDecision
 from trainyard.settings.platform import PolicyState
 
 __all__ = ["WIDE_GROUP", "fault", "one_per_level", "send_all"]
@@ -54,9 +54,9 @@ def one_per_level(cases: Iterable[SurfaceCase]) -> dict[tuple[str, str], list[Su
     Fields of one entry have the same rules, and the controllers of pods are read alike: an entry is sent with one field
     and one kind of controller, in turn. tests/policy/test_surface_attacks.py evaluates all of them.
     """
-    chosen: dict[tuple[int, Verdict], dict[tuple[str, str], SurfaceCase]] = {}
+    chosen: dict[tuple[int, CaseDecision], dict[tuple[str, str], SurfaceCase]] = {}
     for each in cases:
-        if each.verdict is Verdict.ALLOW and each.type_name == "Variables" and each.level[1] in _OVERRIDES:
+        if each.verdict is CaseDecision.ALLOW and each.type_name == "Variables" and each.level[1] in _OVERRIDES:
             continue  # a TrainJob sets variables in spec.trainer.env only
         chosen.setdefault((id(each.entry), each.verdict), {}).setdefault(each.level, each)
     levels: dict[tuple[str, str], list[SurfaceCase]] = {}
@@ -98,7 +98,7 @@ def fault(case: SurfaceCase, answer: Response) -> str:
     rules = {each.rule.id for each in case.cases}
     found = rules & set(_RULE.findall(" ".join((answer.message if not answer.ok else "", *answer.warnings))))
     shown = f"{answer.status}: {answer.message if not answer.ok else ''} {' '.join(answer.warnings)}".strip()
-    if case.verdict is Verdict.ALLOW:
+    if case.verdict is CaseDecision.ALLOW:
         return "" if answer.ok and not found else f"expected no violation of {sorted(rules)}, got {shown}"
     if case.entry.length and not answer.ok and _TOO_MANY in answer.message:
         return ""  # the schema of the kind has a limit itself

@@ -18,8 +18,8 @@ from tests.queues.random_trees import Tree, applied, random_tree
 from tests.queues.trees import gpus
 from tests.support import LiveCluster, awaited, require
 from trainyard.cluster import ClusterAccess
-from trainyard.controller.resources import QUEUES
 from trainyard.kube import ApiError, Client
+from trainyard.kube.training_kinds import QUEUES
 
 pytestmark = pytest.mark.cluster
 

@@ -45,6 +45,10 @@ _FEATURES: Final[_Rows] = {
         "render/test_gang_subgroups.py::test_consecutive_pods_form_groups",
         "render/test_gang_subgroups.py::test_minimums_of_replicated_jobs_become_those_of_tasks",
     ),
+    "`podGroupPolicy` or `mlPolicy` in a TrainJob or its `runtimePatches`": (
+        "render/test_gang_subgroups.py::test_a_train_job_cannot_set_groups_and_minimums",
+        "api/test_upstream.py::test_schemas_equal_those_of_v2_3_except_where_we_say_so",
+    ),
     "`podGroupPolicy.kai`": (
         "render/test_kai.py::test_pods_name_scheduler_and_queue_and_no_pod_group_is_made",
         "render/test_kai.py::test_a_placement_in_no_topology_is_refused",

@@ -11,17 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.compatibility.corpus.case import Body, Case, Draft, runtime_spec, trainer
-from trainyard.controller.resources import (
-    CLUSTER_TRAINING_RUNTIMES,
-    CONFIG_MAPS,
-    JOB_SETS,
-    NAMESPACES,
-    POD_GROUPS,
-    SECRETS,
-    TRAIN_JOBS,
-    TRAINING_RUNTIMES,
-)
 from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
+from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRAINING_RUNTIMES
 
 COSCHEDULING = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")

@@ -11,8 +11,8 @@ from tests.compatibility.compared_case import Scene
 from tests.compatibility.comparison import Comparison, compare
 from tests.compatibility.corpus import Case, twin
 from tests.compatibility.object_differences import OURS, all_admitted
-from trainyard.controller.resources import NAMESPACES
 from trainyard.kube import Client
+from trainyard.kube.kinds import NAMESPACES
 
 __all__ = ["compared", "prepare"]
 

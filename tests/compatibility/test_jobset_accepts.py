@@ -12,8 +12,8 @@ from tests.compatibility import ours, servers
 from tests.compatibility.corpus import Body, Case, corpus
 from tests.compatibility.object_differences import OURS, admitted
 from tests.support import awaited
-from trainyard.controller.resources import NAMESPACES
 from trainyard.kube import ApiError, Client
+from trainyard.kube.kinds import NAMESPACES
 from trainyard.settings.versions import supported_versions
 
 pytestmark = pytest.mark.cluster

@@ -24,9 +24,10 @@ from tests.compatibility.mutations import Mutation, mutations
 from tests.compatibility.object_differences import OURS, admitted
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.verdicts import decoded
-from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS, TRAINING_RUNTIMES
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.kinds import NAMESPACES
+from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
 from trainyard.render import RenderContext, validate, validate_runtime
 from trainyard.render.defaults import defaulted
 from trainyard.render.rendered_documents import render_documents

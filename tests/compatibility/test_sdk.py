@@ -14,8 +14,9 @@ import yaml
 from tests.compatibility import servers
 from tests.compatibility.corpus.case import Body
 from trainyard.api.crds import build
-from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS
 from trainyard.data import data_folder
+from trainyard.kube.kinds import NAMESPACES
+from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS
 from trainyard.manifests.documents import objects
 from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
 

@@ -15,9 +15,9 @@ from components.hooks.migration import MigrationHook
 from components.hooks.queues import QueueMigration, QueuePatchHook
 from tests.components.test_hypernodes import manifests as hyper_nodes
 from trainyard.cluster import ClusterAccess
-from trainyard.controller.resources import HYPER_NODES, QUEUES
 from trainyard.errors import TrainyardError
 from trainyard.kube import TransportError
+from trainyard.kube.training_kinds import HYPER_NODES, QUEUES
 
 ACCESS = ClusterAccess("c", Path("kubeconfig"))
 

@@ -12,8 +12,8 @@ from components.hooks.hypernodes import HyperNodeMigration
 from tests.kube.fake_api import FakeApi, serving
 from tests.topology.fabrics import fabric
 from trainyard.cluster import ClusterAccess
-from trainyard.controller.resources import HYPER_NODES
 from trainyard.errors import TrainyardError
+from trainyard.kube.training_kinds import HYPER_NODES
 from trainyard.topology import compile_fabric
 
 PATH = "/apis/topology.volcano.sh/v1alpha1/hypernodes"

@@ -12,8 +12,8 @@ import components.hooks.queues
 from components.hooks.queues import live_queues, reject_changes
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.cluster import ClusterAccess
-from trainyard.controller.resources import PLATFORMS, POD_GROUPS, QUEUES
 from trainyard.errors import TrainyardError
+from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES
 
 ACCESS = ClusterAccess("c", Path("kubeconfig"))
 GANG = {"metadata": {"name": "job", "namespace": "vision"}, "spec": {"queue": "vision"}}

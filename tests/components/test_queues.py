@@ -13,8 +13,8 @@ from components.stack import validate_stack
 from tests.components.recording import Recording, record, stack_config
 from tests.queues.trees import GPU, gpus, rules, stack
 from trainyard.cluster import ClusterAccess
-from trainyard.controller.resources import QUEUES
 from trainyard.errors import TrainyardError
+from trainyard.kube.training_kinds import QUEUES
 from trainyard.settings import parse_stack
 from trainyard.topology import compile_fabric
 

@@ -12,7 +12,7 @@ from components.common.replacement import delete_replaced
 from tests.kube.fake_api import FakeApi, serving
 from trainyard.errors import TrainyardError
 from trainyard.kube.kinds import DEPLOYMENTS
-from trainyard.live.takeover import Takeover, Verdict
+from trainyard.live.takeover import Takeover, TakeoverAction
 
 PATH, NAMESPACE, NAME = "/apis/apps/v1/deployments", "volcano-system", "volcano-scheduler"
 
@@ -29,7 +29,7 @@ def stored(api: FakeApi) -> dict[str, Any]:
 
 
 def planned(uid: str) -> Takeover:
-    return Takeover(Verdict.REPLACE, "apps/v1", "Deployment", NAMESPACE, NAME, uid=uid)
+    return Takeover(TakeoverAction.REPLACE, "apps/v1", "Deployment", NAMESPACE, NAME, uid=uid)
 
 
 async def test_a_replaced_object_is_gone_before_its_successor_is_created(api: FakeApi) -> None:

@@ -27,8 +27,8 @@ from trainyard.controller.lifecycle import (
     needs_stored_job_set,
     required_build,
 )
-from trainyard.controller.resources import POD_GROUPS
 from trainyard.controller.status import condition, finished
+from trainyard.kube.training_kinds import POD_GROUPS
 from trainyard.render import RenderContext, Rendered, render
 
 Body = dict[str, Any]

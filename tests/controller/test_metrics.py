@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from trainyard.controller.metrics import Blocked, Metrics
-from trainyard.controller.resources import TRAIN_JOBS
 from trainyard.kube import Client, Connection, EventRecorder, Informer
+from trainyard.kube.training_kinds import TRAIN_JOBS
 
 
 def test_blocked_train_jobs_are_counted_by_reason_with_the_age_of_the_oldest() -> None:

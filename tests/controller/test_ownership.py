@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.controller.job_ownership import OwnershipConflictError, require_owner
-from trainyard.controller.resources import JOB_SETS
+from trainyard.kube.training_kinds import JOB_SETS
 
 TRAIN_JOB: dict[str, Any] = {"metadata": {"name": "job", "namespace": "team", "uid": "1"}}
 OWNER = {

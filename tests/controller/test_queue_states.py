@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.kube.fake_api import FakeApi, eventually
 from trainyard.controller.queue_states import CLOSED_ANNOTATION, QueueStates
-from trainyard.controller.resources import PLATFORMS
 from trainyard.kube import Backoff, Informer
+from trainyard.kube.training_kinds import PLATFORMS
 
 QUEUE_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
 PLATFORM_PATH = "/apis/trainyard.dev/v1alpha1/platforms"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tests.convert.conversions import NAMES, bodies_of, catalog
-from trainyard.convert import KINDS, Conversion, Note, convert_documents
+from trainyard.convert import KINDS, Conversion, FieldFinding, convert_documents
 from trainyard.convert.conversion_report import as_yaml
 
 _ROLES = re.compile(r"^spec\.\w+ReplicaSpecs\.\w+")
@@ -37,7 +37,7 @@ def table() -> str:
             (conversion,) = convert_documents({name: as_yaml([body])}, catalog(), runtime="always")
             for kind, field, note in _fields(body["kind"], conversion):
                 order = _order(kind)
-                rows.setdefault((order, kind, field), set()).add((note.severity.value, note.message))
+                rows.setdefault((order, kind, field), set()).add((note.fidelity.value, note.message))
     lines = ["| kind | field | becomes | |", "|---|---|---|---|"]
     for (_, kind, field), found in sorted(rows.items()):
         for severity, message in sorted(found):
@@ -45,7 +45,7 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fields(kind: str, conversion: Conversion) -> Iterator[tuple[str, str, Note]]:
+def _fields(kind: str, conversion: Conversion) -> Iterator[tuple[str, str, FieldFinding]]:
     for note in conversion.notes:
         if not note.path or _OF_ONE_JOB.search(note.message):
             continue

@@ -57,8 +57,8 @@ def unaccounted(body: Body, conversion: Conversion) -> list[str]:
     """Return the leaves that are neither in the new objects by value nor in the notes."""
     carried = {(last_key(path), type(value), value) for each in conversion.objects for path, value in leaves(each)}
     texts = {value for _, _, value in carried if isinstance(value, str)}
-    noted = {note.path for note in conversion.notes if note.severity is not Fidelity.LOSSLESS}
-    same = {note.path for note in conversion.notes if note.severity is Fidelity.LOSSLESS}
+    noted = {note.path for note in conversion.notes if note.fidelity is not Fidelity.LOSSLESS}
+    same = {note.path for note in conversion.notes if note.fidelity is Fidelity.LOSSLESS}
     left_out = {note.path for note in conversion.notes if note.message.startswith(("left out", "the same template"))}
     found = []
     for path, value in leaves(body):

@@ -17,8 +17,8 @@ import aiohttp
 from tests.faults.background import Background
 from tests.faults.bench import Bench
 from tests.support import awaited
-from trainyard.controller.resources import JOB_SETS, POD_GROUPS, TRAIN_JOBS
 from trainyard.kube import Resource
+from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
 
 __all__ = ["History", "conditions", "violations"]
 

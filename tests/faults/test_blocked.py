@@ -16,16 +16,9 @@ from tests.faults.proxy import on
 from tests.faults.scene import Scene, foreign_content, poked_and_quiet, shipped, within
 from tests.support import awaited
 from trainyard.controller.configuration import SERVING_SECRET
-from trainyard.controller.resources import (
-    CONFIG_MAPS,
-    JOB_SETS,
-    POD_GROUPS,
-    PRIORITY_CLASSES,
-    SECRETS,
-    TRAINING_RUNTIMES,
-)
 from trainyard.kube import Resource
-from trainyard.kube.kinds import NAMESPACES
+from trainyard.kube.kinds import CONFIG_MAPS, NAMESPACES, PRIORITY_CLASSES, SECRETS
+from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAINING_RUNTIMES
 from trainyard.policy.engines.opa.bundle import build_bundle
 
 pytestmark = pytest.mark.cluster

@@ -13,8 +13,8 @@ from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.scene import Scene, poked_and_quiet
 from tests.support import awaited
-from trainyard.controller.resources import TRAIN_JOBS
 from trainyard.kube.leader import LEASES
+from trainyard.kube.training_kinds import TRAIN_JOBS
 
 pytestmark = pytest.mark.cluster
 HOUR = 3600

@@ -17,8 +17,8 @@ from tests.support import awaited
 from trainyard import pki
 from trainyard.cluster.control_plane_certificates import read_pair
 from trainyard.controller.permissions import KEYS_ROLE
-from trainyard.controller.resources import TRAINING_RUNTIMES
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, SERVICE_ACCOUNTS
+from trainyard.kube.training_kinds import TRAINING_RUNTIMES
 
 pytestmark = pytest.mark.cluster
 AGAIN = 62.0

@@ -12,14 +12,8 @@ from tests.faults.history import conditions
 from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet, within
 from tests.support import awaited
-from trainyard.controller.resources import (
-    CLUSTER_TRAINING_RUNTIMES,
-    CONFIG_MAPS,
-    JOB_SETS,
-    POD_GROUPS,
-    TRAIN_JOBS,
-    TRAINING_RUNTIMES,
-)
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRAINING_RUNTIMES
 
 pytestmark = pytest.mark.cluster
 FINALIZER = "trainer.kubeflow.org/resource-in-use"

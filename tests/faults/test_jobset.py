@@ -18,8 +18,8 @@ from tests.faults.conftest import Launch, exhaustive
 from tests.faults.history import conditions
 from tests.faults.scene import Scene
 from tests.support import awaited
-from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, TRAIN_JOBS
-from trainyard.kube.kinds import MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
+from trainyard.kube.kinds import CONFIG_MAPS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
+from trainyard.kube.training_kinds import JOB_SETS, TRAIN_JOBS
 from trainyard.settings.versions import supported_versions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("manager")]

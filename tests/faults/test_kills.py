@@ -13,7 +13,8 @@ from tests.faults.history import conditions
 from tests.faults.proxy import Call, on
 from tests.faults.scene import Scene, poked_and_quiet, shipped
 from tests.support import awaited
-from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAINING_RUNTIMES
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAINING_RUNTIMES
 
 pytestmark = pytest.mark.cluster
 Body = dict[str, Any]

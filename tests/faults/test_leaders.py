@@ -12,8 +12,8 @@ from tests.faults.history import conditions
 from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet
 from tests.support import awaited
-from trainyard.controller.resources import JOB_SETS
 from trainyard.kube.leader import LEASES
+from trainyard.kube.training_kinds import JOB_SETS
 
 pytestmark = pytest.mark.cluster
 LEASE = "trainer.kubeflow.org"

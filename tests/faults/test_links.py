@@ -11,7 +11,7 @@ from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.proxy import Call, on
 from tests.faults.scene import Scene, poked_and_quiet
 from tests.support import awaited
-from trainyard.controller.resources import JOB_SETS, TRAIN_JOBS
+from trainyard.kube.training_kinds import JOB_SETS, TRAIN_JOBS
 
 pytestmark = pytest.mark.cluster
 EVERYTHING = on()

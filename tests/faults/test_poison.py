@@ -10,18 +10,17 @@ import pytest
 from tests.faults.bench import Api
 from tests.faults.conftest import Launch
 from tests.faults.scene import Scene, foreign_content, runtime, sentinel
-from trainyard.controller.resources import (
+from trainyard.kube import Resource
+from trainyard.kube.kinds import CONFIG_MAPS, PRIORITY_CLASSES
+from trainyard.kube.training_kinds import (
     CLUSTER_TRAINING_RUNTIMES,
-    CONFIG_MAPS,
     JOB_SETS,
     PLATFORMS,
     POD_GROUPS,
-    PRIORITY_CLASSES,
     TENANT_POLICIES,
     TRAIN_JOBS,
     TRAINING_RUNTIMES,
 )
-from trainyard.kube import Resource
 
 pytestmark = pytest.mark.cluster
 Body = dict[str, Any]

@@ -12,8 +12,9 @@ from tests.faults.conftest import Replica, exhaustive
 from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet, runtime
 from tests.support import awaited
-from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, POD_GROUPS, PRIORITY_CLASSES, TRAINING_RUNTIMES
 from trainyard.kube import Resource
+from trainyard.kube.kinds import CONFIG_MAPS, PRIORITY_CLASSES
+from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAINING_RUNTIMES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("shared")]
 NOTES = "faults.trainyard.dev/rendered-by"

@@ -9,7 +9,8 @@ import pytest
 from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.scene import Scene, poked_and_quiet
-from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
 
 pytestmark = pytest.mark.cluster
 OURS = "trainyard.dev/"

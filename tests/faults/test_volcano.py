@@ -21,7 +21,7 @@ from trainyard.cluster.controlplane import ControlPlaneProcess
 from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.toolchain import program_path
-from trainyard.controller.resources import COMMANDS, POD_GROUPS, QUEUES, TRAINING_RUNTIMES
+from trainyard.kube.training_kinds import COMMANDS, POD_GROUPS, QUEUES, TRAINING_RUNTIMES
 from trainyard.settings.versions import supported_versions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("volcano"), exhaustive]

@@ -10,8 +10,9 @@ import pytest
 from tests.controller.harness import JOB_SETS, Clock, job_set_status
 from tests.kube.fake_api import FakeApi
 from tests.kube.time_to_live import TimeToLive
-from trainyard.controller.resources import SECRETS, TRAIN_JOBS
 from trainyard.kube import ApiError, Client
+from trainyard.kube.kinds import SECRETS
+from trainyard.kube.training_kinds import TRAIN_JOBS
 
 PATH = "/api/v1/secrets"
 JOBS = "/apis/trainer.kubeflow.org/v1alpha1/trainjobs"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.kube.fake_api import FakeApi, error, serving
-from trainyard.controller.resources import HYPER_NODES
 from trainyard.kube import ApiError, Client, Connection
+from trainyard.kube.training_kinds import HYPER_NODES
 from trainyard.live.hyper_nodes import REFRESHED, refresh_hyper_nodes
 
 

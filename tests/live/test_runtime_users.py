@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.controller.resources import CONFIG_MAPS, TRAIN_JOBS
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.live.runtime_users import read_users
 from trainyard.runtimes.changes.impact import Effect, reached
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from trainyard.controller.resources import POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import PODS
+from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 from trainyard.live.queues import read_shares
 
 GROUP = {"metadata": {"name": "one", "namespace": "vision"}, "spec": {"minMember": 1}, "status": {"phase": "Running"}}

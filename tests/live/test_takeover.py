@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trainyard.kube import ApiError
-from trainyard.live.takeover import Observation, Takeover, Verdict, decide
+from trainyard.live.takeover import Observation, Takeover, TakeoverAction, decide
 from trainyard.live.takeover_plan import TakeoverPlan
 from trainyard.live.takeover_remains import namespaces_of, remains
 
@@ -64,22 +64,22 @@ FINAL = 'ConfigMap "it" is invalid: data: Forbidden: field is immutable when `im
 
 
 @pytest.mark.parametrize(
-    ("declared", "message", "verdict", "field"),
+    ("declared", "message", "action", "field"),
     [
-        (deployment("a"), SELECTOR, Verdict.REPLACE, "spec.selector"),
-        (body("ClusterRoleBinding", RBAC), ROLE, Verdict.REPLACE, "roleRef"),
-        (body("Service", namespace="a"), ADDRESS, Verdict.REPLACE, "spec.clusterIPs[0]"),
-        (body("ConfigMap", namespace="a"), FINAL, Verdict.REPLACE, "data"),
-        (body("PriorityClass", "scheduling.k8s.io/v1"), VALUE, Verdict.REJECT, "value"),
-        (definition("v1"), SCOPE, Verdict.REJECT, "spec.scope"),
+        (deployment("a"), SELECTOR, TakeoverAction.REPLACE, "spec.selector"),
+        (body("ClusterRoleBinding", RBAC), ROLE, TakeoverAction.REPLACE, "roleRef"),
+        (body("Service", namespace="a"), ADDRESS, TakeoverAction.REPLACE, "spec.clusterIPs[0]"),
+        (body("ConfigMap", namespace="a"), FINAL, TakeoverAction.REPLACE, "data"),
+        (body("PriorityClass", "scheduling.k8s.io/v1"), VALUE, TakeoverAction.REJECT, "value"),
+        (definition("v1"), SCOPE, TakeoverAction.REJECT, "spec.scope"),
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
 )
 def test_immutable_fields_replace_what_holds_no_data_of_users(
-    declared: dict[str, Any], message: str, verdict: Verdict, field: str
+    declared: dict[str, Any], message: str, action: TakeoverAction, field: str
 ) -> None:
     found = decided(declared, Observation(existing(declared), error=invalid(message)))
-    assert found.verdict is verdict
+    assert found.action is action
     assert field in found.reason
     assert not found.retained
 
@@ -88,11 +88,11 @@ def test_what_cannot_be_merged_is_replaced_unless_it_cannot_be_created_either() 
     declared = body("MutatingWebhookConfiguration", ADMISSION, webhooks=[])
     error = invalid("webhooks[0].clientConfig: Required value: exactly one of url or service is required")
     found = decided(declared, Observation(existing(declared), error=error))
-    assert found.verdict is Verdict.REPLACE
+    assert found.action is TakeoverAction.REPLACE
     assert "exactly one of url or service" in found.reason
     wrong = invalid("webhooks[0].name: Invalid value: must be a domain")
     found = decided(declared, Observation(existing(declared), error=error, creation_error=wrong))
-    assert found.verdict is Verdict.REJECT
+    assert found.action is TakeoverAction.REJECT
     assert "must be a domain" in found.reason
 
 
@@ -117,7 +117,7 @@ def test_objects_that_others_still_write_are_rejected(
 ) -> None:
     declared = deployment("a")
     found = decided(declared, Observation(existing(declared, **metadata), declared, releases=releases))
-    assert found.verdict is Verdict.REJECT
+    assert found.action is TakeoverAction.REJECT
     assert text in found.reason
     assert fix in found.fix
 
@@ -125,29 +125,29 @@ def test_objects_that_others_still_write_are_rejected(
 def test_an_object_of_a_forgotten_helm_release_is_taken() -> None:
     declared = body("ServiceAccount", namespace="volcano-system")
     live = existing(declared, annotations=FORCED, labels={"app.kubernetes.io/managed-by": "Helm"})
-    assert decided(declared, Observation(live, declared)).verdict is Verdict.TAKE
+    assert decided(declared, Observation(live, declared)).action is TakeoverAction.TAKE
 
 
 def test_a_definition_that_does_not_serve_a_stored_version_is_rejected() -> None:
     declared = definition("v1beta1")
     live = existing(definition("v1alpha1", "v1beta1", stored=("v1alpha1", "v1beta1")))
     found = decided(declared, Observation(live, declared))
-    assert found.verdict is Verdict.REJECT
+    assert found.action is TakeoverAction.REJECT
     assert "version v1alpha1" in found.reason
     live = existing(definition("v1alpha1", "v1beta1", stored=("v1beta1",)))
-    assert decided(declared, Observation(live, declared)).verdict is Verdict.TAKE
+    assert decided(declared, Observation(live, declared)).action is TakeoverAction.TAKE
 
 
 def test_containers_and_webhooks_of_the_former_owner_are_not_merged() -> None:
     declared = deployment("vc-scheduler")
     found = decided(declared, Observation(existing(declared), deployment("volcano-scheduler", "vc-scheduler")))
-    assert found.verdict is Verdict.REPLACE
+    assert found.action is TakeoverAction.REPLACE
     assert "spec.template.spec.containers[volcano-scheduler]" in found.reason
     hooks = body("MutatingWebhookConfiguration", ADMISSION, webhooks=[{"name": "a", "rules": [1]}])
     merged = copy.deepcopy(hooks)
     merged["webhooks"].append({"name": "b"})
-    assert decided(hooks, Observation(existing(hooks), merged)).verdict is Verdict.REPLACE
-    assert decided(hooks, Observation(existing(hooks), hooks)).verdict is Verdict.TAKE
+    assert decided(hooks, Observation(existing(hooks), merged)).action is TakeoverAction.REPLACE
+    assert decided(hooks, Observation(existing(hooks), hooks)).action is TakeoverAction.TAKE
 
 
 def test_fields_that_change_are_named_and_those_of_the_server_are_not() -> None:
@@ -155,7 +155,7 @@ def test_fields_that_change_are_named_and_those_of_the_server_are_not() -> None:
     live = existing(declared, resourceVersion="1", managedFields=[])
     applied = existing({**declared, "spec": {"parent": "root", "weight": 2}}, resourceVersion="2", labels={"a": "b"})
     found = decided(declared, Observation(live, {**applied, "status": {"x": 1}}))
-    assert (found.verdict, found.fields) == (Verdict.TAKE, ("metadata.labels", "spec.weight"))
+    assert (found.action, found.fields) == (TakeoverAction.TAKE, ("metadata.labels", "spec.weight"))
 
 
 @pytest.mark.parametrize(
@@ -166,26 +166,31 @@ def test_destroy_keeps_what_is_taken_but_no_program_and_no_permission(kind: str,
     version = {"Deployment": "apps/v1", "CustomResourceDefinition": "v1"}.get(kind, RBAC)
     declared = body(kind, version)
     found = decided(declared, Observation(existing(declared), declared))
-    assert (found.verdict, found.retained) == (Verdict.TAKE, retained)
+    assert (found.action, found.retained) == (TakeoverAction.TAKE, retained)
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict"),
+    ("error", "action"),
     [
-        (ApiError(500, "InternalError", 'failed calling webhook "mutatequeue.volcano.sh": refused'), Verdict.TAKE),
+        (
+            ApiError(500, "InternalError", 'failed calling webhook "mutatequeue.volcano.sh": refused'),
+            TakeoverAction.TAKE,
+        ),
         (
             ApiError(500, "", "failed to create typed patch object: .spec.new: field not declared in schema"),
-            Verdict.TAKE,
+            TakeoverAction.TAKE,
         ),
-        (ApiError(403, "Forbidden", "queues is forbidden"), Verdict.REJECT),
-        (ApiError(400, "BadRequest", "admission webhook denied the request: parent"), Verdict.REJECT),
-        (invalid("spec.weight: Invalid value: 0: must be greater than 0"), Verdict.REJECT),
+        (ApiError(403, "Forbidden", "queues is forbidden"), TakeoverAction.REJECT),
+        (ApiError(400, "BadRequest", "admission webhook denied the request: parent"), TakeoverAction.REJECT),
+        (invalid("spec.weight: Invalid value: 0: must be greater than 0"), TakeoverAction.REJECT),
     ],
 )
-def test_other_errors_reject_unless_the_present_installation_causes_them(error: ApiError, verdict: Verdict) -> None:
+def test_other_errors_reject_unless_the_present_installation_causes_them(
+    error: ApiError, action: TakeoverAction
+) -> None:
     declared = body("Queue", "scheduling.volcano.sh/v1beta1")
     found = decided(declared, Observation(existing(declared), error=error))
-    assert found.verdict is verdict
+    assert found.action is action
     assert error.message[:20] in found.reason
 
 
@@ -193,9 +198,9 @@ def test_a_denial_that_depends_on_objects_that_change_first_is_not_a_rejection()
     declared = body("Queue", "scheduling.volcano.sh/v1beta1")
     text = 'admission webhook "validatequeue.volcano.sh" denied the request: it exceeds parent queue research'
     seen = Observation(existing(declared), error=ApiError(400, "BadRequest", text))
-    assert decide(declared, seen, STACK, after={"Namespace"}).verdict is Verdict.REJECT
+    assert decide(declared, seen, STACK, after={"Namespace"}).action is TakeoverAction.REJECT
     found = decide(declared, seen, STACK, after={"Queue"})
-    assert found.verdict is Verdict.TAKE
+    assert found.action is TakeoverAction.TAKE
     assert "exceeds parent queue research" in found.reason
 
 

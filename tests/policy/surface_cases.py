@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.policy import Rule
-from trainyard.policy.testing.cases import Case, CaseContent, Verdict, World
+from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, World
 from trainyard.reference.surface_ledger import BELOW, Entry, Ledger
 
 __all__ = ["WORLD_CHANGES", "SurfaceCase", "in_the_world", "surface_cases"]
@@ -153,7 +153,7 @@ class SurfaceCase:
         return self.cases[0].name
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CaseDecision:
         return self.cases[0].verdict
 
     @property
@@ -172,7 +172,7 @@ class SurfaceCase:
 def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[SurfaceCase]:
     """Yield each value of each entry that rules evaluate, at each level."""
     for type_name, entry in ledger.all():
-        values = {Verdict.DENY: entry.attacks, Verdict.ALLOW: entry.legitimate}
+        values = {CaseDecision.DENY: entry.attacks, CaseDecision.ALLOW: entry.legitimate}
         for verdict, value in values.items():
             if not entry.rules or value is None:
                 continue

@@ -11,7 +11,7 @@ import yaml
 from trainyard.errors import TrainyardError
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases, shared_bases
-from trainyard.policy.testing.cases import Case, Verdict
+from trainyard.policy.testing.cases import Case, CaseDecision
 from trainyard.policy.testing.rule_scaffold import new_rule
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"nodeName": "a"}}
@@ -44,7 +44,7 @@ def findings(catalog: Path, *cases: dict[str, Any], bases: dict[str, Any] | None
 def test_a_case_creates_its_base_with_the_changes(catalog: Path) -> None:
     paths = ["spec.nodeName"]
     (found,) = read(catalog, case(set={"spec.nodeName": "b"}, verdict="deny", paths=paths, namespace="foreign"))
-    assert (found.id, found.verdict, found.operation) == ("ABC-001/a", Verdict.DENY, "CREATE")
+    assert (found.id, found.verdict, found.operation) == ("ABC-001/a", CaseDecision.DENY, "CREATE")
     assert found.content.object == {**POD, "spec": {"nodeName": "b"}}
     assert (found.content.old_object, found.content.runtime) == (None, None)
     assert (found.content.paths, found.content.namespace) == (("spec.nodeName",), "foreign")

@@ -17,14 +17,14 @@ from trainyard.kube import Response
 from trainyard.policy import load_rules
 from trainyard.policy.testing.apiserver import _evaluation
 from trainyard.policy.testing.case_run import EngineReport, run_cases
-from trainyard.policy.testing.cases import Case, CaseContent, Evaluation, Verdict, compare
+from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, Evaluation, compare
 from trainyard.policy.testing.scratch import Scratch
 from trainyard.settings.platform import PolicyState
 
 RULES = {rule.id: rule for rule in load_rules()}
 
 
-def case(rule_id: str = "QUE-001", verdict: Verdict = Verdict.DENY, *paths: str) -> Case:
+def case(rule_id: str = "QUE-001", verdict: CaseDecision = CaseDecision.DENY, *paths: str) -> Case:
     content = CaseContent(about="A case.", object={"apiVersion": "v1", "kind": "Pod"}, paths=paths)
     return Case(RULES[rule_id], "a-case", verdict, content, Path("cases.yaml"))
 
@@ -46,17 +46,17 @@ def denial(text: str) -> dict[str, Any]:
 def test_every_violation_is_read_from_the_warnings() -> None:
     answer = response(422, denial("QUE-001 a: x"), warning("QUE-001 a, b[c/d]: x"), warning("QUE-001 e: y"), "other")
     evaluation = _evaluation(case(), answer)
-    assert (evaluation.verdict, evaluation.paths) == (Verdict.DENY, {"a", "b[c/d]", "e"})
+    assert (evaluation.verdict, evaluation.paths) == (CaseDecision.DENY, {"a", "b[c/d]", "e"})
 
 
 def test_a_warning_without_denial_is_a_warning() -> None:
-    assert _evaluation(case(), response(201, {}, warning("QUE-001 a: x"))).verdict is Verdict.WARN
+    assert _evaluation(case(), response(201, {}, warning("QUE-001 a: x"))).verdict is CaseDecision.WARN
 
 
 def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
     text = "QUE-001 parameters: Platform is missing; name a queue"
     evaluation = _evaluation(case(), response(422, denial(text), warning(text)))
-    assert (evaluation.verdict, evaluation.paths) == (Verdict.DENY, {"parameters"})
+    assert (evaluation.verdict, evaluation.paths) == (CaseDecision.DENY, {"parameters"})
 
 
 @pytest.mark.parametrize(
@@ -78,24 +78,24 @@ def test_a_shape_rule_is_read_from_the_causes() -> None:
         {"message": "Required", "field": "spec"},
     ]
     answer = response(422, {"message": "invalid", "details": {"causes": causes}})
-    assert _evaluation(case("MLP-001"), answer) == Evaluation(Verdict.DENY, frozenset({"spec.mlPolicy"}))
+    assert _evaluation(case("MLP-001"), answer) == Evaluation(CaseDecision.DENY, frozenset({"spec.mlPolicy"}))
 
 
 @pytest.mark.parametrize(
     ("evaluation", "fault"),
     [
-        (Evaluation(Verdict.DENY, frozenset({"a"})), ""),
-        (Evaluation(Verdict.DENY, frozenset({"b"})), "expected paths [a], got [b]"),
-        (Evaluation(Verdict.ALLOW), "expected deny, got allow []"),
+        (Evaluation(CaseDecision.DENY, frozenset({"a"})), ""),
+        (Evaluation(CaseDecision.DENY, frozenset({"b"})), "expected paths [a], got [b]"),
+        (Evaluation(CaseDecision.ALLOW), "expected deny, got allow []"),
         (Evaluation(None, error="no answer"), "not evaluated: no answer"),
     ],
 )
 def test_an_evaluation_is_compared_by_verdict_and_paths(evaluation: Evaluation, fault: str) -> None:
-    assert compare(case("QUE-001", Verdict.DENY, "a"), evaluation).fault == fault
+    assert compare(case("QUE-001", CaseDecision.DENY, "a"), evaluation).fault == fault
 
 
 def test_a_report_names_the_file_and_the_fault() -> None:
-    result = compare(case("QUE-001", Verdict.DENY, "a"), Evaluation(Verdict.ALLOW))
+    result = compare(case("QUE-001", CaseDecision.DENY, "a"), Evaluation(CaseDecision.ALLOW))
     lines = EngineReport("API server", (result,), 1.2).lines()
     assert lines[0] == "API server: 0 of 1 cases as expected (1.2 s)"
     assert lines[1].startswith("  ✗ QUE-001    0/1")

@@ -34,7 +34,7 @@ def settings(*changes: dict[str, Any]) -> PolicySettings:
 def conditions(given: PolicySettings, today: datetime.date | None = TODAY) -> Iterator[str]:
     for body in admission_objects(RULES, given, (), today=today):
         for variable in body["spec"].get("variables", ()):
-            if variable["name"] == "judged" and body["metadata"]["name"] == "que-002.trainyard.dev":
+            if variable["name"] == "applies" and body["metadata"]["name"] == "que-002.trainyard.dev":
                 yield from variable["expression"].removeprefix("variables.factsKnown").split(" && (!")[1:]
 
 

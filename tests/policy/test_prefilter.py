@@ -12,10 +12,10 @@ from trainyard.policy import Rule
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.rules.admission_rule import RuleInput
 from trainyard.policy.rules.rule_catalog import rego_source
-from trainyard.policy.testing.cases import Case, Verdict, load_world, spec_of
+from trainyard.policy.testing.cases import Case, CaseDecision, load_world, spec_of
 
 WORLD = load_world(POLICIES)
-REFUSED = [case for case in CASES if case.verdict is not Verdict.ALLOW]
+REFUSED = [case for case in CASES if case.verdict is not CaseDecision.ALLOW]
 
 
 def request(**fields: Any) -> dict[str, Any]:

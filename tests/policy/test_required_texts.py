@@ -26,7 +26,7 @@ from trainyard.policy.engines.opa.bundle import bundle_files
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.required_texts import REQUIRED_TEXTS, valid_texts
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.policy.testing.cases import Verdict
+from trainyard.policy.testing.cases import CaseDecision
 
 COMMAND: Final = "run: trainyard policy texts --out policies/lib/required-texts.json"
 SEED: Final = 3
@@ -68,7 +68,7 @@ def test_no_violating_request_lacks_the_texts() -> None:
         document
         for documents in case_documents().values()
         for case, document in documents
-        if case.verdict is not Verdict.ALLOW
+        if case.verdict is not CaseDecision.ALLOW
     ]
     asked = [
         *cases,

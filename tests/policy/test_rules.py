@@ -12,7 +12,7 @@ from trainyard.policy import Rule
 from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, Gate
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.case_files import shared_bases
-from trainyard.policy.testing.cases import Case, Verdict
+from trainyard.policy.testing.cases import Case, CaseDecision
 from trainyard.reference.admission_rules import reference
 from trainyard.settings.platform import PolicyState
 
@@ -93,7 +93,7 @@ REGO_MESSAGE = re.compile(r'(?:"message":|message :=) (?:sprintf\()?"((?:[^"\\]|
 PLACEHOLDER = re.compile(r"\{[a-zA-Z]+\}")
 
 
-def of(rule: Rule, *verdicts: Verdict) -> list[Case]:
+def of(rule: Rule, *verdicts: CaseDecision) -> list[Case]:
     return [case for case in CASES if case.rule.id == rule.id and case.verdict in verdicts]
 
 
@@ -108,15 +108,15 @@ def test_ids_are_stable() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
 def test_a_rule_has_allowed_and_refused_cases(rule: Rule) -> None:
-    assert of(rule, Verdict.ALLOW)
-    assert of(rule, Verdict.DENY if rule.state is PolicyState.DENY else Verdict.WARN)
+    assert of(rule, CaseDecision.ALLOW)
+    assert of(rule, CaseDecision.DENY if rule.state is PolicyState.DENY else CaseDecision.WARN)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
 def test_a_rule_has_a_case_of_every_kind_it_reviews(rule: Rule) -> None:
     reviewed = {
         (subject["apiVersion"], subject["kind"])
-        for case in of(rule, *Verdict)
+        for case in of(rule, *CaseDecision)
         if (subject := case.content.object or case.content.old_object)
     }
     # The pod templates of controllers are at one of two paths.
@@ -129,7 +129,7 @@ def test_a_rule_has_a_case_of_every_kind_it_reviews(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
 def test_a_rule_has_a_refused_case_of_every_operation_it_reviews(rule: Rule) -> None:
-    refused = {case.operation for case in of(rule, Verdict.DENY, Verdict.WARN)}
+    refused = {case.operation for case in of(rule, CaseDecision.DENY, CaseDecision.WARN)}
     assert refused == {operation for match in rule.matches for operation in match.operations}
 
 

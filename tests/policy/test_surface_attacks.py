@@ -11,7 +11,7 @@ from tests.cluster.surface_requests import one_per_level
 from tests.policy.shipped import POLICIES, RULES
 from tests.policy.surface_cases import in_the_world, surface_cases
 from trainyard.policy.engines.opa.bundle import build_bundle
-from trainyard.policy.testing.cases import Verdict, load_world
+from trainyard.policy.testing.cases import CaseDecision, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
 from trainyard.reference.surface_ledger import load_ledger
 
@@ -19,7 +19,7 @@ CASES: Final = {each.name: each for each in surface_cases(load_ledger(), {rule.i
 
 
 def test_the_ledger_names_attacks_at_every_level() -> None:
-    attacks = [each for each in CASES.values() if each.verdict is Verdict.DENY]
+    attacks = [each for each in CASES.values() if each.verdict is CaseDecision.DENY]
     kinds = {f"{each.body['apiVersion'].split('/')[0]} {each.body['kind']}" for each in attacks}
     assert len(attacks) >= 100
     assert kinds >= {
@@ -36,13 +36,13 @@ def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use() -> None:
     cases = [case for each in CASES.values() for case in each.cases]
     engine = OpaEngine(lambda: program_path("opa"), build_bundle())
     evaluations = engine.evaluate(cases, in_the_world(load_world(POLICIES)))
-    verdicts: dict[str, dict[str, Verdict | None]] = {}
+    verdicts: dict[str, dict[str, CaseDecision | None]] = {}
     for case, evaluation in zip(cases, evaluations, strict=True):
         verdicts.setdefault(case.name, {})[case.rule.id] = evaluation.verdict
     faults = {}
     for name, found in verdicts.items():
-        allowed = [verdict is Verdict.ALLOW for verdict in found.values()]
-        if all(allowed) if CASES[name].verdict is Verdict.DENY else not all(allowed):
+        allowed = [verdict is CaseDecision.ALLOW for verdict in found.values()]
+        if all(allowed) if CASES[name].verdict is CaseDecision.DENY else not all(allowed):
             faults[name] = found
     assert faults == {}
 
@@ -50,5 +50,5 @@ def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use() -> None:
 def test_the_live_platform_gets_hundreds_of_attacks_and_legitimate_uses() -> None:
     chosen = [each for cases in one_per_level(CASES.values()).values() for each in cases]
     verdicts = Counter(each.verdict for each in chosen)
-    assert verdicts[Verdict.DENY] >= 800
-    assert verdicts[Verdict.ALLOW] >= 500
+    assert verdicts[CaseDecision.DENY] >= 800
+    assert verdicts[CaseDecision.ALLOW] >= 500

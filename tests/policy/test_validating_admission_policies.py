@@ -132,7 +132,7 @@ def test_what_is_missing_is_said_with_the_id_of_the_rule(source: ParameterSource
             assert first["expression"].startswith('variables.factsKnown || request.operation != "CREATE" || ')
         else:
             others.insert(0, first)
-        assert all(each["expression"].startswith("!variables.judged || (") for each in others)
+        assert all(each["expression"].startswith("!variables.applies || (") for each in others)
 
 
 def test_a_missing_tenant_policy_stops_pods_in_tenant_namespaces_only() -> None:
@@ -167,9 +167,8 @@ def test_messages_start_with_the_rule_and_fit_a_warning() -> None:
             assert validation["message"].startswith(f"{rule_id} ")
             assert len(validation["message"]) <= 300
             if "messageExpression" in validation:
-                assert (
-                    validation["messageExpression"].removeprefix('!variables.judged ? "" : ').startswith(f'"{rule_id} ')
-                )
+                message = validation["messageExpression"].removeprefix('!variables.applies ? "" : ')
+                assert message.startswith(f'"{rule_id} ')
 
 
 @pytest.mark.parametrize(

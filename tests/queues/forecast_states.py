@@ -18,7 +18,7 @@ from trainyard.errors import TrainyardError
 from trainyard.queues.amounts import units
 from trainyard.queues.capacity import capacity_of
 from trainyard.queues.effective_limits import flattened, limits
-from trainyard.queues.forecast import JobForecast, Outcome, forecast
+from trainyard.queues.forecast import ForecastState, JobForecast, forecast
 from trainyard.queues.queued_gangs import Job, Pod
 from trainyard.queues.units import queue_tree
 from trainyard.scheduler import configuration
@@ -46,17 +46,17 @@ class Comparison:
     at: int
     job: str
     expected: JobForecast
-    observed: Outcome
+    observed: ForecastState
     lost: int
 
     @property
     def agrees(self) -> bool:
         """Whether the forecast came true."""
-        shrinks = self.expected.outcome is Outcome.SHRINKS
-        return self.expected.outcome is self.observed and (not shrinks or self.expected.lost == self.lost)
+        shrinks = self.expected.state is ForecastState.SHRINKS
+        return self.expected.state is self.observed and (not shrinks or self.expected.lost == self.lost)
 
     def __str__(self) -> str:
-        expected = f"{self.expected.outcome} ({self.expected.reason}), {self.expected.lost} lost"
+        expected = f"{self.expected.state} ({self.expected.reason}), {self.expected.lost} lost"
         kind = f"estimate: {self.expected.estimate}" if self.expected.estimate else "no estimate"
         return f"at {self.at // HOUR}h, {self.job}: {expected} [{kind}]; observed {self.observed}, {self.lost} lost"
 
@@ -206,11 +206,11 @@ def _lost(timeline: Timeline, name: str, at: int) -> int:
     return sum(run.job == name and run.ended == at and run.ending is Ending.LOST for run in timeline.runs)
 
 
-def _outcome(job: Job, placed: int, lost: int) -> Outcome:
+def _outcome(job: Job, placed: int, lost: int) -> ForecastState:
     ready = placed >= job.needed
     if not job.running:
-        return Outcome.STARTS if ready else Outcome.WAITS
+        return ForecastState.STARTS if ready else ForecastState.WAITS
     if not lost:
-        return Outcome.RUNS
+        return ForecastState.RUNS
     before = sum(pod.placed for pod in job.members)
-    return Outcome.SHRINKS if ready and lost < before else Outcome.TAKEN
+    return ForecastState.SHRINKS if ready and lost < before else ForecastState.TAKEN

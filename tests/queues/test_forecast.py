@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.queues.amounts import units
-from trainyard.queues.forecast import JobForecast, Outcome, forecast
+from trainyard.queues.forecast import ForecastState, JobForecast, forecast
 from trainyard.queues.queue import Queue
 from trainyard.queues.queued_gangs import Job, Pod, read_jobs, requires_domain
 from trainyard.queues.scheduling import Plugin, Scheduling
@@ -30,7 +30,7 @@ def job(name: str, queue: str, count: int, *, running: bool = False, priority: i
 
 def outcomes(tree: Mapping[str, Queue], jobs: list[Job], capacity: int = 64) -> dict[str, str]:
     found = forecast(QueueTree(tree), jobs, units(gpus(capacity))).jobs
-    return {name: each.outcome.value for name, each in found.items()}
+    return {name: each.state.value for name, each in found.items()}
 
 
 SHARED = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(32))}
@@ -86,7 +86,7 @@ def test_a_job_above_the_limit_of_any_ancestor_waits_with_its_name() -> None:
     tree = QueueTree({"team": Queue(capability=gpus(16)), "a": Queue("team", deserved=gpus(8))})
     found = forecast(tree, [job("large", "a", 24), job("small", "a", 8)], units(gpus(64))).jobs
     assert found["large"].reason == f"the limit of team is 16 {GPU}, of which 16 are free"
-    assert found["small"].outcome is Outcome.STARTS
+    assert found["small"].state is ForecastState.STARTS
 
 
 def test_a_full_cluster_reports_what_is_missing() -> None:
@@ -158,60 +158,60 @@ def on_nodes(
 
 def test_a_priority_class_that_never_preempts_reclaims_nothing() -> None:
     found = on_nodes(SHARED, [gang("old", "a", 8, 8), gang("mine", "b", 4, preempts=False)])
-    assert (found["old"].outcome, found["mine"].outcome) == (Outcome.RUNS, Outcome.WAITS)
+    assert (found["old"].state, found["mine"].state) == (ForecastState.RUNS, ForecastState.WAITS)
 
 
 def test_pods_that_are_not_evictable_are_kept() -> None:
     kept = Job("old", "a", units(gpus(64)), True, pods=tuple([Pod(units(gpus(8)), True, False)] * 8))
-    assert on_nodes(SHARED, [kept, gang("mine", "b", 4)])["mine"].outcome is Outcome.WAITS
+    assert on_nodes(SHARED, [kept, gang("mine", "b", 4)])["mine"].state is ForecastState.WAITS
 
 
 def test_an_elastic_gang_loses_only_the_pods_above_the_share() -> None:
     found = on_nodes(SHARED, [gang("old", "a", 8, 8, min_member=1), gang("mine", "b", 4)])
-    assert (found["old"].outcome, found["old"].lost) == (Outcome.SHRINKS, 4)
+    assert (found["old"].state, found["old"].lost) == (ForecastState.SHRINKS, 4)
     assert found["old"].estimate == found["mine"].estimate == ""
 
 
 def test_a_gang_that_loses_a_pod_restarts_as_a_whole() -> None:
     found = on_nodes(SHARED, [gang("old", "a", 8, 8), gang("mine", "b", 1)])
-    assert (found["old"].outcome, found["old"].lost) == (Outcome.TAKEN, 8)
+    assert (found["old"].state, found["old"].lost) == (ForecastState.TAKEN, 8)
 
 
 def test_which_of_several_jobs_is_evicted_is_an_estimate() -> None:
     found = on_nodes(SHARED, [gang("one", "a", 4, 4), gang("two", "a", 4, 4), gang("mine", "b", 4)])
-    assert found["mine"].outcome is Outcome.STARTS
+    assert found["mine"].state is ForecastState.STARTS
     assert "the node that it looks at first" in found["one"].estimate
     assert "the node that it looks at first" in found["two"].estimate
 
 
 def test_free_nodes_do_not_count_for_a_gang_that_reclaims() -> None:
     found = on_nodes(SHARED, [gang("old", "a", 5, 5, min_member=1), gang("mine", "b", 4)])
-    assert (found["old"].outcome, found["mine"].outcome) == (Outcome.RUNS, Outcome.WAITS)
+    assert (found["old"].state, found["mine"].state) == (ForecastState.RUNS, ForecastState.WAITS)
     assert "does not count free nodes" in found["mine"].reason
 
 
 def test_without_action_reclaim_nothing_is_evicted() -> None:
     found = on_nodes(SHARED, [gang("old", "a", 8, 8), gang("mine", "b", 4)], scheduling=Scheduling(reclaim=False))
-    assert (found["old"].outcome, found["old"].reclaimable) == (Outcome.RUNS, False)
+    assert (found["old"].state, found["old"].reclaimable) == (ForecastState.RUNS, False)
 
 
 def test_a_closed_queue_starts_nothing() -> None:
     found = on_nodes({"a": Queue(state=QueueState.CLOSED)}, [gang("mine", "a", 1)])
-    assert (found["mine"].outcome, found["mine"].reason) == (Outcome.WAITS, "queue a is closed")
+    assert (found["mine"].state, found["mine"].reason) == (ForecastState.WAITS, "queue a is closed")
 
 
 def test_in_the_tree_the_limit_does_not_lower_a_share() -> None:
     tree = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(48), guarantee=gpus(48))}
     tree["c"] = Queue(reclaimable=False)
     running = [gang("old", "a", 4, 4), gang("kept", "c", 4, 4), gang("mine", "b", 2)]
-    assert on_nodes(tree, running)["old"].outcome is Outcome.RUNS
+    assert on_nodes(tree, running)["old"].state is ForecastState.RUNS
     flat = Scheduling(plugins=frozenset({Plugin.CAPACITY}))
-    assert on_nodes(tree, running, scheduling=flat)["old"].outcome is Outcome.TAKEN
+    assert on_nodes(tree, running, scheduling=flat)["old"].state is ForecastState.TAKEN
 
 
 def test_starts_on_parts_of_nodes_are_estimates() -> None:
     found = forecast(QueueTree(SHARED), [job("one", "a", 4)], units(gpus(64)), node=units(gpus(8))).jobs["one"]
-    assert (found.outcome, found.estimate) == (Outcome.STARTS, "totals are compared, not nodes")
+    assert (found.state, found.estimate) == (ForecastState.STARTS, "totals are compared, not nodes")
 
 
 def test_preemption_within_a_queue_makes_an_estimate() -> None:
@@ -317,8 +317,8 @@ def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
 ) -> None:
     tree, jobs = scene
     found = forecast(QueueTree(tree), jobs, units(gpus(64)))
-    started = {each.name for each in jobs if found.jobs[each.name].outcome is Outcome.STARTS}
-    there = [each for each in jobs if found.jobs[each.name].outcome in (Outcome.STARTS, Outcome.RUNS)]
+    started = {each.name for each in jobs if found.jobs[each.name].state is ForecastState.STARTS}
+    there = [each for each in jobs if found.jobs[each.name].state in (ForecastState.STARTS, ForecastState.RUNS)]
     for name in tree:
         inside = [each for each in there if name in (each.queue, *QueueTree(tree).ancestors(each.queue))]
         if any(each.name in started for each in inside):
@@ -326,7 +326,7 @@ def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
     if started:
         assert sum(each.request[GPU] for each in there) <= 64000
     for each in jobs:
-        if found.jobs[each.name].outcome is Outcome.TAKEN:
+        if found.jobs[each.name].state is ForecastState.TAKEN:
             own = sum(
                 other.request[GPU]
                 for other in jobs
@@ -339,13 +339,13 @@ def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
 def test_parts_of_nodes_make_estimates_of_whole_nodes_too() -> None:
     small = Job("small", "a", units(gpus(8)), True, pods=tuple([Pod(units(gpus(1)), True)] * 8), min_member=1)
     found = on_nodes(SHARED, [small, gang("mine", "b", 7)])
-    assert (found["mine"].outcome, found["mine"].estimate) == (Outcome.STARTS, "totals are compared, not nodes")
+    assert (found["mine"].state, found["mine"].estimate) == (ForecastState.STARTS, "totals are compared, not nodes")
 
 
 def test_what_is_reclaimed_goes_to_the_job_that_is_next() -> None:
     lent = [gang(f"lent-{number}", "a", 1, 1) for number in range(8)]
     found = on_nodes(SHARED, [*lent, gang("patient", "b", 4, created="1", preempts=False), gang("young", "b", 4)])
-    assert (found["patient"].outcome, found["young"].outcome) == (Outcome.STARTS, Outcome.WAITS)
+    assert (found["patient"].state, found["young"].state) == (ForecastState.STARTS, ForecastState.WAITS)
 
 
 @pytest.mark.parametrize(
@@ -361,3 +361,12 @@ def test_a_gang_requires_a_domain_also_for_its_subgroups(spec: dict[str, Any], r
     group = {"metadata": {"name": "g", "namespace": "n"}, "spec": {"queue": "a", "minMember": 1, **spec}}
     assert requires_domain(spec) == required
     assert [found.topology for found in read_jobs([{"kind": "PodGroup", **group}])] == [required]
+
+
+def test_pods_that_reclaim_may_evict_are_estimates_where_nodes_decide_whether_it_does() -> None:
+    """A gang needs two nodes: one may be free, and one with a pod above the share; totals do not tell."""
+    tree = {"a": Queue(deserved=gpus(16)), "b": Queue(deserved=gpus(16))}
+    small = Job("small", "a", units(gpus(4)), True, pods=(Pod(units(gpus(2)), True),) * 2, min_member=1)
+    found = on_nodes(tree, [small, gang("old", "a", 2, 2, min_member=1), gang("mine", "b", 2)], nodes=4)
+    assert found["mine"].estimate != ""
+    assert found["old"].estimate == found["small"].estimate == found["mine"].estimate

@@ -39,7 +39,7 @@ def test_a_queue_of_another_owner_is_left_alone() -> None:
         ("Closed", "old", [gang("a", "old", "Completed")], "it has 1 job: vision/a (Completed)"),
         ("Open", "", [], "it is open, and this `up` closes it"),
         ("Closing", "old", [], "it is closing"),
-        ("Closed", "", [], "it was closed by hand, and anybody can open it until this `up` keeps it closed"),
+        ("Closed", "", [], "it was closed by hand, and can be opened again until this `up` keeps it closed"),
     ],
 )
 def test_it_stays_while_jobs_can_be_in_it(state: str, closed: str, gangs: list[Any], words: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.api import Body, ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainyard.checks.finding import Finding
-from trainyard.render import Rejected, RenderContext, Rendered, Verdict, render, validate
+from trainyard.render import Decision, Rejected, RenderContext, Rendered, render, validate
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -105,7 +105,7 @@ def environment(entry: Body) -> dict[str, Any]:
     return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in entry.get("env", ())}
 
 
-def verdict(job: TrainJob, of: Any, *, old: TrainJob | None = None, **context: Any) -> Verdict:
+def verdict(job: TrainJob, of: Any, *, old: TrainJob | None = None, **context: Any) -> Decision:
     answer = validate(job, of, RenderContext(**context), old=old)
     if of is not None and job.spec and not old:
         assert isinstance(render(job, of, RenderContext(**context)), Rejected) == bool(answer.errors)

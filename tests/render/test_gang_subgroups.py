@@ -182,3 +182,16 @@ def test_minimums_of_replicated_jobs_become_those_of_tasks() -> None:
 )
 def test_minimums_that_do_not_hold_are_refused(minimums: dict[str, int], message: str) -> None:
     assert message in only(verdict(train_job(), elastic_with_servers(minimums)).errors).message
+
+
+def test_a_train_job_cannot_set_groups_and_minimums() -> None:
+    """The schema of patches is upstream's, which has no policies."""
+    policy = {"podGroupPolicy": {"volcano": {"minTaskMember": {"node": 2}, **groups(2)}}}
+    patch = {"manager": "example.com/user", "trainingRuntimeSpec": policy}
+    job, gang = train_job(runtimePatches=[patch], **policy), torch(volcano={})
+    unknown = "unknown field: the API server drops it", "set it in the runtime: a TrainJob cannot change it"
+    assert [(each.path, each.message, each.fix) for each in verdict(job, gang).warnings] == [
+        ("spec.podGroupPolicy", *unknown),
+        ("spec.runtimePatches[0].trainingRuntimeSpec.podGroupPolicy", *unknown),
+    ]
+    assert not {"minTaskMember", "subGroupPolicy"} & objects(job, gang)["PodGroup"]["spec"].keys()

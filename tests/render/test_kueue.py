@@ -25,7 +25,7 @@ from tests.render.launched import launched, launcher, node
 from trainyard.api import TrainJob
 from trainyard.api.upstream_versions import RELEASES, TRAIN_JOB
 from trainyard.api.upstream_versions import runtime as runtime_fields
-from trainyard.render import RenderContext, Verdict, admit
+from trainyard.render import Decision, RenderContext, admit
 from trainyard.render.kueue import IGNORED, IGNORED_POLICIES
 
 GATE = {"name": "kueue.x-k8s.io/topology"}
@@ -257,8 +257,8 @@ def test_kueue_can_evict_a_job_that_an_earlier_version_accepted() -> None:
     }
     of = launched(nodes=4)
     with_own, without = queued(suspend=True, podTemplateOverrides=[own]), queued(suspend=True)
-    assert admit(without, of, RenderContext(), old=with_own) == (Verdict(), ())
-    assert admit(with_own, of, RenderContext(), old=without) == (Verdict(), ())
+    assert admit(without, of, RenderContext(), old=with_own) == (Decision(), ())
+    assert admit(with_own, of, RenderContext(), old=without) == (Decision(), ())
     assert only(verdict(queued(podTemplateOverrides=[own]), of, old=with_own).errors).path == "spec.runtimeRef"
     worse = queued(suspend=True, podTemplateOverrides=[{**own, "targetJobs": [{"name": "absent"}]}])
     assert only(verdict(worse, of, old=without).errors).path.startswith("spec.podTemplateOverrides")

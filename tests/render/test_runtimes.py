@@ -19,7 +19,7 @@ from tests.render.builders import (
     verdict,
 )
 from trainyard.api import MLPolicy, PodGroupPolicy
-from trainyard.render import Verdict, validate_runtime
+from trainyard.render import Decision, validate_runtime
 from trainyard.render.frameworks import DECLARED
 from trainyard.render.gangs import GANGS
 
@@ -181,8 +181,8 @@ def test_a_gate_that_is_not_declared_is_a_warning(jobset: dict[str, Any], path: 
     assert (found.errors, only(found.warnings).path) == ((), f"{TEMPLATE}.{path}")
     assert f"{path}: " in only(verdict(train_job(), of).warnings).message
     declared = frozenset({gate})
-    assert validate_runtime(of, job_set_gates=declared) == Verdict()
-    assert verdict(train_job(), of, job_set_gates=declared) == Verdict()
+    assert validate_runtime(of, job_set_gates=declared) == Decision()
+    assert verdict(train_job(), of, job_set_gates=declared) == Decision()
 
 
 @pytest.mark.parametrize(

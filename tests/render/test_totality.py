@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from tests.render.builders import ANCESTOR, QUEUE
 from trainyard.api import ClusterTrainingRuntime, TrainJob
 from trainyard.render import (
+    Decision,
     Rejected,
     RenderContext,
     Rendered,
-    Verdict,
     defaulted,
     read_snapshot,
     render,
@@ -240,7 +240,7 @@ def answered(spec: Any, runtime_spec: Any, name: str) -> Rendered | Rejected | N
     assert verdict.warnings == result.warnings
     assert all(error.message and error.fix for error in verdict.errors)
     if job.spec:
-        assert validate(job, runtime, CONTEXT, old=job) == Verdict()
+        assert validate(job, runtime, CONTEXT, old=job) == Decision()
         held = read({**spec, "suspend": not job.spec.suspend}, runtime_spec, name)
         assert held is not None
         assert validate(job, runtime, CONTEXT, old=held[0]).errors in (verdict.errors, ())

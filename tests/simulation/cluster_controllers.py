@@ -14,7 +14,7 @@ from typing import Any
 from tests.simulation.api_server import ApiServer, Call, Event, RefusedError, Stored
 from tests.simulation.kinds import KINDS
 from tests.simulation.virtual_time import VirtualTimeLoop
-from trainyard.controller.resources import JOB_SETS
+from trainyard.kube.training_kinds import JOB_SETS
 
 __all__ = ["GarbageCollector", "JobSetController", "condition_of", "terminal"]
 

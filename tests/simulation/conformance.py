@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS
 from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
 
 __all__ = ["Operation", "drawn_operations", "replayed"]
 

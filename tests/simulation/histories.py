@@ -18,8 +18,8 @@ from tests.simulation.invariants import Monitor, Violation
 from tests.simulation.process import virtual_clocks
 from tests.simulation.virtual_time import VirtualTimeLoop, run_in_virtual_time
 from tests.simulation.world import NAMESPACE, PRIORITY_CLASS, RUNTIMES, World, runtime
-from trainyard.controller import resources
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
+from trainyard.kube import kinds, training_kinds
 
 __all__ = ["History", "Step", "drawn", "played", "shortest", "violations_of"]
 
@@ -208,13 +208,13 @@ class _Player:
 
     def suspend(self, step: Step) -> None:
         patch = {"spec": {"suspend": step.what.startswith("suspend")}}
-        self.world.patch(resources.TRAIN_JOBS, step.job, patch, namespace=NAMESPACE)
+        self.world.patch(training_kinds.TRAIN_JOBS, step.job, patch, namespace=NAMESPACE)
 
     def delete_train_job(self, step: Step) -> None:
-        self.world.delete(resources.TRAIN_JOBS, step.job, NAMESPACE, step.value)
+        self.world.delete(training_kinds.TRAIN_JOBS, step.job, NAMESPACE, step.value)
 
     def delete_and_create(self, step: Step) -> None:
-        self.world.delete(resources.TRAIN_JOBS, step.job, NAMESPACE)
+        self.world.delete(training_kinds.TRAIN_JOBS, step.job, NAMESPACE)
         self.create_train_job(step)
 
     def end_job_set(self, step: Step) -> None:
@@ -222,61 +222,61 @@ class _Player:
 
     def complete_and_resume(self, step: Step) -> None:
         """Complete a suspended JobSet (its pods exited with 0 on SIGTERM) at the moment of a resume with changes."""
-        train_job = self.world.find(resources.TRAIN_JOBS, step.job, NAMESPACE)
+        train_job = self.world.find(training_kinds.TRAIN_JOBS, step.job, NAMESPACE)
         if train_job is not None and train_job.body["spec"].get("suspend"):
             self.world.network.delay_next_events(_LAG_SECONDS)
             self.world.end_job_set(step.job, "Completed")
             self.world.edit_snapshot(step.job, f"image:{self._rng.randint(2, 9)}")
-            self.world.patch(resources.TRAIN_JOBS, step.job, {"spec": {"suspend": False}}, namespace=NAMESPACE)
+            self.world.patch(training_kinds.TRAIN_JOBS, step.job, {"spec": {"suspend": False}}, namespace=NAMESPACE)
 
     def delete_child(self, step: Step) -> None:
-        resource = {"JobSet": resources.JOB_SETS, "PodGroup": resources.POD_GROUPS}.get(step.what.split()[1])
+        resource = {"JobSet": training_kinds.JOB_SETS, "PodGroup": training_kinds.POD_GROUPS}.get(step.what.split()[1])
         if resource is not None:
             self.world.delete(resource, step.job, NAMESPACE)
         else:
-            self.world.delete(resources.CONFIG_MAPS, f"{step.job}-runtime-snapshot", NAMESPACE)
+            self.world.delete(kinds.CONFIG_MAPS, f"{step.job}-runtime-snapshot", NAMESPACE)
 
     def unlabel(self, step: Step) -> None:
         """Take the controller's label off a JobSet, its PodGroup or both, so that watches by label lose them."""
         patch = {"metadata": {"labels": {TRAIN_JOB_LABEL: None}}}
         job_set, pod_group = self._unlabeled.choice(((True, False), (False, True), (True, True)))
         if job_set:
-            self.world.patch(resources.JOB_SETS, step.job, patch, namespace=NAMESPACE)
+            self.world.patch(training_kinds.JOB_SETS, step.job, patch, namespace=NAMESPACE)
         if pod_group:
-            self.world.patch(resources.POD_GROUPS, step.job, patch, namespace=NAMESPACE)
+            self.world.patch(training_kinds.POD_GROUPS, step.job, patch, namespace=NAMESPACE)
 
     def edit_snapshot(self, step: Step) -> None:
         self.world.edit_snapshot(step.job, step.value)
 
     def edit_runtime(self, step: Step) -> None:
         body = runtime(step.value, f"image:{self._rng.randint(2, 9)}")
-        self.world.patch(resources.CLUSTER_TRAINING_RUNTIMES, step.value, {"spec": body["spec"]})
+        self.world.patch(training_kinds.CLUSTER_TRAINING_RUNTIMES, step.value, {"spec": body["spec"]})
 
     def delete_runtime(self, step: Step) -> None:
-        self.world.delete(resources.CLUSTER_TRAINING_RUNTIMES, step.value)
+        self.world.delete(training_kinds.CLUSTER_TRAINING_RUNTIMES, step.value)
 
     def create_runtime(self, step: Step) -> None:
-        self.world.create(resources.CLUSTER_TRAINING_RUNTIMES, runtime(step.value))
+        self.world.create(training_kinds.CLUSTER_TRAINING_RUNTIMES, runtime(step.value))
 
     def delete_class(self, step: Step) -> None:
-        self.world.delete(resources.PRIORITY_CLASSES, PRIORITY_CLASS)
+        self.world.delete(kinds.PRIORITY_CLASSES, PRIORITY_CLASS)
 
     def create_class(self, step: Step) -> None:
-        self.world.create(resources.PRIORITY_CLASSES, {"metadata": {"name": PRIORITY_CLASS}, "value": 1000})
+        self.world.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": PRIORITY_CLASS}, "value": 1000})
 
     def create_foreign(self, step: Step) -> None:
         if self._rng.random() < 0.5:
-            self.world.delete(resources.TRAIN_JOBS, step.job, NAMESPACE)
+            self.world.delete(training_kinds.TRAIN_JOBS, step.job, NAMESPACE)
         metadata = {"name": step.job, "namespace": NAMESPACE, "labels": {"foreign": "yes"}}
         if step.value == "JobSet":
             job = runtime("plain")["spec"]["template"]["spec"]["replicatedJobs"][0]
             body = {"metadata": metadata, "spec": {"replicatedJobs": [job], "suspend": False}}
-            self.world.create(resources.JOB_SETS, body)
+            self.world.create(training_kinds.JOB_SETS, body)
         elif step.value == "PodGroup":
-            self.world.create(resources.POD_GROUPS, {"metadata": metadata, "spec": {"minMember": 1}})
+            self.world.create(training_kinds.POD_GROUPS, {"metadata": metadata, "spec": {"minMember": 1}})
         else:
             metadata["name"] = f"{step.job}-runtime-snapshot"
-            self.world.create(resources.CONFIG_MAPS, {"metadata": metadata, "data": {"mine": "yes"}})
+            self.world.create(kinds.CONFIG_MAPS, {"metadata": metadata, "data": {"mine": "yes"}})
 
     def remove_foreign(self, step: Step) -> None:
         self._remove_foreign()
@@ -289,14 +289,14 @@ class _Player:
     def hand_over(self, step: Step) -> None:
         """Leave a TrainJob with the JobSet that another controller made for it, rendered otherwise and with its TTL."""
         name, suspend = step.value
-        if self.world.find(resources.TRAIN_JOBS, step.job, NAMESPACE) is not None:
+        if self.world.find(training_kinds.TRAIN_JOBS, step.job, NAMESPACE) is not None:
             return
         self.world.create_train_job(step.job, name, suspend=suspend)
-        stored = self.world.find(resources.TRAIN_JOBS, step.job, NAMESPACE)
+        stored = self.world.find(training_kinds.TRAIN_JOBS, step.job, NAMESPACE)
         if stored is None:
             return
         owner = {
-            "apiVersion": resources.TRAIN_JOBS.api_version,
+            "apiVersion": training_kinds.TRAIN_JOBS.api_version,
             "kind": "TrainJob",
             "name": step.job,
             "uid": stored.metadata["uid"],
@@ -305,12 +305,12 @@ class _Player:
         }
         metadata = {"name": step.job, "namespace": NAMESPACE, "ownerReferences": [owner]}
         spec = {**runtime(name, "image:of-upstream")["spec"]["template"]["spec"], "suspend": suspend}
-        self.world.create(resources.JOB_SETS, {"metadata": metadata, "spec": spec}, user="upstream")
+        self.world.create(training_kinds.JOB_SETS, {"metadata": metadata, "spec": spec}, user="upstream")
 
     def poison(self, step: Step) -> None:
         metadata = {"name": f"poison-{self._rng.randint(1, 3)}", "namespace": "kube-system"}
         spec = {"replicatedJobs": [{"name": "a", "template": {}}]}
-        self.world.create(resources.JOB_SETS, {"metadata": metadata, "spec": spec})
+        self.world.create(training_kinds.JOB_SETS, {"metadata": metadata, "spec": spec})
 
     def begin(self, step: Step) -> None:
         self._faults.add(step.value)

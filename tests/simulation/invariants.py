@@ -10,12 +10,12 @@ from typing import Any
 from tests.simulation.api_server import Event, Stored
 from tests.simulation.cluster_controllers import condition_of, terminal
 from tests.simulation.world import NAMESPACE, World, owner_of
-from trainyard.controller import resources
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
+from trainyard.kube import kinds, training_kinds
 
 __all__ = ["Monitor", "Violation"]
 
-_CHILDREN = (resources.JOB_SETS, resources.POD_GROUPS, resources.CONFIG_MAPS, resources.SECRETS)
+_CHILDREN = (training_kinds.JOB_SETS, training_kinds.POD_GROUPS, kinds.CONFIG_MAPS, kinds.SECRETS)
 _TERMINAL = ("Complete", "Failed")
 _SLACK = 10.0
 _UNANSWERED = 30.0
@@ -89,9 +89,9 @@ class Monitor(logging.Handler):
         ours = event.call.user.startswith("controller-")
         if ours and plural not in ("leases", "events"):
             self.writes.append(str(event.call))
-        if event.last.kind.resource == resources.TRAIN_JOBS:
+        if event.last.kind.resource == training_kinds.TRAIN_JOBS:
             self._train_job(event)
-        elif event.last.kind.resource == resources.JOB_SETS:
+        elif event.last.kind.resource == training_kinds.JOB_SETS:
             self._job_set(event, ours)
         if ours and event.old is not None and event.last.kind.resource in _CHILDREN:
             owner = owner_of(event.old.body)
@@ -128,7 +128,7 @@ class Monitor(logging.Handler):
         failed = condition_of(event.last.body, "Failed")
         if failed is None or failed["reason"] != "JobSetMissing":
             return
-        job_set = self._owned(resources.JOB_SETS, event.last)
+        job_set = self._owned(training_kinds.JOB_SETS, event.last)
         if job_set is not None and job_set.version <= event.call.sent:
             self.report("only a JobSet that is gone counts as lost", f"{run.name}: {job_set.metadata['uid']} exists")
 
@@ -179,7 +179,7 @@ class Monitor(logging.Handler):
             if run.suspended_at is None:
                 continue
             since = max(run.suspended_at, self.blocked["suspend"])
-            job_set = self._owned(resources.JOB_SETS, stored)
+            job_set = self._owned(training_kinds.JOB_SETS, stored)
             goes_on = job_set is not None and not terminal(job_set.body) and not self._finished(stored)
             if (
                 now - since > self.recovery
@@ -213,7 +213,10 @@ class Monitor(logging.Handler):
 
     def _unfinished_work(self, stored: Stored) -> Iterator[tuple[str, str]]:
         run, spec = self.runs[stored.metadata["uid"]], stored.body["spec"]
-        job_set, pod_group = self._owned(resources.JOB_SETS, stored), self._owned(resources.POD_GROUPS, stored)
+        job_set, pod_group = (
+            self._owned(training_kinds.JOB_SETS, stored),
+            self._owned(training_kinds.POD_GROUPS, stored),
+        )
         if self._finished(stored):
             if pod_group is not None:
                 yield "the PodGroup of a finished job is deleted", "it is still there"
@@ -250,9 +253,9 @@ class Monitor(logging.Handler):
         """Whether an object of another owner has a name that the job needs."""
         name, uid = stored.key[1], stored.metadata["uid"]
         needed = (
-            (resources.JOB_SETS, name),
-            (resources.POD_GROUPS, name),
-            (resources.CONFIG_MAPS, f"{name}-runtime-snapshot"),
+            (training_kinds.JOB_SETS, name),
+            (training_kinds.POD_GROUPS, name),
+            (kinds.CONFIG_MAPS, f"{name}-runtime-snapshot"),
         )
         found = (self.world.find(resource, called, NAMESPACE) for resource, called in needed)
         return any(other is not None and owner_of(other.body) != uid for other in found)
@@ -264,12 +267,13 @@ class Monitor(logging.Handler):
 
     def _train_jobs(self) -> list[Stored]:
         found = (
-            self.world.find(resources.TRAIN_JOBS, name, NAMESPACE) for name in {run.name for run in self.runs.values()}
+            self.world.find(training_kinds.TRAIN_JOBS, name, NAMESPACE)
+            for name in {run.name for run in self.runs.values()}
         )
         return sorted((stored for stored in found if stored is not None), key=lambda stored: stored.key)
 
     def _live(self, run: _Run) -> Stored | None:
-        found = self.world.find(resources.TRAIN_JOBS, run.name, NAMESPACE)
+        found = self.world.find(training_kinds.TRAIN_JOBS, run.name, NAMESPACE)
         return found if found is not None and self.runs.get(found.metadata["uid"]) is run else None
 
     def _finished(self, stored: Stored) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainyard.controller import resources
+from trainyard.kube import kinds, training_kinds
 from trainyard.kube.event_recorder import EVENTS
 from trainyard.kube.leader import LEASES
 from trainyard.kube.resource import Resource
@@ -33,19 +33,19 @@ class Kind:
 
 
 KINDS = (
-    Kind(resources.TRAIN_JOBS, status=True),
-    Kind(resources.TRAINING_RUNTIMES),
-    Kind(resources.CLUSTER_TRAINING_RUNTIMES),
-    Kind(resources.TENANT_POLICIES),
-    Kind(resources.PLATFORMS),
-    Kind(resources.JOB_SETS, status=True),
-    Kind(resources.POD_GROUPS),
-    Kind(resources.QUEUES, status=True),
-    Kind(resources.COMMANDS),
-    Kind(resources.CONFIG_MAPS, counts=False),
-    Kind(resources.SECRETS, counts=False),
-    Kind(resources.NAMESPACES, counts=False),
-    Kind(resources.PRIORITY_CLASSES, counts=True),
+    Kind(training_kinds.TRAIN_JOBS, status=True),
+    Kind(training_kinds.TRAINING_RUNTIMES),
+    Kind(training_kinds.CLUSTER_TRAINING_RUNTIMES),
+    Kind(training_kinds.TENANT_POLICIES),
+    Kind(training_kinds.PLATFORMS),
+    Kind(training_kinds.JOB_SETS, status=True),
+    Kind(training_kinds.POD_GROUPS),
+    Kind(training_kinds.QUEUES, status=True),
+    Kind(training_kinds.COMMANDS),
+    Kind(kinds.CONFIG_MAPS, counts=False),
+    Kind(kinds.SECRETS, counts=False),
+    Kind(kinds.NAMESPACES, counts=False),
+    Kind(kinds.PRIORITY_CLASSES, counts=True),
     Kind(EVENTS, counts=False, owned=False),
     Kind(LEASES, counts=False, owned=False),
 )

@@ -5,7 +5,8 @@ import asyncio
 from tests.simulation.cluster_controllers import terminal
 from tests.simulation.virtual_time import VirtualTimeLoop, run_in_virtual_time
 from tests.simulation.world import NAMESPACE, World
-from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.training_kinds import JOB_SETS
 
 POD = {"containers": [{"name": "node", "image": "image:1"}]}
 SPEC = {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": {"spec": POD}}}}]}

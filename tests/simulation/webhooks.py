@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.simulation.api_server import Admission, ApiServer, Call, RefusedError
 from tests.simulation.kinds import Kind, kind_of
-from trainyard.controller.resources import JOB_SETS, POD_GROUPS, QUEUES
 from trainyard.kube import Object
+from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, QUEUES
 
 __all__ = ["JobSetWebhook", "Webhook", "immutable_changes", "kind_named"]
 

@@ -14,7 +14,7 @@ from tests.simulation.network import Network
 from tests.simulation.process import Process
 from tests.simulation.virtual_time import VirtualTimeLoop
 from tests.simulation.webhooks import JobSetWebhook, PodGroupWebhook
-from trainyard.controller import resources
+from trainyard.kube import kinds, training_kinds
 from trainyard.kube.resource import Object, Resource
 
 __all__ = ["NAMESPACE", "RUNTIMES", "World", "owner_of", "runtime"]
@@ -52,7 +52,7 @@ def owner_of(body: Any) -> str:
     """Return the uid of the TrainJob that controls an object, empty where none does."""
     for owner in body["metadata"].get("ownerReferences") or ():
         group = str(owner.get("apiVersion")).partition("/")[0]
-        if owner.get("controller") and owner.get("kind") == "TrainJob" and group == resources.TRAIN_JOBS.group:
+        if owner.get("controller") and owner.get("kind") == "TrainJob" and group == training_kinds.TRAIN_JOBS.group:
             return str(owner["uid"])
     return ""
 
@@ -83,8 +83,8 @@ class World:
         self.elects = replicas > 1
         self.processes = [Process(self.network, number, elects=self.elects) for number in range(replicas)]
         for name in (NAMESPACE, "kubeflow-system", "kube-system"):
-            self.create(resources.NAMESPACES, {"metadata": {"name": name}})
-        self.create(resources.QUEUES, {"metadata": {"name": "default"}})
+            self.create(kinds.NAMESPACES, {"metadata": {"name": name}})
+        self.create(training_kinds.QUEUES, {"metadata": {"name": "default"}})
         self.open_queue(True)
         self.restore()
 
@@ -112,7 +112,7 @@ class World:
 
     def create_train_job(self, name: str, runtime: str, **spec: Any) -> None:
         """Create a TrainJob."""
-        reference = {"name": runtime, "kind": "ClusterTrainingRuntime", "apiGroup": resources.TRAIN_JOBS.group}
+        reference = {"name": runtime, "kind": "ClusterTrainingRuntime", "apiGroup": training_kinds.TRAIN_JOBS.group}
         metadata = {"name": name, "namespace": NAMESPACE}
         spec = {
             "runtimeRef": reference,
@@ -120,7 +120,7 @@ class World:
             "managedBy": "trainer.kubeflow.org/trainjob-controller",
             **spec,
         }
-        self.create(resources.TRAIN_JOBS, {"metadata": metadata, "spec": spec})
+        self.create(training_kinds.TRAIN_JOBS, {"metadata": metadata, "spec": spec})
 
     def end_job_set(self, name: str, kind: str) -> None:
         """Let a JobSet that has run complete or fail.
@@ -128,7 +128,7 @@ class World:
         A suspended one too: JobSet's controller looks at the Jobs that succeeded or failed before it looks at
         ``suspend``, and pods may exit with 0 on SIGTERM after their Job counts them as gone.
         """
-        stored = self.find(resources.JOB_SETS, name, NAMESPACE)
+        stored = self.find(training_kinds.JOB_SETS, name, NAMESPACE)
         if stored is None or stored.metadata.get("deletionTimestamp"):
             return
         if stored.body["spec"].get("suspend") and not self.job_sets.has_run(stored):
@@ -138,7 +138,7 @@ class World:
 
     def edit_snapshot(self, name: str, image: str) -> None:
         """Change the image in the runtime snapshot of a job."""
-        stored = self.find(resources.CONFIG_MAPS, f"{name}-runtime-snapshot", NAMESPACE)
+        stored = self.find(kinds.CONFIG_MAPS, f"{name}-runtime-snapshot", NAMESPACE)
         if stored is None or not owner_of(stored.body):
             return
         data = {}
@@ -147,18 +147,20 @@ class World:
             pod = body["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
             pod["spec"]["containers"][0]["image"] = image
             data[key] = json.dumps(body)
-        self.patch(resources.CONFIG_MAPS, stored.key[1], {"data": data}, namespace=NAMESPACE)
+        self.patch(kinds.CONFIG_MAPS, stored.key[1], {"data": data}, namespace=NAMESPACE)
 
     def open_queue(self, opened: bool) -> None:
         """Open or close the default queue of Volcano."""
-        self.patch(resources.QUEUES, "default", {"status": {"state": "Open" if opened else "Closed"}}, sub="status")
+        self.patch(
+            training_kinds.QUEUES, "default", {"status": {"state": "Open" if opened else "Closed"}}, sub="status"
+        )
 
     def restore(self) -> None:
         """Do what every message says: runtimes, classes and queue as they were."""
         for name in RUNTIMES:
-            if self.find(resources.CLUSTER_TRAINING_RUNTIMES, name) is None:
-                self.create(resources.CLUSTER_TRAINING_RUNTIMES, runtime(name))
-        self.create(resources.PRIORITY_CLASSES, {"metadata": {"name": PRIORITY_CLASS}, "value": 1000})
+            if self.find(training_kinds.CLUSTER_TRAINING_RUNTIMES, name) is None:
+                self.create(training_kinds.CLUSTER_TRAINING_RUNTIMES, runtime(name))
+        self.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": PRIORITY_CLASS}, "value": 1000})
         self.open_queue(True)
 
     # Time

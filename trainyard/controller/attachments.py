@@ -12,9 +12,10 @@ from typing import Final
 
 from trainyard.controller.job_ownership import OwnershipConflictError, require_owner
 from trainyard.controller.permissions import keys_fix
-from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER, SECRETS
+from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
+from trainyard.kube.kinds import CONFIG_MAPS, SECRETS
 from trainyard.render.trainer_status import AUTHORITY_PLACEHOLDER
 
 __all__ = ["ATTACHED", "Attachments"]

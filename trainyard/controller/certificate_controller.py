@@ -29,13 +29,8 @@ from trainyard.controller.certificates import (
 from trainyard.controller.configuration import Certificate, Configuration
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.pod_restarts import restart_pods
-from trainyard.controller.resources import (
-    MUTATING_WEBHOOKS,
-    NAMESPACES,
-    SECRETS,
-    VALIDATING_WEBHOOKS,
-)
 from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object, Resource, TransportError
+from trainyard.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 
 __all__ = ["CertificateController", "Loop"]
 

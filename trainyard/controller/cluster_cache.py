@@ -20,7 +20,7 @@ from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, o
 from trainyard.controller.job_sets import active_replicated_jobs, summary
 from trainyard.controller.status import runtime_reference
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, Informer, Key, Object, Resource, uid_of, version_of
+from trainyard.kube import Client, Informer, Key, Object, Resource, kinds, training_kinds, uid_of, version_of
 from trainyard.render import RenderContext, StatusServer, context_of
 
 __all__ = ["ClusterCache"]
@@ -58,8 +58,8 @@ class ClusterCache:
         self._base = base or RenderContext()
         self._platform: tuple[tuple[str, int] | None, RenderContext] = (None, self._base)
         self._parsed: dict[tuple[str, int], Runtime] = {}
-        self.train_jobs = Informer(client, resources.TRAIN_JOBS)
-        self.job_sets = Informer(client, resources.JOB_SETS, label_selector=TRAIN_JOB_LABEL, transform=summary)
+        self.train_jobs = Informer(client, training_kinds.TRAIN_JOBS)
+        self.job_sets = Informer(client, training_kinds.JOB_SETS, label_selector=TRAIN_JOB_LABEL, transform=summary)
         self.pod_groups = tuple(
             Informer(
                 client,
@@ -70,12 +70,12 @@ class ClusterCache:
             )
             for resource, child in resources.GANG_OBJECTS.items()
         )
-        self.training_runtimes = Informer(client, resources.TRAINING_RUNTIMES)
-        self.cluster_training_runtimes = Informer(client, resources.CLUSTER_TRAINING_RUNTIMES)
-        self.tenant_policies = Informer(client, resources.TENANT_POLICIES)
-        self.platforms = Informer(client, resources.PLATFORMS)
-        self.priority_classes = Informer(client, resources.PRIORITY_CLASSES, transform=_metadata_only)
-        self.namespaces = Informer(client, resources.NAMESPACES, transform=_labels_only)
+        self.training_runtimes = Informer(client, training_kinds.TRAINING_RUNTIMES)
+        self.cluster_training_runtimes = Informer(client, training_kinds.CLUSTER_TRAINING_RUNTIMES)
+        self.tenant_policies = Informer(client, training_kinds.TENANT_POLICIES)
+        self.platforms = Informer(client, training_kinds.PLATFORMS)
+        self.priority_classes = Informer(client, kinds.PRIORITY_CLASSES, transform=_metadata_only)
+        self.namespaces = Informer(client, kinds.NAMESPACES, transform=_labels_only)
         self._watches_namespaces = namespaces
         self._authority = authority
 

@@ -19,14 +19,11 @@ from trainyard.controller.job_sets import adoption_patch, as_created
 from trainyard.controller.keys import generate
 from trainyard.controller.lifecycle import Action, Inputs, Observed
 from trainyard.controller.policy_review import Policies
-from trainyard.controller.resources import (
-    CONFIG_MAPS,
-    FIELD_MANAGER,
-    GANG_OBJECTS,
-    JOB_SETS,
-)
+from trainyard.controller.resources import FIELD_MANAGER, GANG_OBJECTS
 from trainyard.controller.snapshots import create_snapshot
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.training_kinds import JOB_SETS
 from trainyard.render import Rejected, key_kind, render
 
 __all__ = ["Effect", "Executor", "RejectedError"]

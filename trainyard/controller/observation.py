@@ -14,10 +14,10 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, owns
 from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import Build, Inputs, Observed
-from trainyard.controller.resources import JOB_SETS
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object, Resource, uid_of
+from trainyard.kube.training_kinds import JOB_SETS
 
 __all__ = ["Observer", "Pass"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from trainyard.controller.certificates import restart_patch
-from trainyard.controller.resources import DEPLOYMENTS
 from trainyard.kube import ApiError, Client, uid_of
+from trainyard.kube.kinds import DEPLOYMENTS
 
 __all__ = ["restart_pods"]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.controller.level_triggered import run_level_triggered
-from trainyard.controller.resources import NAMESPACES
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
+from trainyard.kube.kinds import NAMESPACES
 from trainyard.policy.engines.vap.facts import (
     PLATFORM_FACTS,
     PLATFORM_FACTS_NAMESPACE,

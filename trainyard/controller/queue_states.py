@@ -15,8 +15,8 @@ from typing import Any
 
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.controller.level_triggered import run_level_triggered
-from trainyard.controller.resources import COMMANDS, QUEUES
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
+from trainyard.kube.training_kinds import COMMANDS, QUEUES
 
 __all__ = ["CLOSED_ANNOTATION", "QueueStates"]
 

@@ -27,7 +27,7 @@ from trainyard.controller.lifecycle import (
 )
 from trainyard.controller.observation import Observer, Pass
 from trainyard.controller.policy_review import Policies, message_of
-from trainyard.controller.resources import FIELD_MANAGER, TRAIN_JOBS
+from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.unrecorded import UnrecordedJobSets
 from trainyard.errors import TrainyardError
 from trainyard.kube import (
@@ -42,6 +42,7 @@ from trainyard.kube import (
     key_of,
     uid_of,
 )
+from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.policy.gate import unavailable
 from trainyard.policy.review import DecisionUnavailableError
 

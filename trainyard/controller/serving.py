@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trainyard import pki
-from trainyard.controller.resources import SECRETS
 from trainyard.kube import Change, Client, Informer
+from trainyard.kube.kinds import SECRETS
 
 __all__ = ["ServingCertificate"]
 

@@ -24,7 +24,7 @@ from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
+from trainyard.render import Decision, admit, defaulted, validate, validate_runtime, wants_runtime
 from trainyard.render.immutability import joins_queue, leaves_objects, stops
 from trainyard.render.runtime_admission import admission_warnings
 from trainyard.render.typed_clients import normalized_runtime, with_lost_fields
@@ -95,10 +95,10 @@ class Admission:
         if body["metadata"].get("deletionTimestamp") or (old is not None and stops(body, old)):
             return {"allowed": True}
         if old is not None and body.get("spec") == old.get("spec") and not joins_queue(body, old):
-            return await self._with_policies(request, body, Verdict())
+            return await self._with_policies(request, body, Decision())
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
-            return await self._with_policies(request, body, Verdict())
+            return await self._with_policies(request, body, Decision())
         before = parse(TrainJob, _with_namespace(old, request)) if old is not None else None
         context = self._cache.context(body)
         rendered: tuple[Object, ...] = ()
@@ -121,7 +121,7 @@ class Admission:
         self,
         request: Request,
         body: Object,
-        verdict: Verdict,
+        verdict: Decision,
         runtime: Runtime | None = None,
         rendered: Iterable[Object] = (),
     ) -> Response:
@@ -167,7 +167,7 @@ class Admission:
             return {"allowed": True}
         if _keeps_spec(body, old):
             named = parse(model, {name: value for name, value in body.items() if name != "spec"})
-            return await self._with_policies(request, body, Verdict((), tuple(admission_warnings(named))))
+            return await self._with_policies(request, body, Decision((), tuple(admission_warnings(named))))
         before = parse(model, old) if old is not None else None
         gates = self._cache.platform_context().job_set_gates
         return await self._with_policies(request, body, validate_runtime(parse(model, body), before, gates))
@@ -250,7 +250,7 @@ async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Req
         return {"allowed": False, "status": {"code": 500, "reason": "InternalError", "message": text}}
 
 
-def _response(kind: str, body: Object, verdict: Verdict, decision: GateDecision) -> Response:
+def _response(kind: str, body: Object, verdict: Decision, decision: GateDecision) -> Response:
     response: Response = {"allowed": True}
     denials = (*verdict.errors, *decision.denials)
     if denials:

@@ -2,7 +2,7 @@
 
 from trainyard.convert.conversion import ALWAYS, AUTO, Conversion
 from trainyard.convert.converted_documents import convert_documents
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.kinds import KINDS
-from trainyard.convert.note import Fidelity, Note
 
-__all__ = ["ALWAYS", "AUTO", "KINDS", "Conversion", "Fidelity", "Note", "convert_documents"]
+__all__ = ["ALWAYS", "AUTO", "KINDS", "Conversion", "Fidelity", "FieldFinding", "convert_documents"]

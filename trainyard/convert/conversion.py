@@ -10,10 +10,10 @@ from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, parse
 from trainyard.checks.finding import Finding
 from trainyard.convert.draft import Draft, Refused
 from trainyard.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.fit import Catalog, catalog_runtime, on_runtime, unexpressed
 from trainyard.convert.gang_scheduling import place_queue
 from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
-from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
 from trainyard.render import Rejected, RenderContext, render
@@ -46,12 +46,12 @@ class Conversion:
 
     source: str
     objects: tuple[Body, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[FieldFinding, ...]
 
     @property
-    def lost(self) -> tuple[Note, ...]:
+    def lost(self) -> tuple[FieldFinding, ...]:
         """Return the notes of fields without an equivalent."""
-        return tuple(note for note in self.notes if note.severity is Fidelity.LOST)
+        return tuple(note for note in self.notes if note.fidelity is Fidelity.LOST)
 
     def as_json(self) -> Body:
         """Return the conversion as JSON data."""
@@ -135,23 +135,23 @@ def _objects(draft: Draft, catalog: Catalog, runtime: str) -> tuple[Body, ...]:
     if framework != draft.framework:
         message = f"the runtime {runtime} is for {framework}, the job for {draft.framework}"
         fix = f"use a runtime for {draft.framework}, or --runtime {ALWAYS}"
-        draft.source.notes.append(Note("", framework, Fidelity.LOST, message, fix))
+        draft.source.notes.append(FieldFinding.of("", framework, Fidelity.LOST, message, fix))
     for path in unexpressed(draft):
         message = f"{path} cannot be set in a TrainJob on the runtime {runtime}"
         fix = f"check whether {runtime} sets it, or use --runtime {ALWAYS}"
-        draft.source.notes.append(Note("", path, Fidelity.LOST, message, fix))
+        draft.source.notes.append(FieldFinding.of("", path, Fidelity.LOST, message, fix))
     return (*draft.objects, on_runtime(draft, runtime, catalog[runtime]))
 
 
 def _note_runtime(draft: Draft, name: str) -> None:
     message = f"runs on the cluster runtime {name}, which may add to the pods (shared memory, security settings)"
-    draft.source.notes.append(Note("", name, Fidelity.CHANGED, message, f"see runtimes/{name}"))
+    draft.source.notes.append(FieldFinding.of("", name, Fidelity.CHANGED, message, f"see runtimes/{name}"))
 
 
-def _rejections(objects: tuple[Body, ...], catalog: Catalog) -> list[Note]:
+def _rejections(objects: tuple[Body, ...], catalog: Catalog) -> list[FieldFinding]:
     return [
-        Note(finding.path, None, Fidelity.LOST, f"the new objects are rejected: {finding.message}", finding.fix)
-        for finding in _findings(objects, catalog)
+        FieldFinding.of(each.path, None, Fidelity.LOST, f"the new objects are rejected: {each.message}", each.fix)
+        for each in _findings(objects, catalog)
     ]
 
 

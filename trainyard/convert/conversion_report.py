@@ -8,7 +8,7 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.convert.conversion import Conversion
-from trainyard.convert.note import Fidelity
+from trainyard.convert.field_finding import Fidelity
 from trainyard.manifests.dump import dump_all
 
 __all__ = ["as_text", "as_yaml"]
@@ -33,10 +33,10 @@ def as_text(conversions: Sequence[Conversion], *, every: bool = False) -> str:
     for conversion in conversions:
         made = " and ".join(f"{body['kind']} {body['metadata']['name']}" for body in conversion.objects)
         lines.append(f"{conversion.source}: {made or 'nothing'}")
-        severities = (*_SHOWN, Fidelity.LOSSLESS) if every or not conversion.objects else _SHOWN
-        for severity in severities:
-            lines += [f"  {' '.join(str(note).split())}" for note in conversion.notes if note.severity is severity]
-    counts = Counter(note.severity for conversion in conversions for note in conversion.notes)
+        fidelities = (*_SHOWN, Fidelity.LOSSLESS) if every or not conversion.objects else _SHOWN
+        for fidelity in fidelities:
+            lines += [f"  {' '.join(str(note).split())}" for note in conversion.notes if note.fidelity is fidelity]
+    counts = Counter(note.fidelity for conversion in conversions for note in conversion.notes)
     jobs = sum(bool(conversion.objects) for conversion in conversions)
     lines.append(
         f"{jobs} job{'' if jobs == 1 else 's'} converted: {counts[Fidelity.LOST]} lost, "

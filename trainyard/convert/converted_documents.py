@@ -7,10 +7,10 @@ from typing import Any
 
 from trainyard.api import Body
 from trainyard.convert.conversion import AUTO, Conversion, Converter, convert
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.fit import Catalog
 from trainyard.convert.kinds import KINDS, converter_of
 from trainyard.convert.metadata import job_name
-from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
@@ -69,10 +69,12 @@ def _skipped(body: Body) -> Conversion:
     message = f"{kind} of {version} is skipped"
     read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == version.partition("/")[0]]
     if read:
-        note = Note("apiVersion", version, Fidelity.LOST, message, f"convert it to {' or '.join(read)} first")
+        note = FieldFinding.of(
+            "apiVersion", version, Fidelity.LOST, message, f"convert it to {' or '.join(read)} first"
+        )
     else:
         kinds = ", ".join(sorted({name for _, name in KINDS}))
-        note = Note(
+        note = FieldFinding.of(
             "kind", kind, Fidelity.LOSSLESS, message, f"no action, unless it is a job; supported kinds are {kinds}"
         )
     return Conversion(Source(body).label, (), (note,))

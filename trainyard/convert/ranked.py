@@ -11,7 +11,7 @@ from typing import Final
 
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
-from trainyard.convert.note import Fidelity, Note
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part
 from trainyard.convert.variables import note_legacy_hosts
@@ -53,7 +53,7 @@ def merge(draft: Draft, master: Part | None, worker: Part | None) -> Part | None
         draft.parts.remove(worker)
         source = draft.source
         source.same(worker.path, "the same template as the master's")
-        note = Note(f"{master.role}.replicas", master.pods, Fidelity.CHANGED, _FIRST_MESSAGE)
+        note = FieldFinding.of(f"{master.role}.replicas", master.pods, Fidelity.CHANGED, _FIRST_MESSAGE)
         source.notes.append(note)
     kept.name, kept.pods = CONTAINER_NODE, total
     draft.nodes = total

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from trainyard.api import Body
-from trainyard.convert.note import Fidelity, Note
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.errors import TrainyardError
 from trainyard.render.pod_editing import copied
 
@@ -35,7 +35,7 @@ class Source:
 
     def __init__(self, body: Body) -> None:
         self.body: Body = copied(body)
-        self.notes: list[Note] = []
+        self.notes: list[FieldFinding] = []
         self._taken: set[tuple[str | int, ...]] = set()
 
     @property
@@ -164,11 +164,11 @@ class Source:
         for key, child in children:
             yield from self._left(child, (*path, key), inner)
 
-    def _note(self, path: Path, severity: Fidelity, message: str, fix: str) -> None:
+    def _note(self, path: Path, fidelity: Fidelity, message: str, fix: str) -> None:
         self._taken.add(parts_of(path))
         value = self.peek(path)
         if value is not None:
-            self.notes.append(Note(dotted(parts_of(path)), value, severity, message, fix))
+            self.notes.append(FieldFinding.of(dotted(parts_of(path)), value, fidelity, message, fix))
 
     def _typed(self, path: Path, kind: type) -> Any:
         value = self.take(path)

@@ -12,7 +12,7 @@ import orjson
 
 from trainyard.api import Body
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
-from trainyard.convert.note import Fidelity, Note
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.part import Part
 from trainyard.convert.source import Source
 from trainyard.render.pod_editing import field_ref_env, prepend_env
@@ -95,7 +95,7 @@ def set_variables(source: Source, part: Part, variables: Sequence[Variable], *, 
             if named:
                 value = entry.get("value", "the index of the pod")
                 source.notes.append(
-                    Note(
+                    FieldFinding.of(
                         f"{part.path}.spec.containers[{container['name']}]",
                         variable.name,
                         Fidelity.LOSSLESS,
@@ -137,7 +137,7 @@ def note_legacy_hosts(source: Source, part: Part, old: Iterable[str], new: str, 
     for name in old:
         if name in text:
             source.notes.append(
-                Note(
+                FieldFinding.of(
                     f"{part.path}.spec.containers",
                     name,
                     Fidelity.LOST,

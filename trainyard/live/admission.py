@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainyard.cluster import ClusterAccess
-from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, Resource, TransportError
+from trainyard.kube.kinds import JOBS, NAMESPACES
+from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.progress import Progress
 from trainyard.settings import StackSettings
@@ -28,7 +29,6 @@ _PATIENCE = 120.0
 _PAUSE = 0.25
 _FIX = "see `trainyard cluster status`; run `trainyard up` if a part of the platform is missing"
 _NAME = "admission-probe"
-_JOBS = Resource("batch", "v1", "jobs", "Job")
 _REVIEWED = re.compile(
     r"denied( the)? request: (?!POL-)[A-Z]{3}-[0-9]{3} (?!parameters:)|exceeded quota|status unknown for quota"
 )
@@ -152,4 +152,4 @@ def _requests(
         "containers": [container],
     }
     spec = {"backoffLimit": 0, "activeDeadlineSeconds": 60, "template": {"spec": pod}}
-    yield _JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    yield JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}

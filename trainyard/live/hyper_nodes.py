@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from trainyard.controller.resources import HYPER_NODES
 from trainyard.kube import ApiError, Client
+from trainyard.kube.training_kinds import HYPER_NODES
 
 __all__ = ["REFRESHED", "refresh_hyper_nodes"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.controller.resources import HYPER_NODES, QUEUES
 from trainyard.kube import Client, Object
 from trainyard.kube.kinds import NODES
+from trainyard.kube.training_kinds import HYPER_NODES, QUEUES
 from trainyard.topology.hypernode_manifests import read_manifests
 from trainyard.topology.membership import NodeIndex
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from trainyard.api.constants import PLATFORM_NAME
-from trainyard.controller.resources import PLATFORMS, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from trainyard.kube import ApiError, Client, Object, Resource
-from trainyard.kube.kinds import NODES, PODS
+from trainyard.kube.kinds import NODES, PODS, PRIORITY_CLASSES
+from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES
 from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.queued_gangs import Job, read_jobs
 from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster

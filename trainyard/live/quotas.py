@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.kube import ApiError, Client, Object, Resource, WatchBrokenError
+from trainyard.kube import ApiError, Client, Object, WatchBrokenError
+from trainyard.kube.kinds import RESOURCE_QUOTAS
 
 __all__ = ["COUNTING_PATIENCE", "is_uncounted_error", "list_uncounted", "wait_until_counted"]
 
 COUNTING_PATIENCE = 360.0
 """Seconds within which a controller manager with default settings counts a quota on a new kind."""
-_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 _UNCOUNTED = "status unknown for quota"
 
 
@@ -28,7 +28,7 @@ def is_uncounted_error(error: ApiError) -> bool:
 async def list_uncounted(client: Client, *, namespace: str | None = None, stack: str | None = None) -> list[Object]:
     """Return the quotas that are not counted yet, in one or all namespaces, of one or all stacks."""
     selector = f"trainyard.dev/stack={stack}" if stack else None
-    quotas = await client.list(_QUOTAS, namespace=namespace, label_selector=selector)
+    quotas = await client.list(RESOURCE_QUOTAS, namespace=namespace, label_selector=selector)
     return [quota for quota in quotas if not _counted(quota)]
 
 
@@ -46,7 +46,7 @@ async def wait_until_counted(client: Client, *, namespace: str | None = None, st
         metadata = pending[0]["metadata"]
         try:
             async for event in client.watch(
-                _QUOTAS, namespace=metadata["namespace"], resource_version=metadata["resourceVersion"]
+                RESOURCE_QUOTAS, namespace=metadata["namespace"], resource_version=metadata["resourceVersion"]
             ):
                 if event.kind == "DELETED" or (event.kind == "MODIFIED" and _counted(event.object)):
                     break

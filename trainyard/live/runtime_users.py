@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from trainyard.api.constants import SNAPSHOT_SUFFIX
-from trainyard.controller.resources import CONFIG_MAPS, TRAIN_JOBS
 from trainyard.kube import Client
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.runtimes.changes.impact import Recorded
 
 __all__ = ["read_users"]

@@ -20,7 +20,7 @@ from trainyard.kube import ApiError, Object
 __all__ = [
     "Observation",
     "Takeover",
-    "Verdict",
+    "TakeoverAction",
     "address_of",
     "decide",
     "is_part_of_program",
@@ -72,7 +72,7 @@ _DEPTH = 4
 _SHOWN = 8
 
 
-class Verdict(StrEnum):
+class TakeoverAction(StrEnum):
     """What `up` does with an object."""
 
     TAKE = "take"
@@ -116,7 +116,7 @@ class Takeover:
 
     Parameters
     ----------
-    verdict
+    action
         What `up` does with it.
     api_version, kind, namespace, name
         The object; the namespace is empty for cluster-scoped kinds.
@@ -134,7 +134,7 @@ class Takeover:
         Whether it runs, or acts, beside the programs of the stack.
     """
 
-    verdict: Verdict
+    action: TakeoverAction
     api_version: str
     kind: str
     namespace: str
@@ -154,7 +154,7 @@ class Takeover:
     def as_json(self) -> dict[str, Any]:
         """Return the JSON shape."""
         return {
-            "action": self.verdict.value,
+            "action": self.action.value,
             "apiVersion": self.api_version,
             "kind": self.kind,
             "namespace": self.namespace,
@@ -184,13 +184,13 @@ def decide(declared: Mapping[str, Any], seen: Observation, stack: str, *, after:
     """
     kind = (declared["apiVersion"], declared["kind"])
     for reason, fix in (*_owners(seen, stack), *_unserved_versions(declared, seen.live)):
-        return _takeover(declared, seen.live, Verdict.REJECT, reason=reason, fix=fix)
+        return _takeover(declared, seen.live, TakeoverAction.REJECT, reason=reason, fix=fix)
     if seen.error is not None:
         return _without_dry_run(declared, seen, seen.error, compared=declared["kind"] in after)
     applied = seen.applied or {}
     if is_replaceable(*kind) and (foreign := sorted(set(_foreign_entries(declared, applied)))):
         reason = f"{', '.join(foreign[:_SHOWN])} would stay beside those of the stack"
-        return _takeover(declared, seen.live, Verdict.REPLACE, reason=reason)
+        return _takeover(declared, seen.live, TakeoverAction.REPLACE, reason=reason)
     fields = tuple(sorted(set(_changed(seen.live, applied))))
     return _taken(declared, seen.live, fields=fields)
 
@@ -267,18 +267,18 @@ def _without_dry_run(declared: Mapping[str, Any], seen: Observation, error: ApiE
     replaceable = error.status == 422 and is_replaceable(declared["apiVersion"], declared["kind"])
     if replaceable and seen.creation_error is None:
         reason = f"immutable: {fields or message[:200]}" if immutable else f"cannot be merged: {message[:200]}"
-        return _takeover(declared, seen.live, Verdict.REPLACE, reason=reason)
+        return _takeover(declared, seen.live, TakeoverAction.REPLACE, reason=reason)
     if replaceable or not immutable:
         cause = seen.creation_error or error
         message = " ".join(cause.message.split())
         fix = "use credentials with this permission" if cause.reason == "Forbidden" else "correct the cause"
         return _takeover(
-            declared, seen.live, Verdict.REJECT, reason=f"the API server rejects it: {message[:400]}", fix=fix
+            declared, seen.live, TakeoverAction.REJECT, reason=f"the API server rejects it: {message[:400]}", fix=fix
         )
     return _takeover(
         declared,
         seen.live,
-        Verdict.REJECT,
+        TakeoverAction.REJECT,
         reason=f"{fields or message[:200]} differs and is immutable, and objects of users depend on it",
         fix="set the existing value in the settings, or use another name",
     )
@@ -286,11 +286,11 @@ def _without_dry_run(declared: Mapping[str, Any], seen: Observation, error: ApiE
 
 def _taken(declared: Mapping[str, Any], live: Object, **details: Any) -> Takeover:
     retained = not is_part_of_program(declared["apiVersion"], declared["kind"])
-    return _takeover(declared, live, Verdict.TAKE, retained=retained, **details)
+    return _takeover(declared, live, TakeoverAction.TAKE, retained=retained, **details)
 
 
-def _takeover(declared: Mapping[str, Any], live: Object, verdict: Verdict, **details: Any) -> Takeover:
-    return Takeover(verdict, *address_of(declared), uid=str(live["metadata"].get("uid") or ""), **details)
+def _takeover(declared: Mapping[str, Any], live: Object, action: TakeoverAction, **details: Any) -> Takeover:
+    return Takeover(action, *address_of(declared), uid=str(live["metadata"].get("uid") or ""), **details)
 
 
 def _foreign_entries(declared: Any, applied: Any, path: str = "") -> Iterator[str]:

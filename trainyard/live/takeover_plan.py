@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.live.takeover import Takeover, Verdict
+from trainyard.live.takeover import Takeover, TakeoverAction
 
 __all__ = ["PLAN_VARIABLE", "PlannedTakeoverError", "TakeoverPlan"]
 
@@ -17,17 +17,17 @@ PLAN_VARIABLE = "TRAINYARD_TAKEOVER_PLAN"
 """Set to ``true``, the program ends with the plan instead of declaring resources."""
 
 _TITLES = {
-    Verdict.REJECT: "Rejected: `up` writes nothing until this is corrected",
-    Verdict.REPLACE: "Replaced: deleted and created again; `destroy` deletes them",
-    Verdict.TAKE: "Taken: changed in place",
-    Verdict.LEAVE: "Left: not declared by the stack",
+    TakeoverAction.REJECT: "Rejected: `up` writes nothing until this is corrected",
+    TakeoverAction.REPLACE: "Replaced: deleted and created again; `destroy` deletes them",
+    TakeoverAction.TAKE: "Taken: changed in place",
+    TakeoverAction.LEAVE: "Left: not declared by the stack",
 }
-_SIGNS = {Verdict.REJECT: "x", Verdict.REPLACE: "±", Verdict.TAKE: "~", Verdict.LEAVE: "="}
+_SIGNS = {TakeoverAction.REJECT: "x", TakeoverAction.REPLACE: "±", TakeoverAction.TAKE: "~", TakeoverAction.LEAVE: "="}
 _COUNTS = {
-    Verdict.TAKE: "to take",
-    Verdict.REPLACE: "to replace",
-    Verdict.LEAVE: "left alone",
-    Verdict.REJECT: "rejected",
+    TakeoverAction.TAKE: "to take",
+    TakeoverAction.REPLACE: "to replace",
+    TakeoverAction.LEAVE: "left alone",
+    TakeoverAction.REJECT: "rejected",
 }
 
 
@@ -46,31 +46,35 @@ class TakeoverPlan:
     stack: str
     takeovers: tuple[Takeover, ...] = ()
 
-    def of(self, *verdicts: Verdict) -> list[Takeover]:
-        """Return the decisions with one of some verdicts."""
-        return [each for each in self.takeovers if each.verdict in verdicts]
+    def of(self, *actions: TakeoverAction) -> list[Takeover]:
+        """Return the decisions with one of some actions."""
+        return [each for each in self.takeovers if each.action in actions]
 
     @property
     def rejections(self) -> list[Finding]:
         """The objects that cannot be taken, as findings."""
-        return [Finding(each.object, each.reason, each.fix) for each in self.of(Verdict.REJECT)]
+        return [Finding(each.object, each.reason, each.fix) for each in self.of(TakeoverAction.REJECT)]
 
     @property
     def summary(self) -> str:
-        """The number of objects by verdict, in one line."""
+        """The number of objects by action, in one line."""
         if not self.takeovers:
             return "no object of another owner to take over"
-        return ", ".join(f"{len(self.of(verdict))} {text}" for verdict, text in _COUNTS.items())
+        return ", ".join(f"{len(self.of(action))} {text}" for action, text in _COUNTS.items())
 
     @property
     def notes(self) -> list[str]:
         """What a preview and `up` report."""
-        if not self.of(Verdict.TAKE, Verdict.REPLACE):
+        if not self.of(TakeoverAction.TAKE, TakeoverAction.REPLACE):
             return []
         return [
             f"Takeover of existing objects: {self.summary} (`trainyard adopt --plan` lists them)",
-            *(f"{each.object} is deleted and created again: {each.reason}" for each in self.of(Verdict.REPLACE)),
-            *(f"{each.object} is left: {each.reason} ({each.fix})" for each in self.of(Verdict.LEAVE) if each.runs),
+            *(f"{each.object} is deleted and created again: {each.reason}" for each in self.of(TakeoverAction.REPLACE)),
+            *(
+                f"{each.object} is left: {each.reason} ({each.fix})"
+                for each in self.of(TakeoverAction.LEAVE)
+                if each.runs
+            ),
         ]
 
     def require(self) -> None:
@@ -90,14 +94,14 @@ class TakeoverPlan:
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as lines of text; objects with the same reason and fix are listed together."""
-        for verdict, title in _TITLES.items():
-            found = self.of(verdict)
+        for action, title in _TITLES.items():
+            found = self.of(action)
             if not found:
                 continue
             yield f"{title} ({len(found)})"
             for (reason, fix), group in groupby(found, lambda each: (each.reason, each.fix)):
                 objects = list(group)
-                yield from _group(verdict, reason, fix, objects)
+                yield from _group(action, reason, fix, objects)
         yield f"{self.stack}: {self.summary}"
 
     def as_json(self) -> dict[str, Any]:
@@ -105,7 +109,7 @@ class TakeoverPlan:
         return {
             "stack": self.stack,
             "ok": not self.rejections,
-            "counts": {verdict.value: len(self.of(verdict)) for verdict in Verdict},
+            "counts": {action.value: len(self.of(action)) for action in TakeoverAction},
             "objects": [each.as_json() for each in self.takeovers],
         }
 
@@ -124,11 +128,11 @@ class PlannedTakeoverError(TrainyardError):
         self.plan = plan
 
 
-def _group(verdict: Verdict, reason: str, fix: str, objects: Iterable[Takeover]) -> Iterator[str]:
+def _group(action: TakeoverAction, reason: str, fix: str, objects: Iterable[Takeover]) -> Iterator[str]:
     for each in objects:
-        kept = "" if each.retained or verdict is not Verdict.TAKE else "; `destroy` deletes it"
+        kept = "" if each.retained or action is not TakeoverAction.TAKE else "; `destroy` deletes it"
         fields = f"  {', '.join(each.fields)}" if each.fields else ""
-        yield f"  {_SIGNS[verdict]} {each.object}{fields}{kept}"
+        yield f"  {_SIGNS[action]} {each.object}{fields}{kept}"
     if reason:
         yield f"      {reason}"
     if fix:

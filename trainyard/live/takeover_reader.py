@@ -10,17 +10,29 @@ from typing import Any
 
 from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.blocking import Session
-from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from trainyard.kube.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    CONFIG_MAPS,
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    MUTATING_WEBHOOKS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+    VALIDATING_WEBHOOKS,
+)
 from trainyard.live.takeover import Observation, is_replaceable
 
 __all__ = ["TakeoverReader"]
 
-_RBAC = "rbac.authorization.k8s.io"
 _NAMESPACED = (
-    *(Resource("apps", "v1", f"{kind.lower()}s", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet")),
-    *(Resource("batch", "v1", f"{kind.lower()}s", kind) for kind in ("Job", "CronJob")),
-    *(Resource("", "v1", f"{kind.lower()}s", kind) for kind in ("Service", "ServiceAccount")),
-    *(Resource(_RBAC, "v1", f"{kind.lower()}s", kind) for kind in ("Role", "RoleBinding")),
+    *(DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS, CRON_JOBS),
+    *(SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS),
 )
 """Kinds of which an installation consists, in its namespace; configuration and Secrets do nothing by themselves."""
 _CLUSTER = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLE_BINDINGS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.api.constants import STACK_LABEL
 from trainyard.kube import Object
-from trainyard.live.takeover import Takeover, Verdict, address_of
+from trainyard.live.takeover import Takeover, TakeoverAction, address_of
 
 __all__ = ["namespaces_of", "remains"]
 
@@ -54,7 +54,7 @@ def _remaining(
     runs, reason = _effect(body)
     where = f" -n {namespace}" if namespace else ""
     yield Takeover(
-        Verdict.LEAVE,
+        TakeoverAction.LEAVE,
         *address,
         uid=str(metadata.get("uid") or ""),
         reason=reason,

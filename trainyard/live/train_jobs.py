@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainyard.controller.resources import TRAIN_JOBS
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, WatchBrokenError
 from trainyard.kube.kinds import PODS
+from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.live.quotas import is_uncounted_error, wait_until_counted
 
 __all__ = ["finished_condition", "gang_nodes", "run_train_job"]

@@ -18,7 +18,7 @@ from trainyard.queues.reclaim import Reclaim
 from trainyard.queues.scheduling import Plugin, Scheduling
 from trainyard.queues.tree import QueueTree
 
-__all__ = ["Forecast", "JobForecast", "Outcome", "forecast"]
+__all__ = ["Forecast", "ForecastState", "JobForecast", "forecast"]
 
 _ROUNDS = 8
 """Rounds of reclaim after which jobs evict each other in turn."""
@@ -28,8 +28,8 @@ _WEIGHTS = "plug-in proportion divides by weights, which are not compared"
 _PREEMPT = "action preempt, within a queue by priority, is not compared"
 
 
-class Outcome(StrEnum):
-    """Outcome of one job."""
+class ForecastState(StrEnum):
+    """State of one job, compared with the present one."""
 
     RUNS = "runs"
     STARTS = "starts"
@@ -44,8 +44,8 @@ class JobForecast:
 
     Parameters
     ----------
-    outcome
-        The outcome.
+    state
+        The state.
     reason
         What it waits for, or the job that reclaims its resources; otherwise empty.
     reclaimable
@@ -56,7 +56,7 @@ class JobForecast:
         Why the forecast is an estimate; empty: it is not.
     """
 
-    outcome: Outcome
+    state: ForecastState
     reason: str = ""
     reclaimable: bool = False
     lost: int = 0
@@ -130,18 +130,18 @@ def forecast(
     )
 
 
-def _of(gang: Gang, state: Allocation, lenders: frozenset[str], doubt: str) -> JobForecast:
+def _of(gang: Gang, allocation: Allocation, lenders: frozenset[str], doubt: str) -> JobForecast:
     job = gang.job
     reclaimable = job.queue in lenders and any(pod.placed and pod.evictable for pod in job.members)
     by = f"by {', '.join(list(gang.reclaimers)[:3])}" if gang.reclaimers else ""
     if not job.running:
-        outcome = Outcome.STARTS if gang.ready else Outcome.WAITS
-        return JobForecast(outcome, "" if gang.ready else state.reasons.get(job.name, by), False, 0, doubt)
+        state = ForecastState.STARTS if gang.ready else ForecastState.WAITS
+        return JobForecast(state, "" if gang.ready else allocation.reasons.get(job.name, by), False, 0, doubt)
     if not gang.lost:
-        return JobForecast(Outcome.RUNS, "", reclaimable, 0, doubt)
-    again = f", and {'may start' if state.doubt else 'starts'} again" if gang.restarted and gang.ready else ""
-    outcome = Outcome.TAKEN if gang.restarted else Outcome.SHRINKS
-    return JobForecast(outcome, by + again, True, gang.lost, doubt)
+        return JobForecast(ForecastState.RUNS, "", reclaimable, 0, doubt)
+    again = f", and {'may start' if allocation.doubt else 'starts'} again" if gang.restarted and gang.ready else ""
+    state = ForecastState.TAKEN if gang.restarted else ForecastState.SHRINKS
+    return JobForecast(state, by + again, True, gang.lost, doubt)
 
 
 def _doubts(state: Allocation, reclaim: Reclaim, gangs: Sequence[Gang]) -> dict[str, str]:

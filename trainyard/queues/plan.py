@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from trainyard.queues.amounts import text
-from trainyard.queues.forecast import Forecast, JobForecast, Outcome, forecast
+from trainyard.queues.forecast import Forecast, ForecastState, JobForecast, forecast
 from trainyard.queues.queue import DEFAULT, KINDS, ROOT, Queue
 from trainyard.queues.queued_gangs import Job
 from trainyard.queues.scheduling import Scheduling
@@ -32,10 +32,10 @@ class Effect(StrEnum):
 
 
 _EFFECTS = {
-    Outcome.TAKEN: Effect.TAKEN,
-    Outcome.SHRINKS: Effect.SHRINKS,
-    Outcome.WAITS: Effect.WAITS,
-    Outcome.STARTS: Effect.STARTS,
+    ForecastState.TAKEN: Effect.TAKEN,
+    ForecastState.SHRINKS: Effect.SHRINKS,
+    ForecastState.WAITS: Effect.WAITS,
+    ForecastState.STARTS: Effect.STARTS,
 }
 _EXPLAINED = {
     Effect.STARTS: "starts because of the change",
@@ -256,9 +256,9 @@ def _jobs(jobs: Sequence[Job], now: Forecast, then: Forecast) -> Iterator[JobCha
 
 
 def _effect(old: JobForecast, new: JobForecast) -> Effect | None:
-    if old.outcome is not new.outcome or (new.outcome is Outcome.SHRINKS and old.lost != new.lost):
-        return _EFFECTS.get(new.outcome, Effect.SAFE)
-    if new.outcome is Outcome.RUNS and old.reclaimable != new.reclaimable:
+    if old.state is not new.state or (new.state is ForecastState.SHRINKS and old.lost != new.lost):
+        return _EFFECTS.get(new.state, Effect.SAFE)
+    if new.state is ForecastState.RUNS and old.reclaimable != new.reclaimable:
         return Effect.RECLAIMABLE if new.reclaimable else Effect.SAFE
     return None
 

@@ -138,10 +138,11 @@ class Reclaim:
         return {name: amount - used.get(name, 0) for name, amount in capacity.items()}
 
     def _refuse(self, gang: Gang, served: int) -> None:
-        """Decide that reclaim does not make room for a gang."""
+        """Decide that reclaim does not make room for a gang; where nodes decide, it may, and evict any pod."""
         state, name = self._state, gang.job.name
         if not state.exact(gang):
             state.decide(gang, _ON_NODES)
+            self.in_doubt = dict.fromkeys(self._lenders(gang.job), state.doubt) | self.in_doubt
         elif served and name in state.reasons:
             state.reasons[name] += (
                 f"; reclaim evicts for {served} of its {gang.job.needed} pods at most, and does not count free nodes"

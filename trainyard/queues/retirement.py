@@ -66,7 +66,7 @@ def queue_retirement(
         elif (state := state_of(found[name])) != "Closed":
             waiting[name] = "it is closing" if state == "Closing" else "it is open, and this `up` closes it"
         elif name not in closed:
-            waiting[name] = "it was closed by hand, and anybody can open it until this `up` keeps it closed"
+            waiting[name] = "it was closed by hand, and can be opened again until this `up` keeps it closed"
     others = [queue for queue in live if queue["metadata"]["name"] not in {*parents, *owned}]
     above = {queue["metadata"]["name"]: str((queue.get("spec") or {}).get("parent")) for queue in others}
     edges = {*parents.items(), *above.items()}

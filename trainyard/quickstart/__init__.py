@@ -1,5 +1,5 @@
 """Quickstart: set up the platform and run a TrainJob."""
 
-from trainyard.quickstart.run import Outcome, quickstart
+from trainyard.quickstart.run import InstalledPlatform, quickstart
 
-__all__ = ["Outcome", "quickstart"]
+__all__ = ["InstalledPlatform", "quickstart"]

@@ -21,13 +21,13 @@ from trainyard.quickstart.smoke import accelerator, smoke_job
 from trainyard.quickstart.summary import ProcessLine, SmokeReport, summary
 from trainyard.settings import StackSettings
 
-__all__ = ["Outcome", "quickstart"]
+__all__ = ["InstalledPlatform", "quickstart"]
 
 SMOKE_PATIENCE = 180.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class InstalledPlatform:
     """Result of a quickstart.
 
     Parameters
@@ -42,7 +42,7 @@ class Outcome:
     page: RenderableType
 
 
-def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progress: Progress) -> Outcome:
+def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progress: Progress) -> InstalledPlatform:
     """Start a cluster, apply a stack, and run a smoke TrainJob; idempotent.
 
     Parameters
@@ -81,7 +81,7 @@ def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progre
         accelerator=accelerator(settings),
         job=report,
     )
-    return Outcome(changed, page)
+    return InstalledPlatform(changed, page)
 
 
 def _running(source: Provider) -> bool:

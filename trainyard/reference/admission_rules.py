@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trainyard.policy.rules.admission_rule import Gate, ParameterSource, Reach, Rule
 from trainyard.policy.rules.parameters import cel_literal
-from trainyard.policy.testing.cases import Case, Verdict
+from trainyard.policy.testing.cases import Case, CaseDecision
 
 __all__ = ["reference"]
 
@@ -101,7 +101,11 @@ def _section(rule: Rule, cases: Sequence[Case]) -> Iterator[str]:
         f"- Not visible to {_NAMES[entry.gate]}: {entry.what}. Covered: {entry.covered}" for entry in rule.unseen
     )
     yield from (f"- See {link}" for link in rule.references)
-    for verdict, heading in ((Verdict.DENY, "Denied"), (Verdict.WARN, "Warned"), (Verdict.ALLOW, "Allowed")):
+    for verdict, heading in (
+        (CaseDecision.DENY, "Denied"),
+        (CaseDecision.WARN, "Warned"),
+        (CaseDecision.ALLOW, "Allowed"),
+    ):
         chosen = [case for case in cases if case.verdict is verdict]
         if chosen:
             yield ""

@@ -4,17 +4,17 @@ from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.frameworks import key_kind
 from trainyard.render.pipeline import admit, render, validate
 from trainyard.render.platform_facts import context_of
-from trainyard.render.result import COSCHEDULING_SCHEDULER, Rejected, RenderContext, Rendered, StatusServer, Verdict
+from trainyard.render.result import COSCHEDULING_SCHEDULER, Decision, Rejected, RenderContext, Rendered, StatusServer
 from trainyard.render.runtime_admission import validate_runtime
 from trainyard.render.runtime_snapshot import read_snapshot, snapshot_name
 
 __all__ = [
     "COSCHEDULING_SCHEDULER",
+    "Decision",
     "Rejected",
     "RenderContext",
     "Rendered",
     "StatusServer",
-    "Verdict",
     "admit",
     "context_of",
     "defaulted",

@@ -29,7 +29,7 @@ from trainyard.render.patches import runtime_patches
 from trainyard.render.relabeling import relabeling_warnings, trainers
 from trainyard.render.resolution import Resolution
 from trainyard.render.resolved_job import ResolvedJob
-from trainyard.render.result import Rejected, RenderContext, Rendered, Verdict
+from trainyard.render.result import Decision, Rejected, RenderContext, Rendered
 from trainyard.render.runtime_snapshot import snapshot
 from trainyard.render.trainer import apply_trainer
 from trainyard.render.trainer_status import apply_trainer_status, trainer_status_objects
@@ -65,16 +65,16 @@ def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Ren
     """
     if train_job.spec and train_job.spec.managed_by != MANAGED_BY_TRAINER:
         return Rendered(())
-    outcome = _resolve(train_job, runtime, context)
-    if outcome.job is None:
-        return Rejected(outcome.errors, outcome.warnings)
-    return Rendered(_build(outcome.job), outcome.warnings)
+    validated = _resolve(train_job, runtime, context)
+    if validated.job is None:
+        return Rejected(validated.errors, validated.warnings)
+    return Rendered(_build(validated.job), validated.warnings)
 
 
 def validate(
     train_job: TrainJob, runtime: Runtime | None, context: RenderContext, *, old: TrainJob | None = None
-) -> Verdict:
-    """Return the verdict of admission for a TrainJob.
+) -> Decision:
+    """Return the decision of admission for a TrainJob.
 
     Everything that :func:`render` rejects is an error, except for an update that requires no rendering: it changes only
     metadata, or suspends the job. A suspended job of Kueue may keep the errors that it has.
@@ -91,28 +91,28 @@ def validate(
         The stored TrainJob, on an update.
     """
     if train_job.spec is None:
-        return Verdict((_SPEC_MISSING,))
+        return Decision((_SPEC_MISSING,))
     if old is not None and leaves_objects(train_job, old):
-        return Verdict()
+        return Decision()
     if error := _runtime_error(train_job.spec, runtime):
-        return Verdict((error,))
+        return Decision((error,))
     assert runtime is not None  # noqa: S101
-    outcome = _resolve(train_job, runtime, context)
+    validated = _resolve(train_job, runtime, context)
     if old is None:
-        return Verdict(outcome.errors, outcome.warnings)
+        return Decision(validated.errors, validated.warnings)
     changes = tuple(check_changes(train_job, old, context))
-    immutable = tuple(_immutable_changes(outcome.job, old)) if outcome.job is not None and not changes else ()
-    errors = outcome.errors
+    immutable = tuple(_immutable_changes(validated.job, old)) if validated.job is not None and not changes else ()
+    errors = validated.errors
     if errors and waits_in_queue(train_job, old):
         known = _resolve(old, runtime, context).errors
         errors = tuple(error for error in errors if error not in known)
-    return Verdict((*changes, *errors), (*outcome.warnings, *immutable))
+    return Decision((*changes, *errors), (*validated.warnings, *immutable))
 
 
 def admit(
     train_job: TrainJob, runtime: Runtime | None, context: RenderContext, *, old: TrainJob | None = None
-) -> tuple[Verdict, tuple[Body, ...]]:
-    """Return the verdict of :func:`validate` and, if there are no errors, the objects of :func:`render`.
+) -> tuple[Decision, tuple[Body, ...]]:
+    """Return the decision of :func:`validate` and, if there are no errors, the objects of :func:`render`.
 
     On creation, both share one resolved job, which accounts for most of their time.
 
@@ -124,18 +124,19 @@ def admit(
     managed = train_job.spec is not None and train_job.spec.managed_by == MANAGED_BY_TRAINER
     if old is None and runtime is not None and managed and train_job.spec:
         if error := _runtime_error(train_job.spec, runtime):
-            return Verdict((error,)), ()
-        outcome = _resolve(train_job, runtime, context)
-        return Verdict(outcome.errors, outcome.warnings), _build(outcome.job) if outcome.job is not None else ()
-    verdict = validate(train_job, runtime, context, old=old)
-    if verdict.errors or runtime is None:
-        return verdict, ()
+            return Decision((error,)), ()
+        validated = _resolve(train_job, runtime, context)
+        objects = _build(validated.job) if validated.job is not None else ()
+        return Decision(validated.errors, validated.warnings), objects
+    decision = validate(train_job, runtime, context, old=old)
+    if decision.errors or runtime is None:
+        return decision, ()
     result = render(train_job, runtime, context)
     if isinstance(result, Rendered):
-        return verdict, result.objects
+        return decision, result.objects
     if old is not None and waits_in_queue(train_job, old):
-        return verdict, ()
-    return Verdict(result.errors, verdict.warnings), ()
+        return decision, ()
+    return Decision(result.errors, decision.warnings), ()
 
 
 def _runtime_error(spec: TrainJobSpec, runtime: Runtime | None) -> Finding | None:
@@ -158,8 +159,8 @@ def _missing_runtime(spec: TrainJobSpec) -> Finding:
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """Result of the first two stages.
+class _Validated:
+    """A resolved and validated job.
 
     Parameters
     ----------
@@ -174,15 +175,15 @@ class _Outcome:
     warnings: tuple[Finding, ...]
 
 
-def _resolve(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> _Outcome:
+def _resolve(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> _Validated:
     """Resolve and validate; an invalid input is not resolved."""
     spec = train_job.spec
     if spec is None:
-        return _Outcome(None, (_SPEC_MISSING,), ())
+        return _Validated(None, (_SPEC_MISSING,), ())
     warnings = tuple(input_warnings(train_job, runtime))
     changes = (*pod_spec_overrides(spec), *pod_template_overrides(spec), *runtime_patches(spec))
     if errors := input_errors(spec, runtime, changes):
-        return _Outcome(None, errors, warnings)
+        return _Validated(None, errors, warnings)
     resolution = Resolution(train_job, spec, runtime, context, changes)
     steps = tuple(step_findings(resolution, changes))
     labeled = trainers(resolution)
@@ -190,7 +191,7 @@ def _resolve(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> _
     job = resolution.resolved()
     findings = (*steps, *relabeling_warnings(job, labeled), *job_findings(job))
     errors = _of_severity(findings, Severity.ERROR)
-    return _Outcome(None if errors else job, errors, (*warnings, *_of_severity(findings, Severity.WARNING)))
+    return _Validated(None if errors else job, errors, (*warnings, *_of_severity(findings, Severity.WARNING)))
 
 
 def _of_severity(findings: Iterable[Finding], severity: Severity) -> tuple[Finding, ...]:

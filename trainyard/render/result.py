@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from trainyard.api import Body, Runtime
 from trainyard.checks.finding import Finding
 
-__all__ = ["COSCHEDULING_SCHEDULER", "Rejected", "RenderContext", "Rendered", "StatusServer", "Verdict"]
+__all__ = ["COSCHEDULING_SCHEDULER", "Decision", "Rejected", "RenderContext", "Rendered", "StatusServer"]
 
 COSCHEDULING_SCHEDULER = "scheduler-plugins-scheduler"
 """Scheduler name in the scheduler-plugins chart, which can run the coscheduling plug-in as a second scheduler."""
@@ -97,8 +97,8 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Findings of admission."""
+class Decision:
+    """Decision of admission, with its findings."""
 
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()

@@ -21,7 +21,7 @@ from trainyard.render.jobset_gates import gate_findings
 from trainyard.render.jobset_rules import template_errors
 from trainyard.render.labels import check_metadata
 from trainyard.render.pod_set import ancestor_of, container_names, step_containers
-from trainyard.render.result import Verdict
+from trainyard.render.result import Decision
 from trainyard.render.runtime_cache import once_per_runtime
 from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 from trainyard.render.template import Template, template_of
@@ -41,7 +41,7 @@ _JOBS = f"{_SPEC}.replicatedJobs"
 
 def validate_runtime(
     runtime: Runtime, old: Runtime | None = None, job_set_gates: frozenset[str] = frozenset()
-) -> Verdict:
+) -> Decision:
     """Return the verdict of admission for a runtime.
 
     As upstream, a runtime whose label disables the validation is accepted; its errors are warnings, because they reject
@@ -61,9 +61,9 @@ def validate_runtime(
     found = (*runtime_errors(runtime), *(each for each in gated if each.severity is Severity.ERROR))
     errors = tuple(error for error in found if error not in known)
     if (runtime.metadata.labels or {}).get(WEBHOOK_VALIDATION_LABEL) == WEBHOOK_VALIDATION_DISABLED:
-        return Verdict((), (*admission_warnings(runtime), *(_ignored(error) for error in errors)))
+        return Decision((), (*admission_warnings(runtime), *(_ignored(error) for error in errors)))
     warnings = (each for each in gated if each.severity is Severity.WARNING)
-    return Verdict(errors, (*admission_warnings(runtime), *runtime_warnings(runtime), *warnings))
+    return Decision(errors, (*admission_warnings(runtime), *runtime_warnings(runtime), *warnings))
 
 
 def _ignored(error: Finding) -> Finding:

@@ -28,7 +28,7 @@ from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.immutability import leaves_objects
 from trainyard.render.object_metadata import metadata_errors
 from trainyard.render.pipeline import admit, render
-from trainyard.render.result import RenderContext, Rendered, Verdict
+from trainyard.render.result import Decision, RenderContext, Rendered
 from trainyard.render.runtime_admission import validate_runtime
 from trainyard.render.typed_clients import normalized_runtime
 
@@ -166,11 +166,11 @@ def submitted(
     schema_errors = tuple(violations(TrainJob, body, stored))
     objects: tuple[Body, ...] = ()
     if old is not None and train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
-        verdict = Verdict()
+        verdict = Decision()
     elif old is not None and leaves_objects(train_job, old):
-        verdict, objects = Verdict(), _rendered(train_job, found, context)
+        verdict, objects = Decision(), _rendered(train_job, found, context)
     elif found and found.errors:
-        verdict = Verdict(tuple(runtime_findings(found)))
+        verdict = Decision(tuple(runtime_findings(found)))
     else:
         verdict, objects = admit(train_job, found.runtime if found else None, context, old=old)
     errors = _merged(schema_errors, verdict.errors)

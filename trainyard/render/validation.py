@@ -35,6 +35,8 @@ __all__ = ["framework_of", "gang_schedulers_of", "input_errors", "input_warnings
 
 _MOST_ERRORS: Final = 100
 """Errors that are reported of one TrainJob: a list of 1,000 containers for 100 jobs can have 100,000."""
+_RUNTIME_POLICIES: Final = ("mlPolicy", "podGroupPolicy")
+"""Fields of a runtime that its patches do not contain, as upstream."""
 
 
 @once_per_runtime
@@ -67,7 +69,9 @@ def input_warnings(train_job: TrainJob, runtime: Runtime) -> Iterator[Finding]:
     """Yield warnings about the runtime, and unknown fields of the TrainJob."""
     yield from _runtime_warnings(runtime)
     for path in train_job.unknown_fields():
-        yield Finding.warning(path, "unknown field: the API server drops it", "remove it, or correct its name")
+        policy = path.rpartition(".")[2] in _RUNTIME_POLICIES
+        fix = "set it in the runtime: a TrainJob cannot change it" if policy else "remove it, or correct its name"
+        yield Finding.warning(path, "unknown field: the API server drops it", fix)
 
 
 def step_findings(job: JobView, changes: Sequence[Change]) -> Iterator[Finding]:

@@ -58,8 +58,8 @@ def _hierarchical(accelerators: tuple[str, ...]) -> SchedulerConfiguration:
 def _flat_topology(accelerators: tuple[str, ...]) -> SchedulerConfiguration:
     flat = Plugin(
         "capacity",
-        "queues by deserved, guarantee and capability, side by side: without the tree a gang in a wrong queue stops "
-        "nobody else; beside conformance, so that reclaim evicts only from queues above their share",
+        "queues by deserved, guarantee and capability, side by side: without the tree a gang in a wrong queue blocks "
+        "no other; beside conformance, so that reclaim evicts only from queues above their share",
         switches={"enableHierarchy": False},
     )
     return SchedulerConfiguration(

@@ -19,10 +19,10 @@ from typing import Any
 from trainyard import pki, upstream
 from trainyard.cluster import ClusterAccess, ClusterStatus
 from trainyard.cluster.kwok_stages import HOST_PROCESS_LABEL
-from trainyard.controller.resources import QUEUES
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Resource, kinds
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS
+from trainyard.kube.training_kinds import QUEUES
 from trainyard.settings.versions import component_release, supported_versions
 from trainyard.simulate.programs import PROGRAM_OF_DEPLOYMENT, PROGRAMS
 

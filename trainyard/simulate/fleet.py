@@ -16,9 +16,9 @@ from typing import Any
 from trainyard import scheduler
 from trainyard.cluster import ClusterStatus
 from trainyard.cluster import simulated_nodes as nodes
-from trainyard.controller.resources import HYPER_NODES, POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Client, Resource
-from trainyard.kube.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
+from trainyard.kube.kinds import JOBS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
+from trainyard.kube.training_kinds import HYPER_NODES, POD_GROUPS, QUEUES, VOLCANO_JOBS
 from trainyard.queues import DEFAULT, ROOT
 from trainyard.queues.builtin_queues import RESERVED, root_preparation
 from trainyard.settings import StackSettings
@@ -27,7 +27,7 @@ from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE
 from trainyard.stack_checks import stack_queues
 from trainyard.topology import compile_fabric
 
-__all__ = ["clear", "delete_pods", "prepare"]
+__all__ = ["clear", "delete_pods", "prepare", "retried"]
 
 _LABEL = "trainyard.dev/simulation"
 _OWN = {_LABEL: "true"}
@@ -83,7 +83,7 @@ async def prepare(
     await configure(client, text, mark, status)
     queues = stack_queues(settings)
     for body in queues.own:
-        await _retry(partial(client.create, QUEUES, body))
+        await retried(partial(client.create, QUEUES, body))
     for body in queues.patches:
         await _patch(client, body)
     for name in settings.queues:
@@ -94,7 +94,7 @@ async def clear(client: Client) -> None:
     """Remove the jobs, queues and priority classes of an earlier scenario."""
     for namespace in await client.list(NAMESPACES, label_selector=_LABEL):
         name = namespace["metadata"]["name"]
-        for resource in (PODS, POD_GROUPS):
+        for resource in (JOBS, VOLCANO_JOBS, PODS, POD_GROUPS):
             found = [each["metadata"]["name"] for each in await client.list(resource, namespace=name)]
             if resource is PODS:
                 await delete_pods(client, name, found)
@@ -106,14 +106,14 @@ async def clear(client: Client) -> None:
     while left:
         leaves = [name for name in left if name not in left.values()]
         for name in leaves:
-            await _retry(partial(client.delete, QUEUES, name))
+            await retried(partial(client.delete, QUEUES, name))
             del left[name]
     await wait_until("the queues of an earlier scenario are gone", lambda: _only_builtin_queues(client))
     for each in await client.list(PRIORITY_CLASSES, label_selector=_LABEL):
         await client.delete(PRIORITY_CLASSES, each["metadata"]["name"])
     for name, spec in _DEFAULTS.items():
         if await client.find(QUEUES, name):
-            await _retry(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
+            await retried(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
 
 
 async def _patch(client: Client, body: dict[str, Any]) -> None:
@@ -122,7 +122,7 @@ async def _patch(client: Client, body: dict[str, Any]) -> None:
     if name == ROOT:
         live = await client.get(QUEUES, ROOT)
         spec = {**(root_preparation(live["spec"], spec["capability"]) or {}), **spec}
-    await _retry(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
+    await retried(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
 
 
 async def delete_pods(client: Client, namespace: str, names: Iterable[str]) -> None:
@@ -146,10 +146,10 @@ async def _hyper_nodes(client: Client, wanted: list[dict[str, Any]]) -> None:
     for name in sorted(live, key=lambda name: -live[name]["tier"]):
         await client.delete(HYPER_NODES, name)
     for body in wanted:
-        await _retry(partial(client.create, HYPER_NODES, body))
+        await retried(partial(client.create, HYPER_NODES, body))
 
 
-async def _retry(attempt: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+async def retried(attempt: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     """Retry a write that a webhook may reject while its cache lags."""
     for _ in range(100):
         try:

@@ -15,7 +15,7 @@ from trainyard.render.gangs.volcano_subgroups import (
 )
 from trainyard.simulate.scenario_jobs import Job, TopologyMode
 
-__all__ = ["JOB_LABEL", "ROLE_LABEL", "group_body", "pod_body", "pod_group_of", "pod_of"]
+__all__ = ["JOB_LABEL", "ROLE_LABEL", "group_body", "pod_body", "pod_group_of", "pod_of", "pod_spec"]
 
 ROLE_LABEL: Final = "trainyard.dev/simulated"
 JOB_LABEL: Final = "trainyard.dev/simulated-job"
@@ -49,7 +49,7 @@ def pod_of(job: Job, name: str, index: int) -> dict[str, Any]:
     labels = {ROLE_LABEL: "job", JOB_LABEL: job.name}
     if job.group_size:
         labels |= {REPLICATED_JOB_LABEL: job.name, JOB_INDEX_LABEL: "0", INDEX_LABEL: str(index)}
-    spec = {"priorityClassName": job.priority_class} if job.priority_class else {}
+    spec = pod_spec(job.per_pod, job.priority_class)
     return pod_body(name, job.namespace, job.name, labels, job.per_pod, spec)
 
 
@@ -72,10 +72,6 @@ def pod_body(
     spec: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return a pod of a PodGroup."""
-    amounts = dict(requests)
-    container: dict[str, Any] = {"name": "node", "image": "registry.invalid/simulated:1"}
-    if amounts:
-        container["resources"] = {"requests": amounts, "limits": amounts}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -85,13 +81,22 @@ def pod_body(
             "labels": dict(labels),
             "annotations": {GROUP_NAME_ANNOTATION: group},
         },
-        "spec": {
-            "schedulerName": "volcano",
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 1,
-            "restartPolicy": "Never",
-            "containers": [container],
-            **spec,
-        },
+        "spec": {**pod_spec(requests), **spec},
+    }
+
+
+def pod_spec(requests: Mapping[str, str], priority_class: str | None = None) -> dict[str, Any]:
+    """Return the specification of a pod with one container."""
+    amounts = dict(requests)
+    container: dict[str, Any] = {"name": "node", "image": "registry.invalid/simulated:1"}
+    if amounts:
+        container["resources"] = {"requests": amounts, "limits": amounts}
+    return {
+        "schedulerName": "volcano",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "restartPolicy": "Never",
+        "containers": [container],
+        **({"priorityClassName": priority_class} if priority_class else {}),
     }

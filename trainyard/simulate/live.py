@@ -5,7 +5,7 @@ submitted after everything else. When it is bound, a whole scheduling session ha
 controls in a row without any other change mean that the scheduler is idle, see `sessions_at_rest`.
 
 A gang that loses pods is restarted as a whole, as JobSet does; if it still has minMember pods, only the lost ones are
-replaced.
+replaced. Pods of Jobs and Volcano Jobs are created and replaced by their controllers.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
 from trainyard.cluster import ClusterStatus
 from trainyard.cluster.simulated_nodes import desired_nodes
-from trainyard.controller.resources import POD_GROUPS, QUEUES
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Change, Client, Informer
 from trainyard.kube.kinds import NODES, PODS
+from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 from trainyard.queues import DEFAULT
 from trainyard.settings.fabric import FabricSettings
 from trainyard.simulate.bare_volcano import kill, wait_until
-from trainyard.simulate.fleet import delete_pods
+from trainyard.simulate.controlled_jobs import controlled_job
+from trainyard.simulate.fleet import delete_pods, retried
 from trainyard.simulate.gang_objects import JOB_LABEL, ROLE_LABEL, group_body, pod_body, pod_group_of, pod_of
 from trainyard.simulate.name_list import Names
 from trainyard.simulate.replay import Settled
 from trainyard.simulate.rest import sessions_at_rest
-from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE, Job
+from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE, Job, JobKind
 
 __all__ = ["LiveWorld", "live_world"]
 
@@ -49,6 +51,16 @@ class _Gang:
     pods: dict[str, int] = field(default_factory=dict)
     made: int = 0
     lost: bool = False
+
+    @property
+    def controlled(self) -> bool:
+        """Whether a controller creates its pods."""
+        return self.job.kind is not JobKind.GANG
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its pods exist."""
+        return len(self.pods) == self.job.pods
 
 
 class LiveWorld:
@@ -108,16 +120,28 @@ class LiveWorld:
         if gang is not None and deleted and metadata["name"] in gang.pods:
             del gang.pods[metadata["name"]]
             gang.lost = True
+        elif gang is not None and gang.controlled and not deleted:
+            gang.pods.setdefault(metadata["name"], len(gang.pods))
 
     async def submit(self, job: Job) -> None:
-        """Create the PodGroup and the pods of a job."""
+        """Create the objects of a job."""
         gang = self._gangs[job.name] = _Gang(job)
+        if gang.controlled:
+            resource, body = controlled_job(job, f"{job.name}{self._mark}")
+            await retried(partial(self._client.create, resource, body))
+            await self._await_complete(gang)
+            return
         await self._create_group(pod_group_of(job))
         await self._create_pods(gang, job.pods)
 
     async def withdraw(self, name: str) -> None:
-        """Delete the pods and the PodGroup of a job."""
+        """Delete the objects of a job."""
         gang = self._gangs.pop(name)
+        if gang.controlled:
+            resource, body = controlled_job(gang.job, f"{name}{self._mark}")
+            await self._client.delete(resource, body["metadata"]["name"], namespace=gang.job.namespace)
+            await delete_pods(self._client, gang.job.namespace, gang.pods)
+            return
         await delete_pods(self._client, gang.job.namespace, gang.pods)
         await self._client.delete(POD_GROUPS, name, namespace=gang.job.namespace)
 
@@ -196,7 +220,7 @@ class LiveWorld:
             quiet = quiet + 1 if self._changes == before and self._is_idle() else 0
             if quiet >= self._sessions():
                 placed = {
-                    name: {pod.removesuffix(self._mark): node for pod, node in self._placed(gang)}
+                    name: {pod.replace(self._mark, ""): node for pod, node in self._placed(gang)}
                     for name, gang in self._gangs.items()
                 }
                 restarts, self._restarts = dict(self._restarts), defaultdict(int)
@@ -241,7 +265,10 @@ class LiveWorld:
         await asyncio.gather(*(self._replace(gang) for gang in self._gangs.values() if gang.lost))
 
     async def _replace(self, gang: _Gang) -> None:
-        if len(gang.pods) < gang.job.min_member:
+        if gang.controlled:
+            gang.lost = False
+            await self._await_complete(gang)
+        elif len(gang.pods) < gang.job.min_member:
             await self._restart_gang(gang)
         else:
             gang.lost = False
@@ -249,8 +276,11 @@ class LiveWorld:
 
     async def _restart_gang(self, gang: _Gang) -> None:
         job, former = gang.job, gang.pods
-        gang.pods, gang.lost = {}, False
         self._restarts[job.name] += 1
+        if gang.controlled:
+            await delete_pods(self._client, job.namespace, list(former))
+            return
+        gang.pods, gang.lost = {}, False
         await delete_pods(self._client, job.namespace, former)
         await self._create_pods(gang, job.pods)
 
@@ -263,6 +293,14 @@ class LiveWorld:
         gang.pods |= created
         bodies = [pod_of(job, name, index) for name, index in created.items()]
         await asyncio.gather(*(self._client.create(PODS, body) for body in bodies))
+
+    async def _await_complete(self, gang: _Gang) -> None:
+        """Wait until the controller of a job has created its pods; after a loss, that of Jobs waits for 10 s first."""
+
+        async def complete() -> bool:
+            return gang.complete
+
+        await wait_until(f"the pods of job {gang.job.name} exist", complete)
 
     async def _create_group(self, body: dict[str, Any]) -> None:
         for _ in range(100):

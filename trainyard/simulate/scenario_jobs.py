@@ -14,9 +14,17 @@ from trainyard.settings import StackSettings
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, Resources, SettingsModel
 from trainyard.simulate.clock import Duration
 
-__all__ = ["Job", "JobSettings", "TopologyMode", "TopologySettings"]
+__all__ = ["Job", "JobKind", "JobSettings", "TopologyMode", "TopologySettings"]
 
 DEFAULT_NAMESPACE = "default"
+
+
+class JobKind(StrEnum):
+    """Objects of a job."""
+
+    GANG = "gang"
+    JOB = "job"
+    VCJOB = "vcjob"
 
 
 class TopologyMode(StrEnum):
@@ -43,6 +51,10 @@ class GroupSettings(SettingsModel):
 class JobSettings(SettingsModel):
     """A job, or several identical ones."""
 
+    kind: JobKind = Field(
+        default=JobKind.GANG,
+        description="gang: a PodGroup and its pods, as of a TrainJob; job: a Job of Kubernetes; vcjob: a Volcano Job",
+    )
     tenant: DnsLabel | None = Field(default=None, description="Tenant that submits it")
     queue: DnsLabel | None = Field(default=None, description="Queue; the tenant's default queue if unset")
     at: Duration = Field(default=0, description="Instant of its arrival")
@@ -85,6 +97,18 @@ class JobSettings(SettingsModel):
         if self.per_pod is None and not settings.accelerator_resources:
             yield Finding(f"{path}.perPod", "the nodes have no accelerators", "set the requests of a pod")
         yield from self._topology_findings(path, tiers)
+        yield from self._kind_findings(path)
+
+    def _kind_findings(self, path: str) -> Iterator[Finding]:
+        """Yield settings that a job of this kind does not have."""
+        if self.kind is JobKind.GANG:
+            return
+        for name in ("topology", "groups"):
+            if getattr(self, name) is not None:
+                yield Finding(f"{path}.{name}", f"not supported for kind {self.kind}", "remove it, or use kind gang")
+        if self.kind is JobKind.JOB and self.min_member not in (None, 1):
+            message = f"minMember of a Job is 1, but is {self.min_member}"
+            yield Finding(f"{path}.minMember", message, "remove it, or use kind vcjob")
 
     def _topology_findings(self, path: str, tiers: Sequence[str]) -> Iterator[Finding]:
         known = f"use one of {', '.join(tiers)}"
@@ -118,7 +142,8 @@ class JobSettings(SettingsModel):
                 arrival=self.at + number * self.every,
                 duration=self.duration,
                 pods=self.pods,
-                min_member=self.min_member or self.pods,
+                min_member=self.min_member or (1 if self.kind is JobKind.JOB else self.pods),
+                kind=self.kind,
                 per_pod=dict(per_pod),
                 priority_class=self.priority_class,
                 mode=self.topology.mode if self.topology else None,
@@ -150,6 +175,8 @@ class Job:
         Network topology request; the tier as a number.
     group_size, group_tier
         Pods of a group, and the tier of its domain.
+    kind
+        Its objects.
     """
 
     name: str
@@ -165,3 +192,4 @@ class Job:
     tier: int | None = None
     group_size: int | None = None
     group_tier: int | None = None
+    kind: JobKind = JobKind.GANG

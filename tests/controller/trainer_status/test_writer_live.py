@@ -10,9 +10,11 @@ import pytest
 from tests.compatibility import servers
 from tests.controller.harness import Body, train_job
 from trainyard.api.crds import build
-from trainyard.controller.resources import FIELD_MANAGER, NAMESPACES, TRAIN_JOBS
+from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.trainer_status import StatusWriter
 from trainyard.kube import ApiError, Client, Object
+from trainyard.kube.kinds import NAMESPACES
+from trainyard.kube.training_kinds import TRAIN_JOBS
 
 pytestmark = pytest.mark.cluster
 

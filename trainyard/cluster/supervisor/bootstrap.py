@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.kube import Client, Resource
-from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, STORAGE_CLASSES
 from trainyard.kube.leader import LEASES
 
 __all__ = ["bootstrap", "objects", "release_nodes"]
 
-_STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 
 _NODE_LEASES = "kube-node-lease"
 _LABELS = {"app.kubernetes.io/managed-by": "trainyard-cluster"}
@@ -40,7 +39,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
 
 def objects() -> list[tuple[Resource, dict[str, Any]]]:
     """Return the StorageClass, and the roles bound to the common names of the client certificates."""
-    found: list[tuple[Resource, dict[str, Any]]] = [(_STORAGE_CLASSES, _storage_class())]
+    found: list[tuple[Resource, dict[str, Any]]] = [(STORAGE_CLASSES, _storage_class())]
     for name, rules in _RULES.items():
         found.append(
             (

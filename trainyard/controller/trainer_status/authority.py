@@ -15,9 +15,10 @@ from trainyard import pki
 from trainyard.controller.certificates import PUBLICATION_DELAY
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import OwnershipConflictError, require_owner
-from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
+from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.status import finished
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError, uid_of
+from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.render.trainer_status import AUTHORITY_KEY, authority_name
 
 __all__ = ["AuthorityUpdater", "authority_of"]

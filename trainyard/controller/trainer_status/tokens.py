@@ -17,9 +17,9 @@ from typing import Any
 
 import orjson
 
-from trainyard.controller.resources import TOKEN_REVIEWS
 from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.kube import Client
+from trainyard.kube.kinds import TOKEN_REVIEWS
 
 __all__ = ["Pod", "TokenReviewer", "TooManyTokensError"]
 

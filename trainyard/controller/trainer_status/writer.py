@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
-from trainyard.controller.resources import TRAIN_JOBS
 from trainyard.kube import ApiError, Client, Object, uid_of, version_of
+from trainyard.kube.training_kinds import TRAIN_JOBS
 
 __all__ = ["StatusWriter"]
 

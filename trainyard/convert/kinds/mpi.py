@@ -7,7 +7,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
-from trainyard.convert.note import Fidelity, Note
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
@@ -111,8 +111,8 @@ def _serve(draft: Draft, worker: Part, *, first: bool) -> None:
         draft.source.notes.append(_ssh_note(worker, fix))
 
 
-def _ssh_note(worker: Part, fix: str) -> Note:
-    return Note(
+def _ssh_note(worker: Part, fix: str) -> FieldFinding:
+    return FieldFinding.of(
         f"{worker.path}.spec.containers[{worker.main}]",
         worker.container.get("image"),
         Fidelity.CHANGED,

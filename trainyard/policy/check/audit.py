@@ -9,6 +9,8 @@ from typing import Any
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Resource
 from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.kinds import NAMESPACES, PRIORITY_CLASSES
+from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, PLATFORMS, TENANT_POLICIES, TRAINING_RUNTIMES
 from trainyard.manifests.documents import Source
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.rules.admission_rule import Rule
@@ -22,12 +24,12 @@ Bodies = list[dict[str, Any]]
 
 _SOURCE = Source(CLUSTER, "")
 _CONTEXT = (
-    Resource("", "v1", "namespaces", "Namespace", namespaced=False),
-    Resource("trainyard.dev", "v1alpha1", "tenantpolicies", "TenantPolicy"),
-    Resource("trainyard.dev", "v1alpha1", "platforms", "Platform", namespaced=False),
-    Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False),
-    Resource("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime"),
-    Resource("trainer.kubeflow.org", "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", namespaced=False),
+    NAMESPACES,
+    TENANT_POLICIES,
+    PLATFORMS,
+    PRIORITY_CLASSES,
+    TRAINING_RUNTIMES,
+    CLUSTER_TRAINING_RUNTIMES,
 )
 """Kinds that are the context of the reviewed objects."""
 

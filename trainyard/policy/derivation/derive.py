@@ -25,7 +25,7 @@ from trainyard.policy.required_texts import RequiredTexts, rego_digest
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases, shared_bases
-from trainyard.policy.testing.cases import Verdict
+from trainyard.policy.testing.cases import CaseDecision
 
 __all__ = ["compiled", "required_texts", "written"]
 
@@ -89,7 +89,7 @@ def required_texts(program: Path, folder: Path) -> dict[str, RequiredTexts]:
     """
     rules = load_rules(folder)
     plan = compiled(program, build_bundle(), (f"trainyard/rules/{package_name(rule.id)}/violation" for rule in rules))
-    cases = [case for case in load_cases(folder, rules) if case.verdict is Verdict.ALLOW]
+    cases = [case for case in load_cases(folder, rules) if case.verdict is CaseDecision.ALLOW]
     bodies = [case.content.object or case.content.old_object or {} for case in cases]
     found = {}
     for rule in rules:

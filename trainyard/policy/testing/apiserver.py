@@ -21,8 +21,8 @@ from trainyard.policy.rules.admission_rule import Fragment, Gate, Rule
 from trainyard.policy.testing.cases import (
     ACCOUNT_REQUEST,
     Case,
+    CaseDecision,
     Evaluation,
-    Verdict,
     World,
     group_by_parameters,
     spec_of,
@@ -409,12 +409,14 @@ def _evaluation(case: Case, response: Response) -> Evaluation:
         paths |= named
         messages.add(message)
     if response.ok:
-        return Evaluation(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths), messages=frozenset(messages))
+        return Evaluation(
+            CaseDecision.WARN if paths else CaseDecision.ALLOW, frozenset(paths), messages=frozenset(messages)
+        )
     if case.rule.gate is Gate.CRD:
         causes = response.body.get("details", {}).get("causes", [])
         fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
-        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, error=response.message)
+        return Evaluation(CaseDecision.DENY, fields) if fields else Evaluation(None, error=response.message)
     denied = _DENIED.search(response.message)
     if denied is None:
         return Evaluation(None, frozenset(paths), error=response.message)
-    return Evaluation(Verdict.DENY, frozenset(paths), messages=frozenset(messages))
+    return Evaluation(CaseDecision.DENY, frozenset(paths), messages=frozenset(messages))

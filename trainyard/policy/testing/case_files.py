@@ -14,7 +14,7 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.rule_catalog import read_yaml, rule_folders
-from trainyard.policy.testing.cases import EVICTION, Case, CaseContent, Circumstances, Verdict
+from trainyard.policy.testing.cases import EVICTION, Case, CaseContent, CaseDecision, Circumstances
 from trainyard.policy.testing.field_patches import Patch, patched
 from trainyard.settings.settings_model import SettingsModel
 
@@ -47,7 +47,7 @@ class CaseEntry(Source, Circumstances):
     """One case: the object that a request creates, updates or deletes, and the expected verdict."""
 
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="Unique in the file")
-    verdict: Verdict
+    verdict: CaseDecision
     runtime: Source | None = Field(default=None, description="The runtime that the TrainJob references")
     update: Patch | None = Field(default=None, description="The request updates the object with these changes")
     delete: bool = Field(default=False, description="The request deletes the object")
@@ -56,7 +56,7 @@ class CaseEntry(Source, Circumstances):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if (self.verdict is Verdict.ALLOW) != (not self.paths):
+        if (self.verdict is CaseDecision.ALLOW) != (not self.paths):
             raise ValueError(
                 "a violation requires paths, and an allowed object must not have any; correct paths or verdict"
             )

@@ -19,11 +19,11 @@ __all__ = [
     "EVICTION",
     "Case",
     "CaseContent",
+    "CaseDecision",
     "CaseResult",
     "Circumstances",
     "Engine",
     "Evaluation",
-    "Verdict",
     "World",
     "compare",
     "group_by_parameters",
@@ -40,8 +40,8 @@ ACCOUNT_REQUEST: Final = "TokenRequest"
 """Kind that is created to get a token of the ServiceAccount of its name."""
 
 
-class Verdict(StrEnum):
-    """Verdict of a gate on an object."""
+class CaseDecision(StrEnum):
+    """What a gate decides about an object."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -102,7 +102,7 @@ class Case:
 
     rule: Rule
     name: str
-    verdict: Verdict
+    verdict: CaseDecision
     content: CaseContent
     path: Path
 
@@ -179,7 +179,7 @@ class Evaluation:
     Parameters
     ----------
     verdict
-        Verdict of the rule under test; None if the evaluation failed.
+        Decision of the rule under test; None if the evaluation failed.
     paths
         Field paths of the violations.
     error
@@ -188,7 +188,7 @@ class Evaluation:
         Texts of the violations, with their fixes; the API server has one for all paths of a validation.
     """
 
-    verdict: Verdict | None
+    verdict: CaseDecision | None
     paths: frozenset[str] = frozenset()
     error: str = ""
     messages: frozenset[str] = frozenset()

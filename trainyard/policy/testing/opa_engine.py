@@ -15,7 +15,7 @@ from trainyard.policy.engines.opa.opa_client import OpaAddress, OpaClient
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
-from trainyard.policy.testing.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
+from trainyard.policy.testing.cases import Case, CaseDecision, Evaluation, World, group_by_parameters, spec_of
 from trainyard.settings.platform import PolicySettings
 
 __all__ = ["OpaEngine"]
@@ -106,5 +106,5 @@ def _evaluation(case: Case, decision: Decision) -> Evaluation:
     undecided = next((finding for finding in decision.violations if finding.rule is None), None)
     if undecided:
         return Evaluation(None, error=undecided.message)
-    verdict = Verdict.DENY if denied else Verdict.WARN if warned else Verdict.ALLOW
+    verdict = CaseDecision.DENY if denied else CaseDecision.WARN if warned else CaseDecision.ALLOW
     return Evaluation(verdict, denied or warned, messages=messages)

@@ -183,8 +183,8 @@ def _policy(
     if rule.source is not ParameterSource.NONE:
         # A missing parameter object is reported regardless of conditions and exemptions, and conditions cannot read the
         # namespace: therefore, both are part of the validations.
-        derived["judged"] = " && ".join(["variables.factsKnown", *(f"({each['expression']})" for each in exemptions)])
-        derived["judged"] += "".join(f" && ({each['expression']})" for each in _when(cel))
+        derived["applies"] = " && ".join(["variables.factsKnown", *(f"({each['expression']})" for each in exemptions)])
+        derived["applies"] += "".join(f" && ({each['expression']})" for each in _when(cel))
         conditions = _requests(rule, cel)
         validations = [_if_applicable(validation) for validation in validations]
         if state is PolicyState.DENY:
@@ -267,9 +267,9 @@ def _missing(rule: Rule) -> dict[str, str]:
 
 def _if_applicable(validation: Mapping[str, str]) -> dict[str, str]:
     """Return a validation that is true, at no cost, if the rule does not apply; messages are always evaluated."""
-    result = {**validation, "expression": f"!variables.judged || ({validation['expression']})"}
+    result = {**validation, "expression": f"!variables.applies || ({validation['expression']})"}
     if "messageExpression" in validation:
-        result["messageExpression"] = f'!variables.judged ? "" : {validation["messageExpression"]}'
+        result["messageExpression"] = f'!variables.applies ? "" : {validation["messageExpression"]}'
     return result
 
 
