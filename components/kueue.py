@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -44,7 +45,15 @@ from .hooks.webhooks import (
     with_client_configs,
 )
 
-__all__ = ["COMPONENT", "MANIFESTS", "Kueue", "configuration", "custom_resource_definitions", "webhook_configurations"]
+__all__ = [
+    "COMPONENT",
+    "MANIFESTS",
+    "Kueue",
+    "KueueArgs",
+    "configuration",
+    "custom_resource_definitions",
+    "webhook_configurations",
+]
 
 _NAME = "kueue-controller-manager"
 _SECRET = "kueue-webhook-server-cert"  # noqa: S105 - a name
@@ -92,6 +101,22 @@ _METRICS_CERTIFICATES = "/etc/kueue/metrics/certs"
 """Fixed in Kueue's code."""
 
 
+@dataclass(frozen=True)
+class KueueArgs:
+    """Arguments of the Kueue component.
+
+    Parameters
+    ----------
+    settings
+        Version, namespace, replicas and queues.
+    target
+        The cluster.
+    """
+
+    settings: KueueSettings
+    target: Target
+
+
 class Kueue(Component):
     """Kueue's CustomResourceDefinitions, controller, webhooks, and the queues of the settings.
 
@@ -105,8 +130,9 @@ class Kueue(Component):
         Deployment, webhook configurations and queues; dependencies of every tenant.
     """
 
-    def __init__(self, settings: KueueSettings, target: Target, opts: pulumi.ResourceOptions) -> None:
-        super().__init__("kueue", "kueue", opts)
+    def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("kueue", name, opts)
+        settings, target = args.settings, args.target
         self.crds: list[KubernetesObject] = []
         self.namespaces: dict[str, KubernetesObject] = {}
         self.ready: list[KubernetesObject] = []
@@ -313,7 +339,9 @@ def _workload(settings: KueueSettings, target: Target, text: str) -> Workload:
 
 def _install(context: Installation, _needed: Resources) -> Kueue | None:
     settings = KueueSettings.of(context.settings)
-    return Kueue(settings, context.target, context.options) if settings.install is not False else None
+    if settings.install is False:
+        return None
+    return Kueue("kueue", KueueArgs(settings, context.target), context.options)
 
 
 def _tenant_objects(stack: StackSettings, tenant: str) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -16,17 +17,21 @@ from .common.declaration import Declaration, Resources
 from .common.installation import Installation
 from .common.objects import Component
 
-__all__ = ["COMPONENT", "Platform", "priority_class"]
+__all__ = ["COMPONENT", "Platform", "PlatformArgs", "priority_class"]
+
+
+@dataclass(frozen=True)
+class PlatformArgs:
+    """Arguments of the Platform component: the settings of the stack."""
+
+    settings: StackSettings
 
 
 class Platform(Component):
     """The Platform ``platform``, the annotations that admission policies read, and the PriorityClasses.
 
-    Parameters
-    ----------
-    depends_on
-        Dependencies: the trainer's CustomResourceDefinitions, and its controller, which removes the annotations when
-        the Platform is deleted.
+    The Platform inherits ``opts.depends_on``: the trainer's CustomResourceDefinitions, and its controller, which
+    removes the annotations when the Platform is deleted.
 
     Attributes
     ----------
@@ -34,17 +39,11 @@ class Platform(Component):
         All objects; dependencies of policies and tenants.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: StackSettings,
-        *,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("platform", name, opts)
+        settings = args.settings
         platform = platform_object(settings)
-        declared = self.child(platform, depends_on=depends_on)
+        declared = self.child(platform, inherit_depends_on=True)
         self.ready: list[pulumi.Resource] = [declared, self.patch(_facts(platform), depends_on=[declared])]
         self.ready += [self.child(priority_class(key, value)) for key, value in settings.priority_classes.items()]
         self.register_outputs({})
@@ -70,8 +69,7 @@ def priority_class(name: str, settings: PriorityClassSettings) -> dict[str, Any]
 
 
 def _install(context: Installation, needed: Resources) -> Platform:
-    depends_on = [*needed.crds, *needed.ready]
-    return Platform("platform", context.settings, depends_on=depends_on, opts=context.options)
+    return Platform("platform", PlatformArgs(context.settings), context.options_after(*needed.crds, *needed.ready))
 
 
 COMPONENT: Final = Declaration(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -18,16 +18,21 @@ from .common.declaration import Declaration, Group, Resources
 from .common.installation import Installation
 from .common.objects import Component, KubernetesObject
 
-__all__ = ["COMPONENT", "Policies"]
+__all__ = ["COMPONENT", "Policies", "PoliciesArgs"]
+
+
+@dataclass(frozen=True)
+class PoliciesArgs:
+    """Arguments of the Policies component: the settings of the stack."""
+
+    settings: StackSettings
 
 
 class Policies(Component):
     """The admission policies of a stack.
 
-    Parameters
-    ----------
-    depends_on
-        Dependencies: the Platform that the rules read, and the controllers whose objects they review.
+    Policies and bindings inherit ``opts.depends_on``: the Platform that the rules read, and the controllers whose
+    objects they review.
 
     Attributes
     ----------
@@ -35,15 +40,9 @@ class Policies(Component):
         Every policy and binding; not the CustomResourceDefinitions of reports, on which nothing depends.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: StackSettings,
-        *,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: PoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("policies", name, opts)
+        settings = args.settings
         folders = [data_folder("policies"), *(project_root() / folder for folder in settings.policies.folders)]
         if settings.policies.reports:
             for definition in report_definitions():
@@ -55,7 +54,7 @@ class Policies(Component):
         rules = load_rules(*folders)
         for manifest in admission_objects(rules, policy_settings(settings, rules), exempt, today=today):
             policy = policies.get(manifest["spec"].get("policyName", ""))
-            declared = self.child(manifest, depends_on=[*depends_on, *([policy] if policy else [])])
+            declared = self.child(manifest, depends_on=[policy] if policy else [], inherit_depends_on=True)
             if manifest["kind"] == "ValidatingAdmissionPolicy":
                 policies[manifest["metadata"]["name"]] = declared
             self.ready.append(declared)
@@ -63,7 +62,7 @@ class Policies(Component):
 
 
 def _install(context: Installation, needed: Resources) -> Policies:
-    return Policies("policies", context.settings, depends_on=needed.ready, opts=context.options)
+    return Policies("policies", PoliciesArgs(context.settings), context.options_after(*needed.ready))
 
 
 COMPONENT: Final = Declaration(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Final
 
 import pulumi
@@ -16,29 +17,39 @@ from .common.installation import Installation
 from .common.objects import Component, KubernetesObject, waiting_for
 from .hooks.queues import QueueMigration, QueuePatchHook
 
-__all__ = ["COMPONENT", "Queues"]
+__all__ = ["COMPONENT", "Queues", "QueuesArgs"]
 
 _QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
+
+
+@dataclass(frozen=True)
+class QueuesArgs:
+    """Arguments of the Queues component.
+
+    Parameters
+    ----------
+    queues
+        The validated queues.
+    access
+        The cluster.
+    owned
+        Names of the live queues of this stack; other queues are not changed before Pulumi does.
+    retirement
+        The retired queues.
+    """
+
+    queues: QueueObjects
+    access: ClusterAccess
+    owned: Collection[str] = ()
+    retirement: QueueRetirement = field(default_factory=QueueRetirement)
 
 
 class Queues(Component):
     """The queues below ``root``, without those that are retired and empty, and patches of ``root`` and ``default``.
 
     Volcano creates these two and rejects their deletion, so they are patched. Fields that are no longer in the settings
-    are restored, and the queues remain.
-
-    Parameters
-    ----------
-    queues
-        The validated queues.
-    migration
-        Hook that migrates the live queue tree.
-    access
-        The cluster.
-    retirement
-        The retired queues.
-    depends_on
-        Dependencies: Volcano's Deployments and webhook configurations.
+    are restored, and the queues remain. All inherit ``opts.depends_on``: Volcano's Deployments and webhook
+    configurations.
 
     Attributes
     ----------
@@ -46,22 +57,14 @@ class Queues(Component):
         Queues, each Open, because Volcano rejects PodGroups in queues of another state.
     """
 
-    def __init__(
-        self,
-        name: str,
-        queues: QueueObjects,
-        migration: QueueMigration,
-        access: ClusterAccess,
-        *,
-        retirement: QueueRetirement | None = None,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("queues", name, opts)
+        queues, access, retirement = args.queues, args.access, args.retirement
+        kept = [each for each in queues.own if each["metadata"]["name"] not in retirement.removed]
+        migration = QueueMigration(access, kept, args.owned)
         hooks, live = migration.binding(), bool(migration.owned)
         if live:
             migration.announce(self)
-        retirement = retirement or QueueRetirement()
         declared: dict[str, KubernetesObject] = {}
         for manifest in queues.own:
             name = manifest["metadata"]["name"]
@@ -74,7 +77,8 @@ class Queues(Component):
             queue = waiting_for(manifest, "{.status.state}=Open")
             declared[name] = self.child(
                 queue,
-                depends_on=[*depends_on, *([parent] if parent else [])],
+                depends_on=[parent] if parent else [],
+                inherit_depends_on=True,
                 hooks=hooks,
                 retired=name in retirement.waiting,
             )
@@ -83,17 +87,13 @@ class Queues(Component):
             room = QueuePatchHook(access, manifest)
             if live:
                 room.announce(self)
-            self.ready.append(self.patch(manifest, depends_on=depends_on, hooks=room.binding()))
+            self.ready.append(self.patch(manifest, inherit_depends_on=True, hooks=room.binding()))
         self.register_outputs({})
 
 
 def _install(context: Installation, needed: Resources) -> Queues:
-    queues, access, retirement = context.queues, context.target.access, context.retired_queues
-    kept = [each for each in queues.own if each["metadata"]["name"] not in retirement.removed]
-    migration = QueueMigration(access, kept, context.owned(*_QUEUE))
-    return Queues(
-        "queues", queues, migration, access, retirement=retirement, depends_on=needed.ready, opts=context.options
-    )
+    args = QueuesArgs(context.queues, context.target.access, context.owned(*_QUEUE), context.retired_queues)
+    return Queues("queues", args, context.options_after(*needed.ready))
 
 
 COMPONENT: Final = Declaration(

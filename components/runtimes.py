@@ -6,7 +6,8 @@ that was locked later) therefore replaces the object. Jobs that have started kee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,24 +21,36 @@ from trainyard.settings.platform import RuntimeSettings
 
 from .common.declaration import Declaration, Resources
 from .common.installation import Installation
-from .common.objects import Component, declare
+from .common.objects import Component
 from .hooks.webhooks import WebhookReadinessHook
 
-__all__ = ["COMPONENT", "Runtimes", "catalog_folders"]
+__all__ = ["COMPONENT", "Runtimes", "RuntimesArgs", "catalog_folders"]
+
+
+@dataclass(frozen=True)
+class RuntimesArgs:
+    """Arguments of the Runtimes component.
+
+    Parameters
+    ----------
+    settings
+        Folders, mirrors and names of the installed runtimes.
+    authored
+        Runtimes written in Python (`trainyard.runtimes.author`), in addition to those of the folders.
+    access
+        The cluster, to wait until its API server reaches the trainer's webhook; None to skip the wait.
+    """
+
+    settings: RuntimeSettings
+    authored: Iterable[Runtime] = ()
+    access: ClusterAccess | None = None
 
 
 class Runtimes(Component):
     """The ClusterTrainingRuntimes of a stack.
 
-    Parameters
-    ----------
-    authored
-        Runtimes written in Python (`trainyard.runtimes.author`), in addition to those of the folders.
-    access
-        The cluster, to wait until its API server reaches the trainer's webhook; None to skip the wait.
-    depends_on
-        Dependencies: the trainer's Deployment and webhook configurations, and the Platform, because the webhook
-        validates runtimes against it.
+    All inherit ``opts.depends_on``: the trainer's Deployment and webhook configurations, and the Platform, because the
+    webhook validates runtimes against it.
 
     Attributes
     ----------
@@ -45,27 +58,23 @@ class Runtimes(Component):
         Every runtime and alias.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: RuntimeSettings,
-        *,
-        authored: Iterable[Runtime] = (),
-        access: ClusterAccess | None = None,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: RuntimesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("runtimes", name, opts)
-        catalog = installed_catalog(catalog_folders(settings), settings.include, settings.mirrors, authored)
+        settings, access = args.settings, args.access
+        catalog = installed_catalog(catalog_folders(settings), settings.include, settings.mirrors, args.authored)
         manifests = catalog.objects()
         hooks = None
         if access is not None and manifests:
             hooks = WebhookReadinessHook(access, CLUSTER_TRAINING_RUNTIMES, manifests[0]).binding()
-        common = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), hooks=hooks)
-        immutable = pulumi.ResourceOptions.merge(
-            common, pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
-        )
-        self.ready = [declare(manifest, immutable if _released(manifest) else common) for manifest in manifests]
+        self.ready = [
+            self.child(
+                manifest,
+                inherit_depends_on=True,
+                hooks=hooks,
+                replace_on_changes=("spec",) if _released(manifest) else (),
+            )
+            for manifest in manifests
+        ]
         self.register_outputs({})
 
 
@@ -79,8 +88,8 @@ def catalog_folders(settings: RuntimeSettings) -> list[Path]:
 
 
 def _install(context: Installation, needed: Resources) -> Runtimes:
-    settings, access = context.settings.runtimes, context.target.access
-    return Runtimes("runtimes", settings, access=access, depends_on=needed.ready, opts=context.options)
+    args = RuntimesArgs(context.settings.runtimes, access=context.target.access)
+    return Runtimes("runtimes", args, context.options_after(*needed.ready))
 
 
 COMPONENT: Final = Declaration(

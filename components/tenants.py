@@ -7,6 +7,7 @@ while the controllers that clean up after jobs still run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pulumi
@@ -33,7 +34,7 @@ from .common.rbac import (
 )
 from .common.workload import namespace
 
-__all__ = ["COMPONENT", "TENANT_LABEL", "Tenants", "role_rules"]
+__all__ = ["COMPONENT", "TENANT_LABEL", "Tenants", "TenantsArgs", "role_rules"]
 
 _QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 _CATALOG = "trainyard-catalogue"
@@ -41,47 +42,49 @@ _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
 
 
-class Tenants(Component):
-    """The tenants of a stack.
+@dataclass(frozen=True)
+class TenantsArgs:
+    """Arguments of the Tenants component.
 
     Parameters
     ----------
+    settings
+        Settings of the stack.
     objects
         Objects of other components in the namespace of each tenant, by tenant.
     retired
         By retired tenant, what the deletion of its namespace does, for the preview.
-    depends_on
-        Dependencies: queues, controllers, webhook configurations, runtimes and policies.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: StackSettings,
-        *,
-        objects: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-        retired: Mapping[str, str] | None = None,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    settings: StackSettings
+    objects: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    retired: Mapping[str, str] = field(default_factory=dict)
+
+
+class Tenants(Component):
+    """The tenants of a stack.
+
+    Their namespaces inherit ``opts.depends_on``: queues, controllers, webhook configurations, runtimes and policies.
+    """
+
+    def __init__(self, name: str, args: TenantsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("tenants", name, opts)
+        settings = args.settings
         self.namespaces: dict[str, KubernetesObject] = {}
         for tenant in settings.retired_tenants:
             deleted = self.retire(namespace(tenant))
-            if effect := (retired or {}).get(tenant):
+            if effect := args.retired.get(tenant):
                 pulumi.log.warn(f"Tenant {tenant!r} is retired: {effect}", deleted)
         for tenant, tenant_settings in settings.active_tenants.items():
-            self._tenant(tenant, tenant_settings, TrainerSettings.of(settings), depends_on)
+            self._tenant(tenant, tenant_settings, TrainerSettings.of(settings))
             own_namespace = self.namespaces[tenant]
-            for each in (objects or {}).get(tenant, ()):
+            for each in args.objects.get(tenant, ()):
                 self.child(each, depends_on=[own_namespace], deleted_with=own_namespace)
         self._catalog_readers(settings.active_tenants)
         self.register_outputs({})
 
-    def _tenant(
-        self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, depends_on: Sequence[pulumi.Resource]
-    ) -> None:
-        own_namespace = self.namespaces[tenant] = self.child(_namespace(tenant, settings), depends_on=depends_on)
+    def _tenant(self, tenant: str, settings: TenantSettings, trainer: TrainerSettings) -> None:
+        own_namespace = self.namespaces[tenant] = self.child(_namespace(tenant, settings), inherit_depends_on=True)
         objects = [tenant_policy(tenant, settings), _no_foreign_neighbors(tenant)]
         if trainer.install is True:
             controller = service_account_subject(CONTROLLER_SERVICE, trainer.namespace)
@@ -186,14 +189,8 @@ def _no_foreign_neighbors(tenant: str) -> dict[str, Any]:
 
 
 def _install(context: Installation, needed: Resources) -> Tenants:
-    return Tenants(
-        "tenants",
-        context.settings,
-        objects=context.tenant_objects,
-        retired=context.retired_tenants,
-        depends_on=needed.ready,
-        opts=context.options,
-    )
+    args = TenantsArgs(context.settings, context.tenant_objects, context.retired_tenants)
+    return Tenants("tenants", args, context.options_after(*needed.ready))
 
 
 COMPONENT: Final = Declaration(

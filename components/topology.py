@@ -6,7 +6,7 @@ at the next gang with a network topology request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -20,59 +20,56 @@ from .common.installation import Installation
 from .common.objects import Component, KubernetesObject
 from .hooks.hypernodes import HyperNodeMigration
 
-__all__ = ["COMPONENT", "Topology"]
+__all__ = ["COMPONENT", "Topology", "TopologyArgs"]
 
 _HYPER_NODE: Final = ("topology.volcano.sh/v1alpha1", "HyperNode")
+
+
+@dataclass(frozen=True)
+class TopologyArgs:
+    """Arguments of the Topology component.
+
+    Parameters
+    ----------
+    settings
+        Settings of the stack, with its fabric.
+    access
+        The cluster, to migrate its live HyperNodes; None to skip the migration.
+    migrates
+        Whether the cluster has HyperNodes of this stack, so that a preview reports their migration.
+    """
+
+    settings: StackSettings
+    access: ClusterAccess | None = None
+    migrates: bool = False
 
 
 class Topology(Component):
     """The HyperNodes of a fabric.
 
-    Parameters
-    ----------
-    access
-        The cluster, to migrate its live HyperNodes; None to skip the migration.
-    migrates
-        Whether the cluster has HyperNodes of this stack, so that a preview reports their migration.
-    depends_on
-        Dependencies: Volcano's Deployments and webhook configurations.
+    All inherit ``opts.depends_on``: Volcano's Deployments and webhook configurations.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: StackSettings,
-        *,
-        access: ClusterAccess | None = None,
-        migrates: bool = False,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: TopologyArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("topology", name, opts)
-        fabric = compile_fabric(settings.fabric)
+        access, fabric = args.access, compile_fabric(args.settings.fabric)
         manifests, order = fabric.hyper_nodes, fabric.order
         migration = HyperNodeMigration(access, manifests, pulumi.get_stack()) if access is not None else None
-        if migration is not None and migrates:
+        if migration is not None and args.migrates:
             migration.announce(self)
         hooks = migration.binding() if migration is not None else None
         declared: dict[str, KubernetesObject] = {}
         for manifest in manifests:
             own = manifest["metadata"]["name"]
             members = [declared[member] for member in order[own]]
-            declared[own] = self.child(manifest, depends_on=[*depends_on, *members], hooks=hooks)
+            declared[own] = self.child(manifest, depends_on=members, inherit_depends_on=True, hooks=hooks)
         self.ready = list(declared.values())
         self.register_outputs({})
 
 
 def _install(context: Installation, needed: Resources) -> Topology:
-    return Topology(
-        "topology",
-        context.settings,
-        access=context.target.access,
-        migrates=bool(context.owned(*_HYPER_NODE)),
-        depends_on=needed.ready,
-        opts=context.options,
-    )
+    args = TopologyArgs(context.settings, context.target.access, migrates=bool(context.owned(*_HYPER_NODE)))
+    return Topology("topology", args, context.options_after(*needed.ready))
 
 
 COMPONENT: Final = Declaration(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pulumi
@@ -76,6 +76,10 @@ class TrainerArgs:
         Certificates that the leader issues for other components.
     policies
         The policy server in the controller's pod.
+    crds
+        CustomResourceDefinitions of Volcano and JobSet: the controller starts after them, and is deleted before them.
+    namespaces
+        Further namespaces, by name, in which the leader writes certificates.
     """
 
     settings: TrainerSettings
@@ -83,17 +87,12 @@ class TrainerArgs:
     jobset_definition: Mapping[str, Any]
     certificates: tuple[Certificate, ...]
     policies: PolicyServerParts
+    crds: Sequence[pulumi.Resource] = ()
+    namespaces: Mapping[str, pulumi.Resource] = field(default_factory=dict)
 
 
 class Trainer(Component):
     """The trainer API and its controller.
-
-    Parameters
-    ----------
-    depends_on
-        Dependencies: CustomResourceDefinitions of Volcano and JobSet.
-    namespaces
-        Namespaces, by name, in which the leader writes certificates.
 
     Attributes
     ----------
@@ -103,31 +102,21 @@ class Trainer(Component):
         Deployment and webhook configurations; dependencies of every runtime and TrainJob.
     """
 
-    def __init__(
-        self,
-        name: str,
-        args: TrainerArgs,
-        *,
-        depends_on: Sequence[pulumi.Resource] = (),
-        namespaces: Mapping[str, pulumi.Resource] | None = None,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: TrainerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainer", name, opts)
         self.crds: list[KubernetesObject] = []
         self.ready: list[KubernetesObject] = []
         if args.settings.install is True:
-            self._install(args, depends_on, namespaces or {})
+            self._install(args)
         self.register_outputs({})
 
-    def _install(
-        self, args: TrainerArgs, depends_on: Sequence[pulumi.Resource], namespaces: Mapping[str, pulumi.Resource]
-    ) -> None:
+    def _install(self, args: TrainerArgs) -> None:
         settings = args.settings
         configuration = _configuration(args)
         workload = _workload(args, configuration)
         own_namespace = self.child(namespace(settings.namespace))
         self.crds = [self.child(definition) for definition in build(args.jobset_definition)]
-        permissions = self._permissions(configuration, {settings.namespace: own_namespace, **namespaces})
+        permissions = self._permissions(configuration, {settings.namespace: own_namespace, **args.namespaces})
         levels = [self.child(level) for level in priority_levels()]
         flows = [
             self.child(schema, depends_on=levels) for schema in flow_schemas(CONTROLLER_SERVICE, settings.namespace)
@@ -143,7 +132,7 @@ class Trainer(Component):
         controller = declare_program(
             self,
             workload,
-            depends_on=[*permissions, *flows, file, rules, webhook_service, *self.crds, *depends_on],
+            depends_on=[*permissions, *flows, file, rules, webhook_service, *self.crds, *args.crds],
         )
         webhooks = [
             self.child(wait_for_ca_bundles(each), depends_on=[controller]) for each in _webhook_configurations(args)
@@ -291,8 +280,16 @@ def _install(context: Installation, needed: Resources) -> Trainer:
     settings, target = context.settings, context.target
     definition = custom_resource_definition(JobSetSettings.of(settings).version)
     policies = policy_server(settings, target)
-    args = TrainerArgs(TrainerSettings.of(settings), target, definition, context.certificates, policies)
-    return Trainer("trainer", args, depends_on=needed.crds, namespaces=needed.namespaces, opts=context.options)
+    args = TrainerArgs(
+        TrainerSettings.of(settings),
+        target,
+        definition,
+        context.certificates,
+        policies,
+        crds=needed.crds,
+        namespaces=needed.namespaces,
+    )
+    return Trainer("trainer", args, context.options)
 
 
 COMPONENT: Final = Declaration(

@@ -58,6 +58,10 @@ class Installation:
     retired_queues: QueueRetirement = field(default_factory=QueueRetirement)
     retired_tenants: Mapping[str, str] = field(default_factory=dict)
 
+    def options_after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
+        """Return the options of a component that depends on resources."""
+        return pulumi.ResourceOptions.merge(self.options, pulumi.ResourceOptions(depends_on=resources))
+
     def owned(self, api_version: str, kind: str) -> set[str]:
         """Return the names of the existing cluster-scoped objects of a kind that belong to the stack."""
         return set() if self.live is None else self.live.owned(self.name, api_version, kind)

@@ -164,7 +164,9 @@ class Component(pulumi.ComponentResource):
     name
         Name of the component in the stack.
     opts
-        Must contain the provider.
+        Options; they contain the provider, or the parent has it. Of the objects, those that need ``depends_on`` are
+        created after it and deleted before it (`child` and `patch` with ``inherit_depends_on``). Others must not wait:
+        what the component depends on may use them, as a Deployment uses its PriorityClass.
 
     Attributes
     ----------
@@ -178,8 +180,11 @@ class Component(pulumi.ComponentResource):
     ready: Sequence[pulumi.Resource] = ()
 
     def __init__(self, area: str, name: str, opts: pulumi.ResourceOptions | None) -> None:
-        super().__init__(f"trainyard:{area}:{type(self).__name__}", name, {}, opts)
+        own = pulumi.ResourceOptions.merge(opts, None)
+        own.depends_on = None  # every child waits for the registration of its parent
+        super().__init__(f"trainyard:{area}:{type(self).__name__}", name, {}, own)
         self._declared: list[tuple[str, str]] = []
+        self._depends_on = pulumi.ResourceOptions(depends_on=opts.depends_on if opts is not None else None)
 
     def register_outputs(self, outputs: pulumi.Inputs) -> None:
         """Register outputs, and the names of the namespaces, Services and queues that this component declared."""
@@ -197,8 +202,10 @@ class Component(pulumi.ComponentResource):
         manifest: Mapping[str, Any],
         *,
         depends_on: Iterable[pulumi.Resource] = (),
+        inherit_depends_on: bool = False,
         deleted_with: pulumi.Resource | None = None,
         hooks: pulumi.ResourceHookBinding | None = None,
+        replace_on_changes: Sequence[str] = (),
         retired: bool = False,
     ) -> KubernetesObject:
         """Declare one object of this component.
@@ -209,17 +216,24 @@ class Component(pulumi.ComponentResource):
             The whole object.
         depends_on
             Resources that are ready before it is created, and deleted after it.
+        inherit_depends_on
+            Whether those of the component's options are among them.
         deleted_with
             Resource whose deletion also deletes this object, so that Pulumi does not delete it separately. One that is
             kept on destroy deletes nothing.
         hooks
             Resource hooks.
+        replace_on_changes
+            Fields with which it is deleted and created again when they change.
         retired
             Whether the object is about to be deleted, and so not protected.
         """
         if isinstance(deleted_with, KubernetesObject) and deleted_with.adopted:
             deleted_with = None
-        opts = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), deleted_with=deleted_with, hooks=hooks)
+        opts = self._options(depends_on, inherit_depends_on)
+        opts.deleted_with, opts.hooks = deleted_with, hooks
+        if replace_on_changes:
+            opts.replace_on_changes, opts.delete_before_replace = list(replace_on_changes), True
         kind, _, own_name = logical_name(_named(manifest)).partition("/")
         self._declared.append((kind, own_name))
         return declare(manifest, opts, retired=retired)
@@ -236,10 +250,17 @@ class Component(pulumi.ComponentResource):
         manifest: Mapping[str, Any],
         *,
         depends_on: Iterable[pulumi.Resource] = (),
+        inherit_depends_on: bool = False,
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> KubernetesPatch:
         """Declare the fields that this component sets on an object of another owner; parameters as for `child`."""
-        return declare_patch(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), hooks=hooks))
+        opts = self._options(depends_on, inherit_depends_on)
+        opts.hooks = hooks
+        return declare_patch(manifest, opts)
+
+    def _options(self, depends_on: Iterable[pulumi.Resource], inherit_depends_on: bool) -> pulumi.ResourceOptions:
+        own = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on))
+        return pulumi.ResourceOptions.merge(self._depends_on, own) if inherit_depends_on else own
 
 
 def logical_name(manifest: Mapping[str, Any]) -> str:

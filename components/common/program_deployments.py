@@ -21,7 +21,7 @@ def declare_program(
     Parameters
     ----------
     component
-        Component of the program.
+        Component of the program; the program is created after what its options depend on.
     workload
         The program.
     depends_on
@@ -33,7 +33,7 @@ def declare_program(
         A setting of the platform's pods cannot be applied to the program.
     """
     body, before = deployment(workload), list(depends_on)
-    component.child(disruption_budget(body), depends_on=before)
+    component.child(disruption_budget(body), depends_on=before, inherit_depends_on=True)
     if workload.pods.settings.priority_class_quota:
-        before.append(component.child(priority_class_quota(body), depends_on=before))
-    return component.child(body, depends_on=before)
+        before.append(component.child(priority_class_quota(body), depends_on=before, inherit_depends_on=True))
+    return component.child(body, depends_on=before, inherit_depends_on=True)

@@ -3,12 +3,14 @@
 The kubeconfig is unknown in the first preview.
 """
 
-import gke
+from typing import Any
+
 import pulumi
+from pulumi_gcp import container as gke
 from trainyard.components.training_platform import TrainingPlatform, TrainingPlatformArgs
 
 
-def kubeconfig(values: dict) -> dict:
+def kubeconfig(values: dict[str, Any]) -> dict[str, Any]:
     """Return the kubeconfig of the cluster; the plug-in takes the credentials from the environment."""
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -32,8 +34,12 @@ def kubeconfig(values: dict) -> dict:
 config = pulumi.Config()
 cluster = gke.Cluster("training", location="europe-west4", initial_node_count=1, remove_default_node_pool=True)
 system = gke.NodePool("system", cluster=cluster.name, node_count=3, node_config={"machine_type": "e2-standard-8"})
-gpu_nodes = {"machine_type": "a3-highgpu-8g", "labels": {"example.com/rack": "a"}}
-gpu = gke.NodePool("gpu", cluster=cluster.name, node_count=2, node_config=gpu_nodes)
+gpu = gke.NodePool(
+    "gpu",
+    cluster=cluster.name,
+    node_count=2,
+    node_config={"machine_type": "a3-highgpu-8g", "labels": {"example.com/rack": "a"}},
+)
 
 args = TrainingPlatformArgs(
     kubeconfig=pulumi.Output.all(endpoint=cluster.endpoint, auth=cluster.master_auth).apply(kubeconfig),

@@ -1,6 +1,6 @@
 """Runs an example against Pulumi's mock monitor, as a program of its own, and prints what it registered as JSON.
 
-Run by path with the wheel on the import path; the clone is not on it.
+Run by path in an environment with the wheel; the clone is not on the import path.
 """
 
 from __future__ import annotations

@@ -68,6 +68,8 @@ class Recording:
     """Every resource of one run, by URN, with the edges followed."""
 
     resources: dict[str, Registered] = field(default_factory=dict)
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Registered outputs of components, by URN."""
 
     @property
     def objects(self) -> list[Registered]:
@@ -103,6 +105,10 @@ class _Monitor(MockMonitor):
     def __init__(self, recording: Recording) -> None:
         super().__init__(_Echo())
         self._recording = recording
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802
+        self._recording.outputs[request.urn] = rpc.deserialize_properties(request.outputs)
+        return super().RegisterResourceOutputs(request)
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802
         response = super().RegisterResource(request)

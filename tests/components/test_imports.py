@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -15,12 +17,24 @@ import pytest
 import components
 from components.common.objects import Component
 from components.registry import declarations
-from tests.components.recording import Recording
+from components.training_platform import TrainingPlatform, TrainingPlatformArgs
+from tests.components.recording import Recording, record
+from tests.components.test_kueue import config as kueue_config
+from tests.components.test_training_platform import KUBECONFIG
 from tests.golden import assert_golden
 
 FOLDER = Path(components.__file__).parent
 SHARED = ("common", "hooks")
 INTERFACE = Path(__file__).parent / "golden" / "interface.txt"
+
+
+@pytest.fixture(scope="module")
+def everything(monkeypatch_module: pytest.MonkeyPatch) -> Recording:
+    """All components, as parts of a TrainingPlatform."""
+    settings = {key: value for key, value in kueue_config().items() if key != "cluster"}
+    args = TrainingPlatformArgs(KUBECONFIG, settings)
+    monkeypatch_module.setenv("TRAINYARD_NO_CLUSTER", "true")
+    return record({}, monkeypatch_module, program=lambda: TrainingPlatform("training", args), preview=True)
 
 
 def imported(path: Path) -> set[str]:
@@ -40,11 +54,13 @@ def modules() -> Iterator[str]:
 
 
 def public(module: str) -> Iterator[str]:
-    """Yield the public names of a module, with the type token of each component resource."""
+    """Yield the public names of a module, with the type tokens of component resources and the fields of arguments."""
     for name in getattr(importlib.import_module(module), "__all__", ()):
         value = getattr(importlib.import_module(module), name)
         own = isinstance(value, type) and issubclass(value, Component) and value is not Component
         yield f"{module}.{name}" + (f" {token(value)}" if own else "")
+        if name.endswith("Args"):
+            yield from (f"{module}.{name}.{field.name}: {field.type}" for field in dataclasses.fields(value))
 
 
 def token(component: type[Component]) -> str:
@@ -76,10 +92,38 @@ def test_the_package_does_not_name_itself_in_imports() -> None:
             assert not {each for each in names if each.split(".")[0] == "components"}, path
 
 
-def test_import_paths_type_tokens_and_urns_are_stable(local: Recording) -> None:
+def resources() -> Iterator[type[Component]]:
+    """Yield the classes of all component resources."""
+    for name in modules():
+        module = importlib.import_module(name)
+        values = (getattr(module, each) for each in getattr(module, "__all__", ()))
+        yield from (each for each in values if isinstance(each, type) and issubclass(each, Component))
+
+
+@pytest.mark.parametrize("resource", list(resources()), ids=lambda each: each.__name__)
+def test_a_component_takes_a_name_typed_arguments_and_options(resource: type[Component]) -> None:
+    _, name, args, opts, *others = inspect.signature(resource.__init__).parameters.values()
+    assert others == [], "dependencies are in opts.depends_on"
+    assert (name.name, name.annotation) == ("name", "str")
+    assert (args.name, args.annotation) == ("args", f"{resource.__name__}Args")
+    assert (opts.name, opts.annotation, opts.default) == ("opts", "pulumi.ResourceOptions | None", None)
+    declared = getattr(sys.modules[resource.__module__], args.annotation)
+    assert dataclasses.is_dataclass(declared)
+    assert args.annotation in sys.modules[resource.__module__].__all__
+
+
+def test_import_paths_arguments_type_tokens_outputs_and_urns_are_stable(
+    local: Recording, everything: Recording
+) -> None:
     names = [line for module in modules() for line in public(module)]
+    outputs = [
+        f"{everything.resources[urn].type} {name}"
+        for urn, registered in everything.outputs.items()
+        if urn in everything.resources
+        for name in registered
+    ]
     urns = [urn for urn, each in local.resources.items() if not each.name.startswith(("ValidatingAdm", "ConfigMap/"))]
-    assert_golden(INTERFACE, "\n".join([*sorted(names), "", *sorted(urns)]) + "\n")
+    assert_golden(INTERFACE, "\n".join([*sorted(names), "", *sorted(outputs), "", *sorted(urns)]) + "\n")
 
 
 @pytest.mark.parametrize(

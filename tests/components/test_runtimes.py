@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from pulumi.runtime.mocks import set_mocks
 
 from components import runtimes
-from components.runtimes import Runtimes
+from components.runtimes import Runtimes, RuntimesArgs
 from tests.components.recording import Recording, _Echo, _Monitor
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.data import data_folder
@@ -41,14 +41,19 @@ def authored() -> Runtime:
     )
 
 
-def installed(monkeypatch: pytest.MonkeyPatch, settings: RuntimeSettings, given: Iterable[Runtime] = ()) -> Recording:
+def installed(
+    monkeypatch: pytest.MonkeyPatch,
+    settings: RuntimeSettings,
+    given: Iterable[Runtime] = (),
+    opts: Callable[[], pulumi.ResourceOptions] = pulumi.ResourceOptions,
+) -> Recording:
     """Declare the component and return what was registered."""
     recording = Recording()
     set_mocks(_Echo(), project="trainyard", stack="local", monitor=_Monitor(recording))
 
     @pulumi.runtime.test
     def program() -> None:
-        Runtimes("runtimes", settings, authored=given)
+        Runtimes("runtimes", RuntimesArgs(settings, given), opts())
 
     program()
     return recording
@@ -58,6 +63,22 @@ def image(recording: Recording, name: str) -> str:
     (body,) = [each.inputs for each in recording.objects if each.inputs["metadata"]["name"] == name]
     pod: dict[str, Any] = body["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     return str(pod["containers"][0]["image"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [lambda each: each, lambda each: [each], lambda each: pulumi.Output.from_input([each])],
+    ids=["one", "several", "output"],
+)
+def test_runtimes_follow_what_the_component_depends_on(
+    monkeypatch: pytest.MonkeyPatch, given: Callable[[pulumi.Resource], Any]
+) -> None:
+    def opts() -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(depends_on=given(pulumi.CustomResource("test:index:Before", "before", {})))
+
+    recording = installed(monkeypatch, RuntimeSettings(include=("plain",)), opts=opts)
+    assert len(recording.objects) == 2
+    assert all(recording.before(each) == {"before"} for each in recording.objects)
 
 
 def test_folders_and_python_make_one_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,22 +103,13 @@ def test_images_come_from_the_mirror_by_the_locked_digest(monkeypatch: pytest.Mo
 
 def test_only_a_released_version_is_replaced_when_its_spec_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its spec is final in a cluster; aliases and drafts change in place."""
-    given: dict[str, pulumi.ResourceOptions] = {}
-    real = runtimes.declare
-
-    def declared(manifest: Any, opts: pulumi.ResourceOptions) -> Any:
-        given[manifest["metadata"]["name"]] = opts
-        return real(manifest, opts)
-
-    monkeypatch.setattr(runtimes, "declare", declared)
-    installed(monkeypatch, RuntimeSettings(include=("ours",)), [authored()])
-    assert {name: opts.replace_on_changes for name, opts in given.items()} == {
-        "ours-1.0": ["spec"],
-        "ours-1.1": None,
-        "own": None,
-        "ours": None,
+    recording = installed(monkeypatch, RuntimeSettings(include=("ours",)), [authored()])
+    assert {each.inputs["metadata"]["name"]: each.replaced_for for each in recording.objects} == {
+        "ours-1.0": ("spec",),
+        "ours-1.1": (),
+        "own": (),
+        "ours": (),
     }
-    assert given["ours-1.0"].delete_before_replace
 
 
 @pytest.mark.parametrize("mirrors", [{"docker.io": ""}, {"": "a"}, {"docker.io": "https://a"}, {"a b": "c"}])

@@ -35,7 +35,7 @@ def test_secrets_of_other_namespaces_are_not_settings() -> None:
 
 
 def test_a_stack_of_an_environment_alone_says_who_reads_it() -> None:
-    with pytest.raises(TrainyardError, match="of an ESC environment only the program reads values"):
+    with pytest.raises(TrainyardError, match="does not read the values of its ESC environment"):
         stack_settings({"environment": ["platform"]}, source="Pulumi.test.yaml")
 
 

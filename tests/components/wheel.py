@@ -1,38 +1,86 @@
-"""The project as a wheel, in a folder of its own: no file of the clone can be imported beside it."""
+"""A fresh environment with the wheel: the locked requirements of extra ``pulumi``, and no file of the clone."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-import sysconfig
-import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 ROOT = Path(__file__).resolve().parents[2]
+_ENTRY = re.compile(r"^(?=[A-Za-z0-9])", re.MULTILINE)
 
 
-def build(folder: Path) -> Path:
-    """Build the wheel and return the folder of its packages."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment."""
+
+    folder: Path
+
+    @property
+    def packages(self) -> Path:
+        """Folder of its packages."""
+        (found,) = self.folder.glob("lib/python*/site-packages")
+        return found
+
+    def variables(self, **more: str) -> dict[str, str]:
+        """Return the environment variables of an activated environment."""
+        inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+        path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
+        return {**inherited, "VIRTUAL_ENV": str(self.folder), "PATH": path, **more}
+
+    def run(self, *command: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment."""
+        return subprocess.run(
+            [*map(str, command)],
+            cwd=folder,
+            env=self.variables(**variables),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+
+def create(folder: Path) -> Environment:
+    """Create an environment as a user does, from the hash-locked requirements and the wheel."""
+    environment = Environment(folder / "environment")
+    locked = folder / "requirements.txt"
+    locked.write_text("".join(_locked("trainyard", "pulumi")))
+    _require([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)])
     (wheel,) = folder.glob("*.whl")
-    packages = folder / "packages"
-    zipfile.ZipFile(wheel).extractall(packages)
-    return packages
+    _require([sys.executable, "-m", "venv", str(environment.folder)])
+    install = [str(environment.folder / "bin" / "pip"), "--disable-pip-version-check", "install", "--quiet"]
+    _require([*install, "--no-compile", "--require-hashes", "-r", str(locked)])
+    _require([*install, "--no-deps", f"{wheel}[pulumi]"])
+    return environment
 
 
-def run(
-    packages: Path, program: str | Path, folder: Path, *args: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a program with the wheel and the installed dependencies; without site, nothing adds the clone to the path."""
-    path = os.pathsep.join([str(packages), sysconfig.get_path("purelib")])
-    environment = {**os.environ, "PYTHONPATH": path, **variables}
-    return subprocess.run(
-        [sys.executable, "-S", "-P", str(program), *args],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _require(command: list[str]) -> None:
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+
+
+def _locked(package: str, extra: str) -> Iterator[str]:
+    """Yield the entries of requirements.lock that a package needs with an extra."""
+    needed, pending, seen = set[str](), [(package, frozenset({extra}))], set[tuple[str, frozenset[str]]]()
+    while pending:
+        name, extras = current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for text in distribution(name).requires or ():
+            each = Requirement(text)
+            if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in extras | {""}):
+                needed.add(canonicalize_name(each.name))
+                pending.append((canonicalize_name(each.name), frozenset(each.extras)))
+    for entry in _ENTRY.split((ROOT / "requirements.lock").read_text()):
+        if (found := re.match(r"[A-Za-z0-9._-]+", entry)) and canonicalize_name(found[0]) in needed:
+            yield entry

@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from trainyard.data import project_root
-from trainyard.deploy.workspace import Program, _collection, _exists, _temporary_backend, _write_project
+from trainyard.deploy.workspace import Program, _collection, _exists, _temporary_backend, write_project
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 
 
 def test_the_project_is_the_same_one_without_its_folders(tmp_path: Path) -> None:
-    _write_project(tmp_path)
+    write_project(tmp_path)
     project = yaml.safe_load((tmp_path / "Pulumi.yaml").read_text())
     assert project["name"] == "trainyard"
     assert "main" not in project

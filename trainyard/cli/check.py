@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.checks.report import Format
-from trainyard.cli.common import client_of, config_path, settings_of
+from trainyard.cli.common import client_of, config_path
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 
@@ -193,8 +193,10 @@ def stack_of(stack: str | None, config_file: Path | None) -> tuple[StackSettings
     """Return the settings and the settings file of a stack, by default local; None outside of a checkout."""
     if stack is None and config_file is None and not (project_root() / "stacks").is_dir():
         return None, None
+    from trainyard.settings import load_stack
+
     file = config_path(stack or _DEFAULT_STACK, config_file)
-    return settings_of(stack or _DEFAULT_STACK, config_file), file
+    return load_stack(file), file
 
 
 def policy_program() -> Path:

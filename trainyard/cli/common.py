@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings, load_stack
-from trainyard.settings.stack_loader import stack_file
+from trainyard.settings.stack_loader import has_environment, stack_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,8 +55,13 @@ class ManifestOutput(StrEnum):
 
 
 def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
-    """Return the settings of a stack, from its file or another one."""
-    return load_stack(config_path(stack, config_file))
+    """Return the settings of a stack as its program sees them, from its file or another one, and its environments."""
+    file = config_path(stack, config_file)
+    if not has_environment(file):
+        return load_stack(file)
+    from trainyard.deploy.environment_settings import read_settings
+
+    return read_settings(stack, file)
 
 
 def config_path(stack: str, config_file: Path | None = None) -> Path:

@@ -29,7 +29,7 @@ from trainyard.manifests.loader import load
 if TYPE_CHECKING:
     from pulumi.automation import LocalWorkspace, Stack
 
-__all__ = ["PROJECT", "Backend", "Program", "open_workspace"]
+__all__ = ["PROJECT", "Backend", "Program", "open_workspace", "write_project"]
 
 PROJECT = "trainyard"
 
@@ -132,7 +132,7 @@ def _workspace(folder: Path, stack: str, config_file: Path, program: Program, ba
 
     if shutil.which("pulumi") is None:
         raise TrainyardError("The pulumi CLI is not on PATH", fix="run `trainyard cluster toolchain`, or install it")
-    _write_project(folder)
+    write_project(folder)
     shutil.copyfile(config_file, folder / f"Pulumi.{stack}.yaml")
     try:
         workspace = automation.LocalWorkspace(work_dir=str(folder), program=program, pulumi_command=command())
@@ -202,7 +202,8 @@ def _failure(error: Exception) -> TrainyardError:
     return TrainyardError(f"Pulumi failed: {said}", fix="correct this, then run the command again")
 
 
-def _write_project(folder: Path) -> None:
+def write_project(folder: Path) -> None:
+    """Write the project's file into a folder, without the paths of the checkout."""
     project = load(read_text(project_root() / "Pulumi.yaml"))
     project = {key: value for key, value in project.items() if key not in ("main", "stackConfigDir", "template")}
     (folder / "Pulumi.yaml").write_text(dump(project))

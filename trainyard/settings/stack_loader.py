@@ -16,7 +16,15 @@ from trainyard.manifests.loader import load
 from trainyard.settings.messages import CONFIG_NAMESPACE, findings_of
 from trainyard.settings.stack import StackSettings
 
-__all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "reject_secrets", "stack_file", "stack_settings"]
+__all__ = [
+    "CONFIG_NAMESPACE",
+    "has_environment",
+    "load_stack",
+    "parse_stack",
+    "reject_secrets",
+    "stack_file",
+    "stack_settings",
+]
 
 
 def stack_file(stack: str, folder: Path) -> Path:
@@ -49,6 +57,12 @@ def load_stack(path: Path) -> StackSettings:
     return stack_settings(load(read_text(path), str(path)), source=str(path))
 
 
+def has_environment(path: Path) -> bool:
+    """Return whether a stack file imports values of ESC environments, which only Pulumi reads."""
+    document = load(read_text(path), str(path))
+    return isinstance(document, dict) and bool(document.get("environment"))
+
+
 def stack_settings(document: object, *, source: str) -> StackSettings:
     """Validate the document of one stack file.
 
@@ -68,7 +82,7 @@ def stack_settings(document: object, *, source: str) -> StackSettings:
     if not isinstance(config, dict):
         fix = f"add config: with keys such as {CONFIG_NAMESPACE}:cluster"
         if isinstance(document, dict) and "environment" in document:
-            fix += "; of an ESC environment only the program reads values, so the settings must be in the file"
+            fix += "; this command does not read the values of its ESC environment"
         raise TrainyardError(f"{source} has no config section", fix=fix)
     findings = [finding for key in config if (finding := _foreign_key(str(key))) is not None]
     if findings:
@@ -96,7 +110,8 @@ def reject_secrets(paths: Iterable[str], *, source: str) -> None:
     """
     message = "is a secret, but settings become part of Kubernetes objects and previews in clear text"
     fix = "set it without --secret, or put the value into a Secret of the cluster"
-    if findings := [Finding(f"{CONFIG_NAMESPACE}:{path}", message, fix) for path in sorted(paths)]:
+    fixes = {"cluster.kubeconfig": "set the path without --secret; the file is what is secret"}
+    if findings := [Finding(f"{CONFIG_NAMESPACE}:{path}", message, fixes.get(path, fix)) for path in sorted(paths)]:
         raise TrainyardError(f"The settings in {source} are invalid", findings=findings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -18,13 +19,20 @@ from .common.workload import Workload, namespace
 _SECRET, _SERVICE = "cache-webhook-cert", "cache-webhook"
 
 
+@dataclass(frozen=True)
+class CacheArgs:
+    """Arguments of the Cache component."""
+
+    settings: CacheSettings
+    target: Target
+
+
 class Cache(Component):
     """A cache of datasets."""
 
-    def __init__(
-        self, settings: CacheSettings, target: Target, needed: Resources, opts: pulumi.ResourceOptions
-    ) -> None:
-        super().__init__("cache", "cache", opts)
+    def __init__(self, name: str, args: CacheArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("cache", name, opts)
+        settings, target = args.settings, args.target
         self.crds: list[KubernetesObject] = []
         home = self.child(namespace(settings.namespace))
         self.namespaces = {settings.namespace: home}
@@ -35,7 +43,7 @@ class Cache(Component):
             "metadata": {"name": "shelf"},
             "spec": {"shards": settings.shards},
         }
-        manager = declare_program(self, _workload(settings, target), depends_on=[home, *needed.ready])
+        manager = declare_program(self, _workload(settings, target), depends_on=[home])
         self.ready = [*webhooks, manager, self.child(shelf)]
         self.register_outputs({})
 
@@ -69,7 +77,8 @@ def _workload(settings: CacheSettings, target: Target) -> Workload:
 
 
 def _install(context: Installation, needed: Resources) -> Cache:
-    return Cache(CacheSettings.of(context.settings), context.target, needed, context.options)
+    args = CacheArgs(CacheSettings.of(context.settings), context.target)
+    return Cache("cache", args, context.options_after(*needed.ready))
 
 
 COMPONENT = Declaration(
