@@ -11,7 +11,9 @@ import pytest
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
     JOB_SETS,
+    POLICIES,
     TRAIN_JOBS,
+    TRAINER,
     Clock,
     Controller,
     change,
@@ -20,10 +22,12 @@ from tests.controller.harness import (
     runtime,
     train_job,
 )
+from tests.controller.test_policy import NAMESPACES, Decisions, gate
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller import reconcile
 
 KEY = ("team", "job")
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 def refusing(plural: str, method: str, answer: Any) -> Any:
@@ -98,17 +102,58 @@ async def test_the_retry_delay_grows_to_a_minute(api: FakeApi) -> None:
         assert len(messages(api)) == 1, "the same message is recorded once a minute"
 
 
-async def test_a_change_of_a_runtime_reaches_only_the_jobs_that_name_it(api: FakeApi) -> None:
-    api.put(TRAIN_JOBS, train_job("first", runtimeRef={"name": "one"}))
-    api.put(TRAIN_JOBS, train_job("second", runtimeRef={"name": "two"}))
-    async with controller(api) as process:
+def namespaced_runtime(name: str) -> dict[str, Any]:
+    return {**runtime(name), "kind": "TrainingRuntime", "metadata": {"name": name, "namespace": "team"}}
+
+
+def priority_class(name: str) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 1}
+
+
+def tenant_policy(namespace: str) -> dict[str, Any]:
+    kind = {"apiVersion": "trainyard.dev/v1alpha1", "kind": "TenantPolicy"}
+    return {**kind, "metadata": {"name": "tenant", "namespace": namespace}, "spec": {"defaultQueue": "vision"}}
+
+
+def namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
+
+
+INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "ClusterTrainingRuntime": (CLUSTER_RUNTIMES, runtime("one"), "cluster"),
+    "TrainingRuntime": (f"{TRAINER}/trainingruntimes", namespaced_runtime("one"), "namespaced"),
+    "PriorityClass": (PRIORITY_CLASSES, priority_class("a"), "class"),
+    "PriorityClass that every message offers": (PRIORITY_CLASSES, priority_class("standard"), ""),
+    "PriorityClass without jobs": (PRIORITY_CLASSES, priority_class("job"), ""),
+    "TenantPolicy": (POLICIES, tenant_policy("elsewhere"), "elsewhere"),
+    "Namespace": (NAMESPACES, namespace("elsewhere"), "elsewhere"),
+}
+"""A change of an input of rendering, and the job that it concerns."""
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+async def test_a_change_of_an_input_reaches_only_the_jobs_that_it_concerns(api: FakeApi, kind: str) -> None:
+    api.put(PRIORITY_CLASSES, priority_class("standard"))
+    for name in ("a", "ab"):
+        with_class = runtime(f"with-{name}")
+        replicated_job = with_class["spec"]["template"]["spec"]["replicatedJobs"][0]
+        replicated_job["template"]["spec"]["template"]["spec"]["priorityClassName"] = name
+        api.put(CLUSTER_RUNTIMES, with_class)
+    api.put(TRAIN_JOBS, train_job("cluster", runtimeRef={"name": "one"}))
+    api.put(TRAIN_JOBS, train_job("namespaced", runtimeRef={"name": "one", "kind": "TrainingRuntime"}))
+    api.put(TRAIN_JOBS, train_job("class", runtimeRef={"name": "with-a"}))
+    api.put(TRAIN_JOBS, train_job("other-class", runtimeRef={"name": "with-ab"}))
+    job = train_job("elsewhere", runtimeRef={"name": "two"})
+    api.put(TRAIN_JOBS, {**job, "metadata": {"name": "elsewhere", "namespace": "elsewhere"}})
+    path, body, concerned = INPUTS[kind]
+    async with controller(api, gate=gate(Decisions())) as process:
         await process.settle()
-        assert process.manager.blocked() == {"TrainJobResourcesCreationFailed": (2, pytest.approx(0, abs=1e9))}
+        assert process.manager.blocked() == {"TrainJobResourcesCreationFailed": (5, pytest.approx(0, abs=1e9))}
         added: list[Any] = []
         process.manager.queue.add = lambda key, **_: added.append(key) is None  # type: ignore[method-assign, assignment]
-        api.put(CLUSTER_RUNTIMES, runtime("one"))
-        await eventually(lambda: added)
-        assert set(added) == {("team", "first")}
+        api.put(path, body)
+        await eventually(process._current)
+        assert {name for _, name in added} == ({concerned} if concerned else set())
 
 
 async def test_nothing_is_queued_by_a_process_that_does_not_lead(api: FakeApi) -> None:
@@ -128,15 +173,59 @@ async def test_nothing_is_queued_by_a_process_that_does_not_lead(api: FakeApi) -
     assert api.writes == []
 
 
+def kept(process: Controller) -> list[Any]:
+    """Return everything that a process keeps by TrainJob and by runtime."""
+    reconciler, queue = process.manager._reconciler, process.manager.queue
+    by_job = reconciler._last_events, reconciler._backoffs, reconciler._ending, reconciler._unrecorded._created
+    return [*filter(None, (process.manager.blocked(), *by_job, process.cache._parsed, queue.delayed, len(queue)))]
+
+
 async def test_no_state_is_kept_of_deleted_jobs(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime("other"))
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
+    api.put(TRAIN_JOBS, train_job("made", runtimeRef={"name": "other"}))
+    async with controller(api, record_seconds=60) as process:
         await process.settle()
+        reconciler = process.manager._reconciler
         assert process.manager.blocked()
+        assert reconciler._last_events
+        assert reconciler._backoffs
+        assert reconciler._unrecorded._created
+        assert process.cache._parsed
+        reconciler.search_by_name([KEY, ("team", "made")])
         api.remove(TRAIN_JOBS, "team", "job")
-        await eventually(lambda: not process.manager.blocked())
-        reconciler, queue = process.manager._reconciler, process.manager.queue
-        await eventually(lambda: not (reconciler._last_events or reconciler._backoffs or queue.delayed or len(queue)))
+        api.remove(TRAIN_JOBS, "team", "made")
+        api.remove(CLUSTER_RUNTIMES, "", "other")
+        await eventually(lambda: not kept(process), within=3)
+
+
+@pytest.mark.parametrize("plural", ["configmaps", "podgroups", "jobsets"])
+async def test_no_state_is_kept_of_a_job_that_is_deleted_while_it_is_created(api: FakeApi, plural: str) -> None:
+    """The deletion reaches the process before the response to its write."""
+    async with controller(api, record_seconds=60) as process:
+
+        def deleting(fake: FakeApi, request: Any) -> Any:
+            if request.method == "POST" and f"/{plural}" in request.path and fake.find("trainjobs", "job", "team"):
+                fake.remove(TRAIN_JOBS, "team", "job")
+            return None
+
+        api.fault = deleting
+        api.put(CLUSTER_RUNTIMES, runtime())
+        await process.settle()
+        api.put(TRAIN_JOBS, train_job())
+        await eventually(lambda: any(f"/{plural}" in path for _, path in api.writes))
+        api.remove(CLUSTER_RUNTIMES, "", "torch")
+        await eventually(lambda: not kept(process), within=3)
+
+
+async def test_no_version_of_a_runtime_is_kept_beside_the_present_one(api: FakeApi) -> None:
+    async with controller(api) as process:
+        for number in range(3):
+            api.put(CLUSTER_RUNTIMES, runtime(image=f"image:{number}"))
+            await process.settle()
+            api.put(TRAIN_JOBS, train_job(f"job-{number}"))
+            await process.settle()
+        assert len(process.cache._parsed) == 1
 
 
 async def test_reports_of_progress_are_no_work(api: FakeApi) -> None:

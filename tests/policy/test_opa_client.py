@@ -1,6 +1,8 @@
 """The client of the policy server: whatever goes wrong is a refusal."""
 
 import asyncio
+import datetime
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,7 +10,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from opa_client.opa_async import AsyncOpaClient
 
+from trainyard import pki
+from trainyard.policy.engines.opa import opa_client
 from trainyard.policy.engines.opa.opa_client import DecisionUnavailableError, OpaAddress, OpaClient
 
 WHOLE: dict[str, Any] = {
@@ -18,7 +23,7 @@ FROM_BUNDLE = {"bundles": {"b": {"revision": "r1"}}}
 
 
 @asynccontextmanager
-async def answering(*answers: Any) -> AsyncIterator[tuple[OpaAddress, list[str]]]:
+async def answering(*answers: Any, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[OpaAddress, list[str]]]:
     """Run a server that gives these answers in turn: JSON, a status, or the seconds it takes."""
     left = list(answers)
     tokens: list[str] = []
@@ -36,7 +41,7 @@ async def answering(*answers: Any) -> AsyncIterator[tuple[OpaAddress, list[str]]
     app.router.add_post("/v1/data/trainyard/decision", answer)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     try:
         yield OpaAddress("127.0.0.1", runner.addresses[0][1]), tokens
@@ -126,3 +131,52 @@ def test_a_server_on_a_socket_is_asked_there(tmp_path: Path) -> None:
             await runner.cleanup()
 
     assert asyncio.run(asked()) == WHOLE
+
+
+async def test_the_librarys_session_is_made_by_its_hook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The override of ``_init_session`` is private: with another library it might never be called."""
+    assert "_init_session" in vars(AsyncOpaClient)
+    made: list[str] = []
+    original = AsyncOpaClient._init_session
+
+    async def noted(self: AsyncOpaClient) -> None:
+        made.append(type(self).__name__)
+        await original(self)
+
+    monkeypatch.setattr(AsyncOpaClient, "_init_session", noted)
+    async with AsyncOpaClient():
+        assert made == ["AsyncOpaClient"], "the library makes its session in the hook"
+    async with answering({"result": WHOLE}) as (address, _), OpaClient(address) as client:
+        assert await client.decide({"request": {}}) == WHOLE
+        assert client._client is not None
+        assert client._client._session._response_class is opa_client._Response
+        assert client._client._session.connector is client._client._connector
+    assert made == ["AsyncOpaClient"], "the library's own session is not made beside it"
+
+
+@pytest.mark.parametrize("trusted", ["ours", "another"])
+async def test_tls_trusts_the_authority_of_the_address_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str
+) -> None:
+    """The authorities of the machine, which the library's session trusts, are not asked."""
+    now, lifetime = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    authorities = {name: pki.authority(name, now=now, lifetime=lifetime) for name in ("ours", "another")}
+    for name, authority in authorities.items():
+        (tmp_path / name).write_bytes(authority.certificate)
+    pair = pki.issue(authorities["ours"], "opa", now=now, lifetime=lifetime, ip_addresses=["127.0.0.1"], server=True)
+    (tmp_path / "tls.crt").write_bytes(pair.certificate)
+    (tmp_path / "tls.key").write_bytes(pair.key)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ours"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    async with answering({"result": WHOLE}, {"result": WHOLE}, tls=context) as (address, _):
+        async with AsyncOpaClient("127.0.0.1", address.port, ssl=True, retries=0) as library:
+            assert await library._session.post(
+                f"https://127.0.0.1:{address.port}/v1/data/trainyard/decision?strict-builtin-errors=true"
+            ), "the machine trusts the server"
+        async with OpaClient(OpaAddress("127.0.0.1", address.port, ca=tmp_path / trusted)) as client:
+            if trusted == "ours":
+                assert await client.decide({"request": {}}) == WHOLE
+            else:
+                with pytest.raises(DecisionUnavailableError, match="certificate verify failed"):
+                    await client.decide({"request": {}})

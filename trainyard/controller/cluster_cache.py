@@ -20,7 +20,7 @@ from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, o
 from trainyard.controller.job_sets import active_replicated_jobs, summary
 from trainyard.controller.status import runtime_reference
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, Informer, Key, Object, Resource, kinds, training_kinds, uid_of, version_of
+from trainyard.kube import Change, Client, Informer, Key, Object, Resource, kinds, training_kinds, uid_of, version_of
 from trainyard.render import RenderContext, StatusServer, context_of
 
 __all__ = ["ClusterCache"]
@@ -57,7 +57,7 @@ class ClusterCache:
         self._client = client
         self._base = base or RenderContext()
         self._platform: tuple[tuple[str, int] | None, RenderContext] = (None, self._base)
-        self._parsed: dict[tuple[str, int], Runtime] = {}
+        self._parsed: dict[str, tuple[int, Runtime]] = {}
         self.train_jobs = Informer(client, training_kinds.TRAIN_JOBS)
         self.job_sets = Informer(client, training_kinds.JOB_SETS, label_selector=TRAIN_JOB_LABEL, transform=summary)
         self.pod_groups = tuple(
@@ -72,6 +72,8 @@ class ClusterCache:
         )
         self.training_runtimes = Informer(client, training_kinds.TRAINING_RUNTIMES)
         self.cluster_training_runtimes = Informer(client, training_kinds.CLUSTER_TRAINING_RUNTIMES)
+        for runtimes in (self.training_runtimes, self.cluster_training_runtimes):
+            runtimes.subscribe(self._forget_runtime)
         self.tenant_policies = Informer(client, training_kinds.TENANT_POLICIES)
         self.platforms = Informer(client, training_kinds.PLATFORMS)
         self.priority_classes = Informer(client, kinds.PRIORITY_CLASSES, transform=_metadata_only)
@@ -164,7 +166,7 @@ class ClusterCache:
         """
         informer, namespace, name = self._runtime_informer(train_job)
         body = informer.store.get(namespace, name) if informer is not None else None
-        return None if body is None else self._parse(body)
+        return None if body is None else self._parse_cached(body)
 
     async def find_runtime(self, train_job: Object) -> Runtime | None:
         """Return the runtime that a TrainJob references from the cache or, if not cached, from the API server."""
@@ -172,7 +174,7 @@ class ClusterCache:
         if informer is None or not name:
             return None
         body = await self.find(informer, name, namespace)
-        return None if body is None else self._parse(body)
+        return None if body is None else _parse(body)
 
     async def find(self, informer: Informer, name: str, namespace: str = "") -> Object | None:
         """Return an object from the cache or, if not cached, from the API server."""
@@ -219,16 +221,22 @@ class ClusterCache:
             return self.training_runtimes, train_job["metadata"].get("namespace") or "default", name
         return None, "", name
 
-    def _parse(self, body: Object) -> Runtime:
-        identity = uid_of(body), version_of(body)
-        found = self._parsed.get(identity)
-        if found is None:
-            namespaced = body["kind"] == TRAINING_RUNTIME
-            found = parse(TrainingRuntime, body) if namespaced else parse(ClusterTrainingRuntime, body)
-            if len(self._parsed) >= 1024:
-                self._parsed.clear()
-            self._parsed[identity] = found
+    def _parse_cached(self, body: Object) -> Runtime:
+        """Parse a cached runtime, once per version."""
+        version, found = self._parsed.get(uid_of(body), (None, None))
+        if found is None or version != version_of(body):
+            found = _parse(body)
+            self._parsed[uid_of(body)] = version_of(body), found
         return found
+
+    def _forget_runtime(self, change: Change) -> None:
+        if change.old is not None and (change.new is None or uid_of(change.old) != uid_of(change.new)):
+            self._parsed.pop(uid_of(change.old), None)
+
+
+def _parse(body: Object) -> Runtime:
+    namespaced = body["kind"] == TRAINING_RUNTIME
+    return parse(TrainingRuntime, body) if namespaced else parse(ClusterTrainingRuntime, body)
 
 
 def _platform(body: Object | None) -> Platform | None:

@@ -131,6 +131,8 @@ class Manager:
             self._failed(key, error)
         else:
             self._succeeded(key, result)
+        if self._cache.train_jobs.store.get(*key) is None:
+            self._forget(key)  # It was deleted meanwhile.
 
     def _succeeded(self, key: Key, result: Result) -> None:
         self.queue.forget(key)
@@ -169,12 +171,16 @@ class Manager:
 
     def _on_train_job(self, change: Change) -> None:
         if change.new is None:
-            self._blocked.pop(change.key, None)
-            self._reconciler.forget(change.key)
-            self.queue.discard(change.key)
+            self._forget(change.key)
             return
         if change.old is None or _without_progress(change.old) != _without_progress(change.new):
             self._add(change.key, _BULK if change.initial else _NEW)
+
+    def _forget(self, key: Key) -> None:
+        """Drop the state of a deleted TrainJob."""
+        self._blocked.pop(key, None)
+        self._reconciler.forget(key)
+        self.queue.discard(key)
 
     def _on_child(self, change: Change) -> None:
         """Queue the TrainJob that owns the child, and the one of the same name, which may conflict with it."""
@@ -198,7 +204,7 @@ class Manager:
         yield cache.cluster_training_runtimes, self._names_runtime
         yield cache.tenant_policies, lambda body, key, _: key[0] == body["metadata"].get("namespace")
         yield cache.namespaces, lambda body, key, _: key[0] == body["metadata"]["name"]
-        yield cache.priority_classes, lambda body, _, blocked: body["metadata"]["name"] in blocked.message
+        yield cache.priority_classes, _lacks_class
         yield cache.platforms, lambda *_: True
 
     def _on_input(self, affects: Callable[[Object, Key, Blocked], bool], change: Change) -> None:
@@ -214,6 +220,11 @@ class Manager:
         named = runtime_reference(train_job)[1:]
         namespace = body["metadata"].get("namespace")
         return named == (body["kind"], body["metadata"]["name"]) and namespace in (None, key[0])
+
+
+def _lacks_class(body: Object, _: Key, blocked: Blocked) -> bool:
+    """Whether the message names a PriorityClass as missing; its fix lists those that exist, without quotes."""
+    return f'PriorityClass "{body["metadata"]["name"]}"' in blocked.message
 
 
 def _only_counts(change: Change) -> bool:

@@ -75,7 +75,7 @@ class Blocked:
     reason
         Reason of the event, for metrics.
     message
-        Message of the event.
+        Message of the event, which may be shorter.
     """
 
     reason: str
@@ -376,17 +376,17 @@ class Reconciler:
         *,
         defer: bool = False,
     ) -> str:
-        """Record an event, at most once a minute if unchanged; return its message."""
-        text = "TrainJob resources reconciliation failed: " + "; ".join(message_of(finding) for finding in findings)
-        text = text[:_MESSAGE_LIMIT]
+        """Record an event, at most once a minute if unchanged; return its message in full."""
+        full = "TrainJob resources reconciliation failed: " + "; ".join(message_of(finding) for finding in findings)
+        text = full[:_MESSAGE_LIMIT]
         now = self._clock()
         before, since = self._last_events.get(key, ("", now))
         if defer and self._age(job) < _EVENT_DELAY:
-            return text
+            return full
         if before != text or now - since >= _EVENT_INTERVAL:
             self._last_events[key] = (text, now)
             self._events.warning(job, reason, text)
-        return text
+        return full
 
     def _age(self, job: Object) -> datetime.timedelta:
         created = job["metadata"].get("creationTimestamp")
