@@ -174,8 +174,9 @@ class Cluster:
         content, who = attempt.content, attempt.who
         path = KINDS[kind].path(TENANT, name)
         path += f"/{content['subresource']}" if "subresource" in content else ""
+        path += "?dryRun=All" if content.get("dry") else ""
         if content.get("delete"):
-            return self.send(who, "DELETE", path)
+            return self.send(who, "DELETE", path, content.get("body"))
         if content.get("how") == "json":
             return self.send(who, "PATCH", path, content["json"], patch="json-patch")
         body = {key: content[key] for key in ("metadata", "spec") if key in content} | content.get("fields", {})

@@ -37,7 +37,11 @@ def test_objects_are_of_every_kind_operation_user_and_namespace() -> None:
     bodies = [*(case.content.object or case.content.old_object or {} for case in cases), *others.values()]
     kinds = {(body["apiVersion"], body["kind"]) for body in bodies}
     assert kinds == {(subject.shape["apiVersion"], subject.shape["kind"]) for subject in subjects}
-    assert {("v1", "Pod"), ("jobset.x-k8s.io/v1alpha2", "JobSet"), ("trainer.kubeflow.org/v1alpha1", "TrainJob")} < kinds
+    assert {
+        ("v1", "Pod"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
+    } < kinds
 
 
 def test_mutants_leave_the_corpus_as_it_is() -> None:
