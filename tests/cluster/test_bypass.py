@@ -28,7 +28,7 @@ CARELESS = {
         *("pods", "pods/ephemeralcontainers", "pods/eviction", "pods/status", "pods/resize"),
         *("configmaps", "secrets", "services", "namespaces", "resourcequotas", "limitranges"),
     ],
-    "apps": ["deployments", "statefulsets", "daemonsets", "replicasets"],
+    "apps": ["deployments", "deployments/scale", "statefulsets", "daemonsets", "replicasets"],
     "batch": ["cronjobs"],
     "policy": ["poddisruptionbudgets"],
     "resource.k8s.io": ["resourceclaims", "resourceclaimtemplates"],
@@ -78,11 +78,13 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             awaited("its snapshot", lambda: cluster.object("ConfigMap", "held-runtime-snapshot"))
             awaited("the pod of the Volcano Job", lambda: cluster.object("Pod", "waiting-node-0"))
             awaited("a role that is known", lambda: cluster.send("careless", "GET", "/api/v1/namespaces").ok)
+            required(cluster.create("careless", "deployment", "served", spec={"replicas": 1}, pod=unbound))
+            awaited("its pod", lambda: any(name.startswith("served-") for name in cluster.names("Pod")))
             yield cluster
         finally:
             for kind, name in (
                 *(("TrainJob", "held"), ("TrainingRuntime", "good"), ("TrainingRuntime", "eights")),
-                ("TrainingRuntime", "released"),
+                *(("TrainingRuntime", "released"), ("Deployment", "served")),
                 *(("JobSet", "own"), ("VolcanoJob", "waiting"), ("Pod", "waiting")),
                 ("PersistentVolumeClaim", "waiting"),
                 *(("ClusterRoleBinding", "careless"), ("ClusterRole", "careless")),
