@@ -6,7 +6,9 @@ import rego.v1
 
 # Numbers by which an object decides how many pods and processes there are.
 
-concurrent_pods := sum([copies |
+concurrent_pods := request.number(request.spec, "replicas", 0) if {
+	request.kind == "Scale"
+} else := sum([copies |
 	some pod in pod_templates.pods
 	copies := product([count | some count in pod.counts; is_number(count)])
 	copies > 0

@@ -145,16 +145,16 @@ class Cluster:
         if "make" in content:
             kind, body = _wanted(attempt)
             namespace = body["metadata"].get("namespace", "")
-            path, before = KINDS[kind].path(namespace), self._names(kind, namespace)
+            path, before = KINDS[kind].path(namespace), self.names(kind, namespace)
             answer = self._made(attempt, path, body)
-            return answer, self._names(kind, namespace) == before
+            return answer, self.names(kind, namespace) == before
         root = f"/api/v1/namespaces/{TENANT}"
         if "post" in content:
             return self.send(who, "POST", f"{root}/{content['post']}", content.get("body")), True
         kind = content["every"]
-        before = self._names(kind, TENANT)
+        before = self.names(kind, TENANT)
         answer = self.send(who, "DELETE", KINDS[kind].path(TENANT), content.get("body"))
-        return answer, self._names(kind, TENANT) == before
+        return answer, self.names(kind, TENANT) == before
 
     def make(self, attempt: Attempt) -> tuple[str, str, Response]:
         """Create what an attempt creates; return kind and name with the answer."""
@@ -174,8 +174,9 @@ class Cluster:
         content, who = attempt.content, attempt.who
         path = KINDS[kind].path(TENANT, name)
         path += f"/{content['subresource']}" if "subresource" in content else ""
+        path += "?dryRun=All" if content.get("dry") else ""
         if content.get("delete"):
-            return self.send(who, "DELETE", path)
+            return self.send(who, "DELETE", path, content.get("body"))
         if content.get("how") == "json":
             return self.send(who, "PATCH", path, content["json"], patch="json-patch")
         body = {key: content[key] for key in ("metadata", "spec") if key in content} | content.get("fields", {})
@@ -187,7 +188,8 @@ class Cluster:
         patch = "strategic-merge-patch" if content.get("subresource") == "ephemeralcontainers" else "merge-patch"
         return self.send(who, "PATCH", path, body, patch=patch)
 
-    def _names(self, kind: str, namespace: str) -> set[str]:
+    def names(self, kind: str, namespace: str = TENANT) -> set[str]:
+        """Return the names of all objects of a kind."""
         answer = self.session.request("GET", KINDS[kind].path(namespace))
         return {item["metadata"]["name"] for item in answer.body["items"]}
 

@@ -20,8 +20,11 @@ pytestmark = pytest.mark.cluster
 LEVELS: Final = one_per_level(surface_cases(load_ledger(), {rule.id: rule for rule in RULES}))
 ACCOUNTS: Final = f"/api/v1/namespaces/{TENANT}/serviceaccounts"
 CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
-ROLES: Final = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TENANT}"
-GROUPS: Final = {"": ["replicationcontrollers"], "scheduling.volcano.sh": ["podgroups"]}
+GROUPS: Final = {
+    "": ["replicationcontrollers"],
+    "scheduling.volcano.sh": ["podgroups"],
+    "bus.volcano.sh": ["commands"],
+}
 """Kinds of the ledger that the ClusterRole edit does not contain on every cluster."""
 
 
@@ -37,7 +40,7 @@ def session(platform: LiveCluster) -> Iterator[Session]:
             (CLASSES, {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", **named(name), "handler": name})
             for name in ("kata", "nvidia")
         ),
-        *((f"{ROLES}/{each['kind'].lower()}s", each) for each in wide_rights()),
+        *((roles(each["kind"]), each) for each in wide_rights()),
     ]
     with Session(platform.kubeconfig) as session:
         try:
@@ -58,15 +61,22 @@ def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use(session: S
     assert not lines, "\n".join(lines)
 
 
+def roles(kind: str) -> str:
+    where = "" if kind.startswith("Cluster") else f"/namespaces/{TENANT}"
+    return f"/apis/rbac.authorization.k8s.io/v1{where}/{kind.lower()}s"
+
+
 def named(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}}
 
 
 def wide_rights() -> Iterator[dict[str, Any]]:
-    """Yield a role with the kinds beside edit, and the bindings of both."""
+    """Yield a role with the kinds beside edit, one for namespaces, and the bindings of all."""
     group, api = "rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1"
     rules = [{"apiGroups": [name], "resources": kinds, "verbs": ["create"]} for name, kinds in GROUPS.items()]
     yield {"apiVersion": api, "kind": "Role", **named(WIDE_GROUP), "rules": rules}
+    namespaces = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}]
+    yield {"apiVersion": api, "kind": "ClusterRole", **named(WIDE_GROUP), "rules": namespaces}
     subjects = [{"apiGroup": group, "kind": "Group", "name": WIDE_GROUP}]
     for kind, name in (("ClusterRole", "edit"), ("Role", WIDE_GROUP)):
         yield {
@@ -76,6 +86,13 @@ def wide_rights() -> Iterator[dict[str, Any]]:
             "roleRef": {"apiGroup": group, "kind": kind, "name": name},
             "subjects": subjects,
         }
+    yield {
+        "apiVersion": api,
+        "kind": "ClusterRoleBinding",
+        **named(WIDE_GROUP),
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": WIDE_GROUP},
+        "subjects": subjects,
+    }
 
 
 def allowed(session: Session) -> bool:
@@ -93,5 +110,5 @@ def allowed(session: Session) -> bool:
                 },
             },
         ).body["status"]["allowed"]
-        for group, resource in (("apps", "deployments"), ("scheduling.volcano.sh", "podgroups"))
+        for group, resource in (("apps", "deployments"), ("scheduling.volcano.sh", "podgroups"), ("", "namespaces"))
     )

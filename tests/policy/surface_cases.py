@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trainyard.policy import Rule
 from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, World
-from trainyard.reference.surface_ledger import BELOW, Entry, Ledger
+from trainyard.reference.surface_ledger import ABSENT, BELOW, Entry, Ledger
 
 __all__ = ["WORLD_CHANGES", "SurfaceCase", "in_the_world", "surface_cases"]
 
@@ -42,6 +42,12 @@ _LABELS: Final = {"trainer.kubeflow.org/framework": "torch"}
 _VOLCANO_JOB: Final = {"queue": "red", "schedulerName": "volcano", "minAvailable": 1}
 _TASK_POD: Final = {name: value for name, value in _POD.items() if name != "schedulerName"}
 _TASKS: Final = [{"name": "node", "replicas": 1, "minAvailable": 1, "template": {"spec": _TASK_POD}}]
+_OWN_JOB: Final = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "name": "own",
+    "uid": "00000000-0000-0000-0000-000000000000",
+}
 
 _OBJECTS: Final[dict[str, tuple[str, Body]]] = {
     "Pod": ("v1", {"metadata": _QUEUE, "spec": _POD}),
@@ -67,12 +73,15 @@ _OBJECTS: Final[dict[str, tuple[str, Body]]] = {
             "v1" if kind == "ReplicationController" else "apps/v1",
             {"metadata": {}, "spec": {"template": {"spec": _SERVED}}},
         )
-        for kind in ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
+        for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController")
     },
     "CronJob": ("batch/v1", {"metadata": {}, "spec": {"jobTemplate": {"spec": {"template": {"spec": _POD}}}}}),
     "PersistentVolumeClaim": ("v1", {"metadata": {}, "spec": {}}),
     "PodDisruptionBudget": ("policy/v1", {"metadata": {}, "spec": {"selector": {"matchLabels": {"app": "train"}}}}),
     "PodGroup": ("scheduling.volcano.sh/v1beta1", {"metadata": {}, "spec": {"queue": "red", "minMember": 1}}),
+    "Service": ("v1", {"metadata": {}, "spec": {"selector": {"app": "train"}, "ports": [{"port": 80}]}}),
+    "Command": ("bus.volcano.sh/v1alpha1", {"metadata": {}, "action": "AbortJob", "target": _OWN_JOB}),
+    "Namespace": ("v1", {"metadata": {}}),
 }
 _PODS: Final = {
     "Pod": "spec",
@@ -80,9 +89,14 @@ _PODS: Final = {
     "JobSet": "spec.replicatedJobs[0].template.spec.template.spec",
     "VolcanoJob": "spec.tasks[0].template.spec",
     "TrainingRuntime": "spec.template.spec.replicatedJobs[0].template.spec.template.spec",
-    **dict.fromkeys(("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"), "spec.template.spec"),
+    **dict.fromkeys(
+        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"), "spec.template.spec"
+    ),
     "CronJob": "spec.jobTemplate.spec.template.spec",
 }
+DENIED: Final = "DaemonSet"
+"""Kind that TEN-005 denies whatever it contains: it has attacks only."""
+
 _PATCHED_PODS: Final = (
     "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template.spec",
     "spec.podTemplateOverrides[0].spec",
@@ -118,6 +132,10 @@ _BELOW_PODS: Final = {
     "Toleration": ".tolerations[0]",
     "VolumeMount": ".containers[0].volumeMounts[0]",
 }
+
+
+_FRAMEWORKS: Final = {"JAX_COORDINATOR_ADDRESS": "jax", "DMLC_TRACKER_URI": "xgboost", "OMPI_MCA_orte_NAME": "mpi"}
+"""Frameworks of variables, where they are not those of torch."""
 
 
 def in_the_world(world: World) -> World:
@@ -170,31 +188,53 @@ class SurfaceCase:
 
 
 def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[SurfaceCase]:
-    """Yield each value of each entry that rules evaluate, at each level."""
+    """Yield each value of each entry that rules evaluate, at each level.
+
+    Raises
+    ------
+    ValueError
+        A value has no kind and level at which a rule of its entry evaluates it.
+    """
+    runtime = {"apiVersion": _OBJECTS["TrainingRuntime"][0], "kind": "ClusterTrainingRuntime"}
+    runtime |= {"metadata": {"name": "torch-distributed"}, "spec": _OBJECTS["TrainingRuntime"][1]["spec"]}
     for type_name, entry in ledger.all():
         values = {CaseDecision.DENY: entry.attacks, CaseDecision.ALLOW: entry.legitimate}
         for verdict, value in values.items():
-            if not entry.rules or value is None:
+            if not entry.rules or value is None or value == ABSENT:
                 continue
             for field in entry.fields:
+                used = False
                 for kind, place in _places(type_name, field.removesuffix(BELOW), ledger):
-                    if entry.kinds and kind not in entry.kinds:
+                    if (entry.kinds and kind not in entry.kinds) or (kind == DENIED and verdict is CaseDecision.ALLOW):
+                        continue
+                    if entry.depth and entry.depth != (
+                        "object" if place[0] == "metadata" and kind != "Pod" else "pods"
+                    ):
                         continue
                     body: Body = {"apiVersion": _OBJECTS[kind][0], "kind": kind.removeprefix("Volcano")}
                     body |= copy.deepcopy(_OBJECTS[kind][1])
                     if field.startswith("spec.mlPolicy."):
                         body["spec"]["mlPolicy"] = {}
+                    if kind == "TrainingRuntime" and field in _FRAMEWORKS:
+                        body["spec"]["mlPolicy"] = {_FRAMEWORKS[field]: {}}
                     _put(body, place, {"name": field, "value": value} if type_name == "Variables" else value)
                     _complete(body)
                     _complete_object(body)
                     name = f"{type_name} {field} in {kind} at {'.'.join(map(str, place))}: {value!r:.200}"
                     cases = tuple(
-                        Case(rules[each], name, verdict, CaseContent(about=name, object=body), Path("surface"))
+                        Case(rules[each], name, verdict, _content(name, body, runtime), Path("surface"))
                         for each in entry.rules
                         if _evaluates(rules[each], body)
                     )
                     if cases:
+                        used = True
                         yield SurfaceCase(type_name, entry, field, place, cases)
+                if not used:
+                    raise ValueError(f"{type_name} {field}: no rule of {entry.rules} evaluates {value!r}")
+
+
+def _content(name: str, body: Body, runtime: Body) -> CaseContent:
+    return CaseContent(about=name, object=body, runtime=runtime if body["kind"] == "TrainJob" else None)
 
 
 def _places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, tuple[str | int, ...]]]:
@@ -269,9 +309,13 @@ _NAMES: Final[dict[str, Body]] = {
     "podTemplateOverrides": {"targetJobs": [{"name": "node"}]},
     "podSpecOverrides": {"targetJobs": [{"name": "node"}]},
     "replicatedJobs": {"name": "node"},
+    "dependsOn": {"name": "later", "status": "Complete"},
     "subGroupPolicy": {"name": "group", "subGroupSize": 1},
 }
 """What the schema requires in the items of a list beside the value."""
+
+_IN_PLACE_RESTARTS: Final = 2147483647
+"""backoffLimit that restarts in place require."""
 
 _CLAIM: Final = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 _FIELDS: Final[dict[str, Body]] = {
@@ -293,6 +337,8 @@ def _complete(node: Any, within: str = "") -> None:
                 item.update({**(_NAMES if isinstance(below, list) else _FIELDS).get(name, {}), **item})
     if not isinstance(node, dict):
         return
+    if node.get("podReplacementPolicy") == "TerminatingOrFailed":
+        node["backoffLimit"] = _IN_PLACE_RESTARTS
     if "backoffLimitPerIndex" in node:
         node.update({"completionMode": "Indexed", "completions": 1})
     if within == "livenessProbe" and not {"exec", "httpGet", "tcpSocket"} & node.keys():
@@ -314,7 +360,10 @@ def _complete(node: Any, within: str = "") -> None:
 
 def _complete_object(body: Body) -> None:
     """Add what Kubernetes, JobSet or a gang scheduler requires elsewhere in the object beside the value."""
-    spec = body["spec"]
+    spec = body.get("spec", {})
+    job_set = spec["template"]["spec"] if body["kind"] == "TrainingRuntime" else spec
+    if any(_job(each).get("backoffLimit") == _IN_PLACE_RESTARTS for each in job_set.get("replicatedJobs", ())):
+        job_set["failurePolicy"] = {"restartStrategy": "InPlaceRestart"}
     template = spec.get("template", {}) if body["kind"] == "TrainingRuntime" else body
     for pod in _pod_specs(body):
         contexts = [pod, *pod.get("containers", ())]
@@ -328,6 +377,10 @@ def _complete_object(body: Body) -> None:
         if "kai" in spec.get("podGroupPolicy", {}):
             pod.pop("schedulerName", None)
             pod["containers"][0].pop("resources", None)
+
+
+def _job(replicated: Body) -> Body:
+    return dict(replicated.get("template", {}).get("spec", {}))
 
 
 def _pod_specs(node: Any) -> Iterator[Body]:

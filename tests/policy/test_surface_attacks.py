@@ -7,15 +7,62 @@ from typing import Final
 
 import pytest
 
+from tests.cluster.bypass import load_attempts
 from tests.cluster.surface_requests import one_per_level
 from tests.policy.shipped import POLICIES, RULES
 from tests.policy.surface_cases import in_the_world, surface_cases
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.testing.cases import CaseDecision, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
-from trainyard.reference.surface_ledger import load_ledger
+from trainyard.reference.surface_ledger import ABSENT, Entry, Ledger, load_ledger
 
-CASES: Final = {each.name: each for each in surface_cases(load_ledger(), {rule.id: rule for rule in RULES})}
+RULES_BY_ID: Final = {rule.id: rule for rule in RULES}
+CASES: Final = {each.name: each for each in surface_cases(load_ledger(), RULES_BY_ID)}
+ATTEMPTS: Final = [each.content for each in load_attempts()]
+NUMBER: Final = Counter(each["attack"] for each in ATTEMPTS)
+REFUSALS: Final = {each["attack"]: each.get("refused", "") for each in ATTEMPTS}
+EVALUATED: Final = [(name, entry) for name, entry in load_ledger().all() if entry.rules]
+
+
+def generated(entry: Entry, verdict: CaseDecision) -> bool:
+    return any(each.entry is entry and each.verdict is verdict for each in CASES.values())
+
+
+def shown_rules(entry: Entry) -> set[str]:
+    return {rule for each in entry.shown for rule in RULES_BY_ID if rule in REFUSALS[each]}
+
+
+def test_each_entry_with_a_rule_has_an_attack_and_a_legitimate_use() -> None:
+    missing = []
+    for name, entry in EVALUATED:
+        if not generated(entry, CaseDecision.DENY) and not shown_rules(entry) & {*entry.rules}:
+            missing.append((name, entry.fields, "attack"))
+        used = any(not REFUSALS[each] for each in entry.shown) or entry.legitimate == ABSENT
+        if not generated(entry, CaseDecision.ALLOW) and not used:
+            missing.append((name, entry.fields, "legitimate"))
+    assert missing == [], "add the value, or name under shown a request of tests/cluster/bypass_attempts.yaml"
+
+
+def test_what_entries_show_is_one_request_about_their_rules() -> None:
+    assert [(name, each) for name, entry in EVALUATED for each in entry.shown if NUMBER[each] != 1] == []
+    for name, entry in EVALUATED:
+        for each in entry.shown:
+            assert not REFUSALS[each] or any(rule in REFUSALS[each] for rule in entry.rules), (name, each)
+        uses = sum(not REFUSALS[each] for each in entry.shown)
+        assert not (uses and (entry.legitimate is not None)), (name, entry.fields, "the value shows it")
+
+
+def test_each_rule_of_the_ledger_denies_an_attack() -> None:
+    attacked = {case.rule.id for each in CASES.values() if each.verdict is CaseDecision.DENY for case in each.cases}
+    attacked |= {rule for _, entry in EVALUATED for rule in shown_rules(entry)}
+    assert {rule for _, entry in EVALUATED for rule in entry.rules} - attacked == set()
+
+
+def test_a_value_that_no_rule_evaluates_is_an_error() -> None:
+    ledger = load_ledger()
+    entry = Entry(fields=("spec.type",), by="kube-proxy", effect="takes ports", rules=("TEN-005",), attack="NodePort")
+    with pytest.raises(ValueError, match="no rule of"):
+        list(surface_cases(Ledger(ledger.sources, {"Service": (entry,)}), RULES_BY_ID))
 
 
 def test_the_ledger_names_attacks_at_every_level() -> None:

@@ -7,7 +7,9 @@ An entry covers the paths in ``fields``; a path that ends in ``.**`` covers ever
 part. ``node`` is what no request shows, and names the section of the documentation with the configuration of the nodes
 that prevents it; ``accepted`` is what no admission can decide, and names what limits it. ``attack`` is a value that a
 rule denies at every level where the type occurs, or only in ``kinds``, and ``legitimate`` one that the rules allow.
-``length`` repeats the only item of the attack, with ``{index}`` as its number.
+``length`` repeats the only item of the attack, with ``{index}`` as its number, and ``depth`` limits a key of metadata
+to that of the object itself or to that of its pods. ``shown`` names requests of tests/cluster/bypass_attempts.yaml
+that attack or use what no value alone can show, and ``legitimate: absent`` is for what tenants never write.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -24,7 +26,10 @@ from trainyard.data import data_folder
 from trainyard.policy.rules.rule_catalog import read_yaml, validated
 from trainyard.reference.surface_schemas import TYPE_NAMES, Fields, Source, fields_of, inside
 
-__all__ = ["BELOW", "NAMED", "Entry", "Ledger", "load_ledger"]
+__all__ = ["ABSENT", "BELOW", "NAMED", "Entry", "Ledger", "load_ledger"]
+
+ABSENT: Final = "absent"
+"""In place of a legitimate value: a tenant has no legitimate use."""
 
 BELOW: Final = ".**"
 """End of a path that covers everything below it."""
@@ -53,6 +58,8 @@ class Entry(BaseModel):
     length: int = 0
     legitimate: Any = None
     kinds: tuple[str, ...] = ()
+    depth: Literal["", "object", "pods"] = ""
+    shown: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _has_one_verdict(self) -> Entry:
@@ -71,6 +78,8 @@ class Entry(BaseModel):
             )
         if self.length and not (isinstance(self.attack, list) and len(self.attack) == 1):
             raise ValueError("length repeats the item of an attack, which is a list of one")
+        if not self.rules and (self.attack is not None or self.legitimate is not None or self.shown):
+            raise ValueError("attack, legitimate and shown require rules")
         if any(path.endswith(BELOW) for path in self.fields) != bool(self.count):
             raise ValueError("a path that ends in .** requires count, the number of fields below it")
         return self

@@ -12,6 +12,13 @@ violation contains {"path": "spec", "message": "the accelerators of this job can
 	not countable
 }
 
+# A Scale shows no template: added replicas cannot be counted.
+violation contains {"path": "spec", "message": "the accelerators of this job cannot be counted"} if {
+	is_number(ceiling)
+	request.kind == "Scale"
+	request.number(request.spec, "replicas", 0) > request.number(request.old_spec, "replicas", 0)
+}
+
 violation contains {"path": "spec", "message": message} if {
 	is_number(ceiling)
 	countable

@@ -19,6 +19,7 @@ __all__ = [
     "MISSING_PARAMETER_FIXES",
     "PARTS",
     "POD_CONTROLLERS",
+    "SCALED",
     "Cel",
     "Expression",
     "Fragment",
@@ -49,6 +50,9 @@ POD_CONTROLLERS: Final = (
     ("", "ReplicationController"),
 )
 """Groups and kinds, beside Job, whose pods or Jobs the controllers of Kubernetes create."""
+
+SCALED: Final = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")
+"""Resources whose replicas also change through the subresource scale."""
 
 RuleId = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}-[0-9]{3}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z]*$")]
@@ -99,7 +103,7 @@ class Match(SettingsModel):
     version: str = Field(description="API version")
     kind: str = Field(description="Kind")
     resource: str = Field(
-        pattern=r"^[a-z]+$|^(pods|queues)/(ephemeralcontainers|eviction|resize|status)$|^serviceaccounts/token$",
+        pattern=r"^[a-z]+(/scale)?$|^(pods|queues)/(ephemeralcontainers|eviction|resize|status)$|^serviceaccounts/token$",
         description="Plural name; a pattern lists the supported subresources",
     )
     operations: tuple[Literal["CREATE", "UPDATE", "DELETE"], ...] = Field(default=("CREATE", "UPDATE"), min_length=1)
@@ -123,8 +127,10 @@ class Match(SettingsModel):
     @property
     def served(self) -> tuple[str, str]:
         """Group and version of the resource; the kind of a subresource, such as Eviction, can have others."""
-        core = self.resource.startswith(("pods/", "serviceaccounts/"))
-        return ("", "v1") if core else (self.group, self.version)
+        resource, _, subresource = self.resource.partition("/")
+        if resource in ("pods", "serviceaccounts", "replicationcontrollers"):
+            return "", "v1"
+        return ("apps", "v1") if subresource == "scale" else (self.group, self.version)
 
 
 class Expression(SettingsModel):

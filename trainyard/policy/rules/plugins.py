@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from trainyard.api.constants import SNAPSHOT_SUFFIX
-from trainyard.policy.rules.admission_rule import POD_CONTROLLERS
+from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, SCALED
 from trainyard.render.accelerators import ACCELERATORS, NamePatterns
 from trainyard.render.frameworks import DECLARED, Framework, child_suffixes
 from trainyard.render.gangs import LISTED, GangScheduler
@@ -86,13 +86,17 @@ def _variables(frameworks: Iterable[Framework[Any]]) -> list[str]:
 
 
 def _matches(match: Any) -> Iterator[Any]:
-    if not isinstance(match, dict) or match.get("objects") not in ("gangs", "pod-controllers"):
+    if not isinstance(match, dict) or match.get("objects") not in ("gangs", "pod-controllers", "scales"):
         yield match
         return
     rest = {name: value for name, value in match.items() if name != "objects"}
     if match["objects"] == "pod-controllers":
         for group, kind in POD_CONTROLLERS:
             yield {"group": group, "version": "v1", "kind": kind, "resource": f"{kind.lower()}s", **rest}
+        return
+    if match["objects"] == "scales":
+        scale = {"group": "autoscaling", "version": "v1", "kind": "Scale", "operations": ["UPDATE"], **rest}
+        yield from ({**scale, "resource": f"{resource}/scale"} for resource in SCALED)
         return
     for child in (gang.child for gang in LISTED if gang.child):
         yield {"group": child.group, "version": child.version, "kind": child.kind, "resource": child.plural, **rest}

@@ -17,6 +17,7 @@ from trainyard.settings.settings_model import SettingsModel
 __all__ = [
     "ACCOUNT_REQUEST",
     "EVICTION",
+    "SCALE",
     "Case",
     "CaseContent",
     "CaseDecision",
@@ -38,6 +39,10 @@ EVICTION: Final = {"apiVersion": "policy/v1", "kind": "Eviction"}
 
 ACCOUNT_REQUEST: Final = "TokenRequest"
 """Kind that is created to get a token of the ServiceAccount of its name."""
+
+
+SCALE: Final = "Scale"
+"""Kind of the subresource scale."""
 
 
 class CaseDecision(StrEnum):
@@ -125,7 +130,9 @@ class Case:
 
     @property
     def is_stored(self) -> bool:
-        """Whether the API server stores what the request creates: it stores neither evictions nor tokens."""
+        """Whether the API server stores the object of the request, not an eviction, a token or a scale."""
+        if (self.content.object or {}).get("kind") == SCALE:
+            return False
         return self.operation != "CREATE" or self.match is None or "/" not in self.match.resource
 
     @property
@@ -148,6 +155,8 @@ class Case:
             return offered.get("eviction")
         if subject.get("kind") == ACCOUNT_REQUEST:
             return offered.get("token")
+        if subject.get("kind") == SCALE:
+            return offered.get("scale")
         wanted = subresource_of(new, old) if self.operation == "UPDATE" else ""
         return offered.get(wanted if wanted in offered or wanted == "ephemeralcontainers" else "")
 
