@@ -69,7 +69,7 @@ bench: $(READY)  ## measure the figures in the README
 	@$(BIN)/python -m benchmarks.figures
 
 admission-restarts: $(READY)  ## restart the API server ten times under a TrainJob a second; none may be rejected
-	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m "cluster and not slow" tests/cluster/test_admission_restarts.py
+	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m cluster tests/cluster/test_admission_restarts.py
 
 kills: $(READY)  ## kill `up` and `destroy` thirty times at random; the state must equal the cluster
 	@TRAINYARD_KILLS=30 $(BIN)/pytest -m cluster tests/cluster/test_resume.py

@@ -109,21 +109,39 @@ def platform(
 ) -> Iterator[LiveCluster]:
     """A whole platform as `make up` makes it, with a tenant whose queue is small and one that attacks the others."""
 
-    def with_more_tenants(config: dict[str, Any]) -> None:
-        queues, tenants = config["trainyard:queues"], config["trainyard:tenants"]
-        queues["small"] = {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "8"}}
-        tenants["small"] = {"queues": ["small"]}
-        stack_settings(config)
+    def checked(config: dict[str, Any]) -> None:
+        with_more_tenants(config)
         config["trainyard:policies"]["preview"] = True
 
-    env, config = (
-        environment(state_home),
-        stack_file(tmp_path_factory.mktemp("platform"), "platform", with_more_tenants),
-    )
+    config = stack_file(tmp_path_factory.mktemp("platform"), "platform", checked)
     with until_its_last_test(request) as ends:
-        ends.callback(trainyard, "cluster", "down", "--name", "platform", "--delete", env=env)
-        platform_output["quickstart"] = require(trainyard("quickstart", "--config-file", str(config), env=env))
+        found, platform_output["quickstart"] = installed("platform", config, state_home, ends)
         document = yaml.safe_load(config.read_text())
         document["config"]["trainyard:policies"]["preview"] = False  # the first run has checked these objects
         config.write_text(yaml.safe_dump(document, sort_keys=False))
-        yield live("platform", config, env)
+        yield found
+
+
+@pytest.fixture(scope="session")
+def changing_platform(
+    request: pytest.FixtureRequest, state_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveCluster]:
+    """A platform like the other one, whose settings and certificates tests change; each puts them back."""
+    config = stack_file(tmp_path_factory.mktemp("changing"), "changing", with_more_tenants)
+    with until_its_last_test(request) as ends:
+        yield installed("changing", config, state_home, ends)[0]
+
+
+def with_more_tenants(config: dict[str, Any]) -> None:
+    queues, tenants = config["trainyard:queues"], config["trainyard:tenants"]
+    queues["small"] = {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "8"}}
+    tenants["small"] = {"queues": ["small"]}
+    stack_settings(config)
+
+
+def installed(name: str, config: Path, state_home: Path, ends: ExitStack) -> tuple[LiveCluster, str]:
+    """Install a platform; return it and what the command printed."""
+    env = environment(state_home)
+    ends.callback(trainyard, "cluster", "down", "--name", name, "--delete", env=env)
+    output = require(trainyard("quickstart", "--config-file", str(config), env=env))
+    return live(name, config, env), output

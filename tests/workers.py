@@ -21,21 +21,21 @@ SHARED: Final = {
         "tests/cluster/test_bypass.py",
         "tests/cluster/test_bypass_audit.py",
         "tests/cluster/test_bypass_outage.py",
-        "tests/cluster/test_certificate_rotation.py",
         "tests/cluster/test_frameworks.py",
         "tests/cluster/test_jobs.py",
         "tests/cluster/test_jobset_restart.py",
         "tests/cluster/test_policy_gate.py",
         "tests/cluster/test_pods.py",
         "tests/cluster/test_progress.py",
-        "tests/cluster/test_queue_changes.py",
         "tests/cluster/test_quickstart.py",
         "tests/cluster/test_replicas.py",
-        "tests/cluster/test_runtime_life.py",
-        "tests/cluster/test_scheduler_rollout.py",
         "tests/cluster/test_surface_live.py",
         "tests/cluster/test_typed_clients.py",
         "tests/convert/test_cluster.py",
+    ),
+    "changing_platform": tuple(
+        f"tests/cluster/test_{name}.py"
+        for name in ("certificate_rotation", "queue_changes", "runtime_life", "scheduler_rollout")
     ),
     "cluster": (
         "tests/api/test_crds_installed.py",
@@ -59,10 +59,12 @@ _WHOLE: Final = re.compile(r"^pytestmark = pytest\.mark\.(cluster|slow)$", re.MU
 _UNITS: Final = {file: fixture for fixture, files in SHARED.items() for file in files}
 _FIRST: Final = (
     "platform",
+    "changing_platform",
     "tests/cluster/test_scenarios.py",
     "cluster",
     "control_plane",
     "tests/cluster/test_fabric.py",
+    "tests/cluster/test_reinstallation.py",
     "tests/cluster/test_ownership.py",
     "tests/cluster/test_takeover.py",
     "tests/cluster/test_upgrade.py",

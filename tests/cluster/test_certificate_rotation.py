@@ -94,17 +94,17 @@ def expire_secrets(platform: LiveCluster) -> None:
 
 
 @pytest.fixture
-def short_lived(platform: LiveCluster) -> Iterator[LiveCluster]:
+def short_lived(changing_platform: LiveCluster) -> Iterator[LiveCluster]:
     """The platform, with certificates that are valid for two minutes."""
 
     def shorten(configuration: dict[str, Any]) -> None:
         configuration["certificateSeconds"] = LIFETIME
 
     try:
-        configured(platform, shorten)
-        yield platform
+        configured(changing_platform, shorten)
+        yield changing_platform
     finally:
-        configured(platform, lambda configuration: configuration.pop("certificateSeconds", None))
+        configured(changing_platform, lambda configuration: configuration.pop("certificateSeconds", None))
 
 
 def address(platform: LiveCluster, component: str) -> tuple[str, int]:

@@ -31,14 +31,14 @@ PAIRS = int(os.environ.get("TRAINYARD_QUEUE_WALK", "20"))
 
 
 @pytest.fixture
-def changing(platform: LiveCluster, tmp_path: Path) -> Iterator[LiveCluster]:
+def changing(changing_platform: LiveCluster, tmp_path: Path) -> Iterator[LiveCluster]:
     """The platform with settings of the test's own; they are put back afterwards, if the test has not done it."""
-    own = tmp_path / platform.config_file.name
-    own.write_text(platform.config_file.read_text())
-    yield LiveCluster(platform.name, own, platform.env)
-    platform.kubectl("delete", "podgroup", "waits", "-n", HOME, "--ignore-not-found")
-    if yaml.safe_load(own.read_text()) != yaml.safe_load(platform.config_file.read_text()):
-        require(platform.trainyard("up", "--yes", "--config-file", str(platform.config_file)))
+    own = tmp_path / changing_platform.config_file.name
+    own.write_text(changing_platform.config_file.read_text())
+    yield LiveCluster(changing_platform.name, own, changing_platform.env)
+    changing_platform.kubectl("delete", "podgroup", "waits", "-n", HOME, "--ignore-not-found")
+    if yaml.safe_load(own.read_text()) != yaml.safe_load(changing_platform.config_file.read_text()):
+        require(changing_platform.trainyard("up", "--yes", "--config-file", str(changing_platform.config_file)))
 
 
 def configure(
@@ -228,8 +228,8 @@ def test_a_protected_stack_lets_go_of_what_is_retired_in_one_up(changing: LiveCl
     assert "Queue/vision: protected" in result.stderr
 
 
-def test_the_real_webhook_refuses_no_step_from_any_tree_to_any_other(platform: LiveCluster) -> None:
-    asyncio.run(_walk(platform))
+def test_the_real_webhook_refuses_no_step_from_any_tree_to_any_other(changing_platform: LiveCluster) -> None:
+    asyncio.run(_walk(changing_platform))
 
 
 async def _walk(platform: LiveCluster) -> None:

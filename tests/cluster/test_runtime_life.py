@@ -69,22 +69,24 @@ class Team:
         index.write_text(re.sub(r"\b20(\d\d-\d\d-\d\d)\b", r"19\1", index.read_text()))
 
 
-def test_a_runtime_lives_from_its_first_release_to_its_retirement(platform: LiveCluster, tmp_path: Path) -> None:
-    team = Team(platform, tmp_path / "catalog")
-    include = yaml.safe_load(platform.config_file.read_text())["config"]["trainyard:runtimes"]["include"]
-    kubeconfig = ("--kubeconfig", str(platform.kubeconfig))
+def test_a_runtime_lives_from_its_first_release_to_its_retirement(
+    changing_platform: LiveCluster, tmp_path: Path
+) -> None:
+    team = Team(changing_platform, tmp_path / "catalog")
+    include = yaml.safe_load(changing_platform.config_file.read_text())["config"]["trainyard:runtimes"]["include"]
+    kubeconfig = ("--kubeconfig", str(changing_platform.kubeconfig))
 
     owned = ("--owner", "vision", "--summary", "PyTorch with our libraries")
     team.runtimes("new", NAME, "--framework", "torch", "--image", FIRST, *owned)
     team.runtimes("release", NAME, "1.0", "--alias")
     team.up(folders=[str(team.folder)], include=[*include, NAME])
     team.submit("first")
-    platform.condition("first", "vision", "Complete")
+    changing_platform.condition("first", "vision", "Complete")
     assert team.image_of_pods("first") == {FIRST}
 
     changed = team.runtime(f"{NAME}-1.0")
     changed["spec"]["mlPolicy"]["numNodes"] = 7
-    refused = platform.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(changed))
+    refused = changing_platform.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(changed))
     assert "RUN-001" in refused.stderr
 
     # A job that runs keeps what it began with.
@@ -96,7 +98,7 @@ def test_a_runtime_lives_from_its_first_release_to_its_retirement(platform: Live
     team.up()
     assert (team.image(NAME), team.image(f"{NAME}-1.0")) == (SECOND, FIRST)
     team.submit("second")
-    platform.condition("second", "vision", "Complete")
+    changing_platform.condition("second", "vision", "Complete")
     assert (team.image_of_pods("second"), team.image_of_pods("running")) == ({SECOND}, {FIRST})
 
     # The images of released versions may come from elsewhere, or get their digest: the objects are made again.
@@ -111,17 +113,17 @@ def test_a_runtime_lives_from_its_first_release_to_its_retirement(platform: Live
     team.runtimes("deprecate", NAME, "1.0", "--remove-after", "2099-12-31")
     team.up()
     assert team.runtime(f"{NAME}-1.0")["metadata"]["labels"]["trainer.kubeflow.org/support"] == "deprecated"
-    applied = platform.apply(train_job("warned", "vision", f"{NAME}-1.0", suspend=True))
+    applied = changing_platform.apply(train_job("warned", "vision", f"{NAME}-1.0", suspend=True))
     assert "deprecated" in applied.stderr, applied
     require(applied)
     assert "guaranteed until 2099-12-31" in team.refused("retire", NAME, "1.0", *kubeconfig)
 
     team.let_years_pass()
     assert "vision/warned" in team.refused("retire", NAME, "1.0", *kubeconfig)
-    require(platform.kubectl("delete", "trainjob", "warned", "-n", "vision"))
+    require(changing_platform.kubectl("delete", "trainjob", "warned", "-n", "vision"))
     team.runtimes("retire", NAME, "1.0", *kubeconfig)
     team.up()
     assert team.runtime(f"{NAME}-1.0") is None
     assert team.runtime(f"{NAME}-1.1") is not None
     assert team.image_of_pods("running") == {FIRST}
-    require(platform.kubectl("delete", "trainjob", "running", "-n", "vision"))
+    require(changing_platform.kubectl("delete", "trainjob", "running", "-n", "vision"))

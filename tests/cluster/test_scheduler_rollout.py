@@ -23,34 +23,34 @@ def configurations(platform: LiveCluster) -> dict[str, str]:
     }
 
 
-def test_a_preset_is_changed_and_changed_back(platform: LiveCluster) -> None:
-    former = platform.config_file.read_text()
-    before = configurations(platform)
+def test_a_preset_is_changed_and_changed_back(changing_platform: LiveCluster) -> None:
+    former = changing_platform.config_file.read_text()
+    before = configurations(changing_platform)
     document = yaml.safe_load(former)
     document["config"]["trainyard:scheduler"] = {"preset": "preemption"}
-    platform.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
+    changing_platform.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
     try:
-        require(platform.trainyard("up", "--yes", "--config-file", str(platform.config_file)))
-        ((name, text),) = configurations(platform).items()
+        require(changing_platform.trainyard("up", "--yes", "--config-file", str(changing_platform.config_file)))
+        ((name, text),) = configurations(changing_platform).items()
         assert name not in before
         assert 'actions: "allocate, backfill, preempt, reclaim"' in text
-        assert "preempt" in platform.get("platform", "platform")["spec"]["schedulerFeatures"]
-        require(platform.apply(train_job("after-rollout", "vision", "torch-distributed-gang")))
-        platform.condition("after-rollout", "vision", "Complete")
+        assert "preempt" in changing_platform.get("platform", "platform")["spec"]["schedulerFeatures"]
+        require(changing_platform.apply(train_job("after-rollout", "vision", "torch-distributed-gang")))
+        changing_platform.condition("after-rollout", "vision", "Complete")
     finally:
-        platform.config_file.write_text(former)
-        require(platform.trainyard("up", "--yes", "--config-file", str(platform.config_file)))
-    assert configurations(platform) == before
+        changing_platform.config_file.write_text(former)
+        require(changing_platform.trainyard("up", "--yes", "--config-file", str(changing_platform.config_file)))
+    assert configurations(changing_platform) == before
 
 
-def test_a_configuration_that_volcano_would_drop_changes_nothing(platform: LiveCluster) -> None:
-    before = configurations(platform)
-    document = yaml.safe_load(platform.config_file.read_text())
+def test_a_configuration_that_volcano_would_drop_changes_nothing(changing_platform: LiveCluster) -> None:
+    before = configurations(changing_platform)
+    document = yaml.safe_load(changing_platform.config_file.read_text())
     arguments = {"binpack.weight": "5"}
     document["config"]["trainyard:scheduler"] = {"plugins": {"binpack": {"arguments": arguments}}}
-    wrong = platform.config_file.with_name("Pulumi.wrong.yaml")
+    wrong = changing_platform.config_file.with_name("Pulumi.wrong.yaml")
     wrong.write_text(yaml.safe_dump(document, sort_keys=False))
-    result = platform.trainyard("up", "--yes", "--config-file", str(wrong))
+    result = changing_platform.trainyard("up", "--yes", "--config-file", str(wrong))
     assert result.returncode != 0
     assert "trainyard:scheduler.plugins.binpack.arguments[binpack.weight]" in result.stdout + result.stderr
-    assert configurations(platform) == before
+    assert configurations(changing_platform) == before
