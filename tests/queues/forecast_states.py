@@ -36,7 +36,8 @@ FABRIC = {"domains": [{"name": "spine", "domains": [{"name": "rack-a", "nodes": 
 CLASSES = {"urgent": {"value": 1000}, "patient": {"value": 0, "preempts": False}}
 CRITICAL = "system-cluster-critical"
 HOUR = 3600
-PRESETS = ("training", "hierarchical", "training", "topology")
+CPU = "cpu"
+PRESETS = ("training", "hierarchical", "preemption", "topology")
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,14 @@ class Comparison:
 
 
 def random_state(seed: int, folder: Path) -> Scenario:
-    """Return a valid scenario, drawn from a seed."""
+    """Return a valid scenario, drawn from a seed; in every third, jobs and shares have a second resource."""
     random, preset = Random(seed), PRESETS[seed % len(PRESETS)]
     path = folder / f"state-{seed}.yaml"
     while True:
-        path.write_text(yaml.safe_dump(_document(random, seed, preset), sort_keys=False))
+        document = _document(random, seed, preset)
+        if seed % 3 == 0:
+            _add_resource(random, document)
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
         try:
             scenario = load_scenario(path)
             states = (scenario.settings, _changed(scenario))
@@ -143,6 +147,15 @@ def _document(random: Random, seed: int, preset: str) -> dict[str, Any]:
         "jobs": jobs,
         "events": [event],
     }
+
+
+def _add_resource(random: Random, document: dict[str, Any]) -> None:
+    """Give the jobs cpu, and some of the queues a share of it."""
+    for job in document["jobs"].values():
+        job["perPod"][CPU] = str(random.choice((8, 24, 48)))
+    for queue in document["queues"].values():
+        if "deserved" in queue and "parent" not in queue and random.random() < 0.4:
+            queue["deserved"][CPU] = str(random.choice((48, 96)))
 
 
 def _queues(random: Random) -> dict[str, Any]:

@@ -370,3 +370,23 @@ def test_pods_that_reclaim_may_evict_are_estimates_where_nodes_decide_whether_it
     found = on_nodes(tree, [small, gang("old", "a", 2, 2, min_member=1), gang("mine", "b", 2)], nodes=4)
     assert found["mine"].estimate != ""
     assert found["old"].estimate == found["small"].estimate == found["mine"].estimate
+
+
+def test_a_pod_that_fills_a_node_gets_the_free_cpu_of_the_node_it_reclaims() -> None:
+    """The pods that it evicts request less cpu; the rest of their nodes' cpu was free."""
+
+    def running(pods: int, cpu: str, placed: int) -> tuple[Pod, ...]:
+        request = units({**gpus(8), "cpu": cpu})
+        return tuple(Pod(request, index < placed) for index in range(pods))
+
+    def of(name: str, queue: str, pods: tuple[Pod, ...]) -> Job:
+        return Job(name, queue, {}, pods[0].placed, created=name, pods=pods)
+
+    tree = {"a": Queue(deserved=gpus(16)), "b": Queue(deserved=gpus(16))}
+    jobs = [of("old", "a", running(4, "8", 4)), of("owner", "b", running(2, "48", 0))]
+    capacity, node = units({**gpus(32), "cpu": "384"}), units({**gpus(8), "cpu": "96"})
+    found = forecast(QueueTree(tree), jobs, capacity, node=node).jobs
+    assert {name: (each.state, each.estimate) for name, each in found.items()} == {
+        "old": (ForecastState.TAKEN, ""),
+        "owner": (ForecastState.STARTS, ""),
+    }

@@ -193,10 +193,14 @@ class Allocation:
         """Return whether each pod of a gang fills a node of its own."""
         node = self._node
         return node is not None and all(
-            any("/" in name and amount and node.get(name) == amount for name, amount in pod.request.items())
+            any(self.fills(name, amount) for name, amount in pod.request.items())
             and all(amount <= node.get(name, 0) for name, amount in pod.request.items())
             for pod in gang.job.members
         )
+
+    def fills(self, resource: str, amount: int) -> bool:
+        """Return whether an amount is all that a node has of a device."""
+        return "/" in resource and amount > 0 and self._node is not None and self._node.get(resource) == amount
 
     def exact(self, gang: Gang) -> bool:
         """Return whether totals decide where a gang runs: its pods and all others fill a node each."""

@@ -117,7 +117,11 @@ class Reclaim:
         for pod in gang.waiting:
             if not self._within_share(gang.job.queue, pod.request, own):
                 break
-            lacking = {name: amount - free.get(name, 0) for name, amount in pod.request.items() if amount}
+            # What else a node has is free once the pods that use the devices are gone.
+            needs = {name: amount for name, amount in pod.request.items() if amount}
+            if whole:
+                needs = {name: amount for name, amount in needs.items() if state.fills(name, amount)}
+            lacking = {name: amount - free.get(name, 0) for name, amount in needs.items()}
             taken: list[tuple[Gang, Pod]] = []
             while not taken or any(amount > 0 for amount in lacking.values()):
                 victim = next((each for each in stream if _intersect(each[1].request, pod.request)), None)
