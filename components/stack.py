@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pulumi
@@ -49,7 +50,16 @@ from .registry import (
     needed_by,
 )
 
-__all__ = ["PROVIDER_OPTIONS", "install_components", "open_stack", "prepared", "reported_errors", "validate_stack"]
+__all__ = [
+    "PROVIDER_OPTIONS",
+    "Comparison",
+    "compare_with_cluster",
+    "install_components",
+    "open_stack",
+    "prepared",
+    "reported_errors",
+    "validate_stack",
+]
 
 PROVIDER_OPTIONS: Final[Mapping[str, Any]] = {
     "enable_config_map_mutable": True,
@@ -57,6 +67,13 @@ PROVIDER_OPTIONS: Final[Mapping[str, Any]] = {
     "suppress_deprecation_warnings": True,
 }
 """Options of the Kubernetes provider on which the components rely."""
+
+
+DEFERRED_RETIREMENT: Final = (
+    "this is decided while the program runs, before the kubeconfig is known: for this `up`, pass a known value, for "
+    "instance of config.require, or a path"
+)
+"""Why a retired queue stays if the kubeconfig is an output."""
 
 
 @contextmanager
@@ -150,7 +167,8 @@ def prepared(
     readable
         Whether the cluster is read.
     deferred
-        Check of existing objects if the cluster is not read.
+        Records the declared objects if the cluster is read later, when its kubeconfig is known; then the caller also
+        calls `compare_with_cluster`.
 
     Raises
     ------
@@ -162,7 +180,7 @@ def prepared(
         namespaces = {*settings.platform_namespaces, *settings.tenants}
         live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
     ownership = None
-    tenants: dict[str, str] = {}
+    comparison = Comparison()
     plans = os.environ.get(PLAN_VARIABLE) == "true"
     reader = TakeoverReader(access.kubeconfig, access.context, FIELD_MANAGER)
     if live is not None:
@@ -175,17 +193,13 @@ def prepared(
             plurals={**cluster_kinds(), **namespaced_kinds()},
             installed=settings.platform_namespaces,
         )
-        _reject_removals(settings, name, access, live)
-        check_fabric_nodes(settings, live.labels("v1", "Node"))
-        check_existing(settings, declarations(), access, target)
-        reject_removed_tenants(settings, name, live)
-        tenants = retired_tenants(settings, name, access, live)
-    elif unread := ", ".join(each.name for each in existing_components(settings, declarations())):
-        pulumi.log.warn(f"Without a cluster, nothing is known about {unread} (install: existing)")
-    owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
-    found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
-    reject_changes(found, queues.all, owned)
-    retired = retire_queues(found, settings.queues, owned, known=live is not None)
+        comparison = compare_with_cluster(name, settings, queues, target, live)
+    elif deferred is None:
+        unread = ", ".join(each.name for each in existing_components(settings, declarations()))
+        if unread:
+            pulumi.log.warn(f"Without a cluster, nothing is known about {unread} (install: existing)")
+    unknown = None if live is not None else DEFERRED_RETIREMENT if deferred is not None else "the cluster was not read"
+    retired = retire_queues(comparison.queues, settings.queues, comparison.owned_queues, unknown=unknown)
     given = options()
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
@@ -195,13 +209,64 @@ def prepared(
     )
     with reader:
         with conventions(common):
-            yield Installation(name, settings, target, given, declarations(), live, queues, retired, tenants)
+            yield Installation(name, settings, target, given, declarations(), live, queues, retired, comparison.tenants)
         plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
     if plans:
         raise PlannedTakeoverError(plan)
     plan.require()
     if ownership is not None:
         ownership.report(plan)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is known of the cluster after the comparison with the settings.
+
+    Parameters
+    ----------
+    owned_queues
+        Names of the live queues of the stack.
+    queues
+        The live queues, if some belong to the stack.
+    tenants
+        By retired tenant, what the deletion of its namespace does.
+    """
+
+    owned_queues: Collection[str] = ()
+    queues: LiveQueues = field(default_factory=LiveQueues)
+    tenants: Mapping[str, str] = field(default_factory=dict)
+
+
+def compare_with_cluster(
+    name: str,
+    settings: StackSettings,
+    queues: QueueObjects,
+    target: Target,
+    live: LiveObjects,
+    *,
+    may_be_new: bool = False,
+) -> Comparison:
+    """Reject changes that lose what exists, or that the cluster's nodes and existing components contradict.
+
+    Parameters are as for `prepared`, with the objects that exist, and whether the same program may have created the
+    cluster.
+
+    Raises
+    ------
+    TrainyardError
+        A component, tenant or queue that is removed is in use, too many nodes of the fabric are missing, or a component
+        with ``install: existing`` differs from the settings.
+    """
+    access = target.access
+    _reject_removals(settings, name, access, live)
+    check_fabric_nodes(settings, live.labels("v1", "Node"), may_be_new=may_be_new)
+    check_existing(settings, declarations(), access, target)
+    reject_removed_tenants(settings, name, live)
+    tenants = retired_tenants(settings, name, access, live)
+    owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue")
+    found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
+    reject_changes(found, queues.all, owned)
+    return Comparison(owned, found, tenants)
 
 
 def install_components(context: Installation, names: Collection[str] | None = None) -> dict[str, Component]:

@@ -28,7 +28,14 @@ from .common.objects import Component
 from .common.ownership import list_live_objects
 from .common.target import Target
 from .registry import cluster_kinds, declarations, image_repositories, namespaced_kinds
-from .stack import PROVIDER_OPTIONS, install_components, prepared, reported_errors, validate_stack
+from .stack import (
+    PROVIDER_OPTIONS,
+    compare_with_cluster,
+    install_components,
+    prepared,
+    reported_errors,
+    validate_stack,
+)
 
 __all__ = ["TrainingPlatform", "TrainingPlatformArgs"]
 
@@ -108,10 +115,12 @@ class TrainingPlatform(Component):
             raise TrainyardError(
                 f"{NO_CLUSTER_VARIABLE} is set, but only a preview works without a cluster", fix="unset it"
             )
-        if not readable:
+        if offline:
+            pulumi.log.info("The cluster is not read: every object is planned as a creation", self)
+        elif deferred is not None:
             pulumi.log.info(
-                "The cluster is not read: objects of other owners are detected when `up` knows the kubeconfig; nodes, "
-                "live queues and existing components are not compared",
+                "The kubeconfig is an output: the cluster is compared when its value is known, before the first object "
+                "is written; retired queues are not deleted",
                 self,
             )
 
@@ -121,7 +130,11 @@ class TrainingPlatform(Component):
                 return
             namespaces = {*settings.platform_namespaces, *settings.tenants}
             try:
-                deferred.check(list_live_objects(access, stack, namespaces, cluster_kinds(), namespaced_kinds()))
+                live = list_live_objects(access, stack, namespaces, cluster_kinds(), namespaced_kinds())
+                deferred.check(live)
+                found = compare_with_cluster(stack, settings, queues, target, live, may_be_new=True)
+                for tenant, effect in found.tenants.items():
+                    pulumi.log.warn(f"Tenant {tenant!r} is retired: {effect}", self)
             except TrainyardError as error:
                 pulumi.log.error(str(error), self)
                 engine.fail_registrations(pulumi.RunError(str(error)))
@@ -129,7 +142,7 @@ class TrainingPlatform(Component):
         def options() -> pulumi.ResourceOptions:
             provider = pulumi_kubernetes.Provider(
                 f"{name}-kubernetes",
-                kubeconfig=kubeconfig.provider_input(check),
+                kubeconfig=kubeconfig.provider_input(check, after=opts.depends_on),
                 context=args.context,
                 cluster_identifier=name,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=opts.depends_on),

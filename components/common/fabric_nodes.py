@@ -23,7 +23,7 @@ Selected = Mapping[str, Sequence[str]]
 """Nodes of each domain that chooses its nodes by label."""
 
 
-def check_fabric_nodes(settings: StackSettings, live_nodes: Labels) -> None:
+def check_fabric_nodes(settings: StackSettings, live_nodes: Labels, *, may_be_new: bool = False) -> None:
     """Warn about nodes of the fabric that are missing in the cluster, and reject nodes in two domains.
 
     Parameters
@@ -32,6 +32,8 @@ def check_fabric_nodes(settings: StackSettings, live_nodes: Labels) -> None:
         Settings with a valid fabric.
     live_nodes
         Labels of the cluster's nodes, by name.
+    may_be_new
+        Whether the same program may have created the cluster a moment ago. Without any node, that is a warning.
 
     Raises
     ------
@@ -41,6 +43,7 @@ def check_fabric_nodes(settings: StackSettings, live_nodes: Labels) -> None:
     """
     fabric, compiled = settings.fabric, compile_fabric(settings.fabric)
     fails = settings.cluster.exists or not pulumi.runtime.is_dry_run()
+    fails = fails and not (may_be_new and not live_nodes)
     if shared := shared_nodes(compiled, live_nodes):
         _report(TrainyardError("Nodes of the cluster are in two domains of the fabric", findings=shared), fails=fails)
     selected = selected_nodes(compiled, live_nodes)

@@ -6,7 +6,7 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,23 +56,30 @@ class GivenKubeconfig:
         if self.known:
             self._write(value)
 
-    def provider_input(self, check: Callable[[], None]) -> pulumi.Input[str]:
+    def provider_input(self, check: Callable[[], None], *, after: Any = ()) -> pulumi.Input[str]:
         """Return the provider's argument; if the value is an output, its content after a check of the cluster.
 
         Parameters
         ----------
         check
             Called when the value is known and the file exists, before the provider is registered.
+        after
+            Option ``depends_on`` of the provider: the check follows these resources, such as pools of nodes.
         """
         if self._is_file:
             return str(self._value)
 
-        def checked(value: Any) -> str:
+        async def checked(value: Any) -> str:
             content = self._write(value)
             if not self.known:
+                # Awaited and not part of the output, which would make them dependencies of the provider's property.
+                for each in resources:
+                    if (resource := await pulumi.Output.from_input(each).future()) is not None:
+                        await resource.urn.future()
                 check()
             return content
 
+        resources = [after] if isinstance(after, pulumi.Resource) else after if isinstance(after, Sequence) else ()
         return pulumi.Output.secret(self._value).apply(checked)
 
     def context(self, chosen: str | None) -> pulumi.Output[str]:

@@ -84,12 +84,12 @@ def retired_queues(queues: Mapping[str, QueueSettings]) -> list[str]:
 
 
 def retire_queues(
-    live: LiveQueues, queues: Mapping[str, QueueSettings], owned: Collection[str], *, known: bool
+    live: LiveQueues, queues: Mapping[str, QueueSettings], owned: Collection[str], *, unknown: str | None = None
 ) -> QueueRetirement:
-    """Decide which retired queues are deleted; none if the cluster was not read, so that it is not `known`."""
+    """Decide which retired queues are deleted; none if the cluster was not read, for the reason `unknown`."""
     retired = retired_queues(queues)
-    if not known:
-        return QueueRetirement(waiting=dict.fromkeys(retired, "the cluster was not read"))
+    if unknown is not None:
+        return QueueRetirement(waiting=dict.fromkeys(retired, unknown))
     parents = {name: queue.parent for name, queue in queues.items()}
     return queue_retirement(retired, parents, live.queues, owned=owned, closed=live.closed, pod_groups=live.pod_groups)
 

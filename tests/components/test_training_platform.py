@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,15 @@ import pulumi
 import pytest
 import yaml
 
+import components.common.tenant_retirement
 from components import training_platform
 from components.common.ownership import LiveObjects
+from components.stack import Comparison
 from components.training_platform import TrainingPlatform, TrainingPlatformArgs
 from tests.components.recording import Recording, record
+from tests.queues.test_changes import gang, queue
+from trainyard.live.namespace_contents import NamespaceContents
+from trainyard.live.queues import LiveQueues
 
 KUBECONFIG = yaml.safe_dump(
     {
@@ -30,6 +36,7 @@ SETTINGS = {
     "queues": {"vision": {"deserved": {"nvidia.com/gpu": "16"}}},
 }
 QUEUES = ("queues", "topology")
+OWN = {"trainyard.dev/stack": "local"}
 
 
 class Cluster(pulumi.CustomResource):
@@ -52,10 +59,12 @@ def declare(**args: Any) -> None:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recording]:
-    def run(program: Callable[[], object], *, preview: bool = False, live: LiveObjects | None = None) -> Recording:
+    def run(
+        program: Callable[[], object], *, preview: bool = False, live: LiveObjects | None = None, **more: Any
+    ) -> Recording:
         found = live or LiveObjects({("v1", "Node", "", name): {"name": name} for name in ("gpu-1", "gpu-2")})
         monkeypatch.setattr(training_platform, "list_live_objects", lambda *_: found)
-        return record({}, monkeypatch, program=program, preview=preview, live=found)
+        return record({}, monkeypatch, program=program, preview=preview, live=found, **more)
 
     return run
 
@@ -172,3 +181,123 @@ def test_a_path_is_passed_to_the_provider_as_it_is(run: Callable[..., Recording]
     recording = run(lambda: declare(kubeconfig=str(path)))
     (provider,) = (each for each in recording.resources.values() if each.type == "pulumi:providers:kubernetes")
     assert provider.inputs["kubeconfig"] == str(path)
+
+
+class Pool(pulumi.CustomResource):
+    """Nodes of the cluster."""
+
+    def __init__(self) -> None:
+        super().__init__("cloud:index:Pool", "pool", {})
+
+
+TENANT = {"trainyard.dev/tenant": "leaving"}
+OLD_QUEUE = ("scheduling.volcano.sh/v1beta1", "Queue", "", "old")
+WORKLOADS = ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "workloads.kueue.x-k8s.io")
+HELD = ("kueue.x-k8s.io/v1beta2", "Workload", "vision", "job-a")
+RETIRED_QUEUE = {**SETTINGS, "queues": {**SETTINGS["queues"], "old": {"state": "retired"}}}
+RETIRED_TENANT = {**SETTINGS, "tenants": {"leaving": {"queues": ["vision"], "state": "retired"}}}
+
+
+def existing(*others: tuple[tuple[str, str, str, str], dict[str, Any]], nodes: tuple[str, ...]) -> LiveObjects:
+    """Return a cluster with nodes and objects of this stack."""
+    found: dict[tuple[str, str, str, str], dict[str, Any]] = {
+        ("v1", "Node", "", name): {"name": name} for name in nodes
+    }
+    return LiveObjects(found | {address: {"name": address[3], "labels": OWN, **body} for address, body in others})
+
+
+@pytest.mark.parametrize(
+    ("settings", "live", "message"),
+    [
+        (SETTINGS, existing(nodes=("gpu-3",)), "2 of 2 nodes of the fabric are missing in the cluster"),
+        (
+            {**SETTINGS, "protect": True},
+            existing((("v1", "Namespace", "", "leaving"), {"labels": OWN | TENANT}), nodes=("gpu-1", "gpu-2")),
+            "tenant 'leaving' would be removed",
+        ),
+        (
+            SETTINGS,
+            existing((WORKLOADS, {}), (HELD, {"finalizers": ["kueue"]}), nodes=("gpu-1", "gpu-2")),
+            "would remove a component that is in use",
+        ),
+        (
+            RETIRED_TENANT,
+            existing((("v1", "Namespace", "", "leaving"), {"labels": OWN | TENANT}), nodes=("gpu-1", "gpu-2")),
+            "namespace leaving contains 1 PersistentVolumeClaim",
+        ),
+        (SETTINGS, existing((OLD_QUEUE, {}), nodes=("gpu-1", "gpu-2")), "while they contain jobs"),
+    ],
+    ids=["missing nodes", "removed tenant", "removed component", "retired tenant with data", "removed queue with jobs"],
+)
+@pytest.mark.parametrize("output", [True, False], ids=["output", "known"])
+def test_an_output_is_compared_as_a_known_kubeconfig_is_before_the_first_object(
+    settings: dict[str, Any],
+    live: LiveObjects,
+    message: str,
+    output: bool,
+    run: Callable[..., Recording],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    contents = {"leaving": NamespaceContents({"PersistentVolumeClaim": ("checkpoints",)})}
+    monkeypatch.setattr(components.common.tenant_retirement, "run_in_thread", lambda _: contents)
+    recorded: list[Recording] = []
+    monkeypatch.setattr("tests.components.recording.Recording", lambda: recorded.append(Recording()) or recorded[-1])
+
+    def program() -> None:
+        kubeconfig = Cluster(kubeconfig=KUBECONFIG).kubeconfig if output else KUBECONFIG
+        declare(kubeconfig=kubeconfig, settings=settings, components=(*QUEUES, "tenants"))
+
+    with pytest.raises(pulumi.RunError, match=message):
+        run(program, live=live, queues=LiveQueues((queue("old"),), (gang("a", "old"),)))
+    assert recorded[0].objects == []
+    # The successor of a retired object begins its deletion, which the next run would continue. It waits as well:
+    # a component passes the provider to its children, and the SDK awaits it.
+    assert [each for each in recorded[0].resources.values() if each.type.startswith("trainyard:retired:")] == []
+
+
+def test_a_cluster_without_any_node_may_be_new(run: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
+    assert run(lambda: declare(kubeconfig=Cluster(kubeconfig=KUBECONFIG).kubeconfig), live=existing(nodes=())).objects
+    assert any("2 of 2 nodes of the fabric are missing" in each for each in warnings)
+    with pytest.raises(pulumi.RunError, match="2 of 2 nodes"):
+        run(declare, live=existing(nodes=()))
+
+
+def test_the_comparison_waits_for_what_the_platform_depends_on(
+    run: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def compared(*_: Any, **__: Any) -> Comparison:
+        order.append("compared")
+        return Comparison()
+
+    def program() -> None:
+        kubeconfig = Cluster(kubeconfig=KUBECONFIG).kubeconfig
+
+        async def created() -> pulumi.Resource:
+            await kubeconfig.future()
+            await asyncio.sleep(0.01)
+            order.append("pool")
+            return Pool()
+
+        platform(pulumi.ResourceOptions(depends_on=[pulumi.Output.from_input(created())]), kubeconfig=kubeconfig)
+
+    monkeypatch.setattr(training_platform, "compare_with_cluster", compared)
+    recording = run(program)
+    assert order == ["pool", "compared"]
+    (provider,) = (each for each in recording.resources.values() if each.type == "pulumi:providers:kubernetes")
+    assert recording.before(provider) == {"cluster", "pool"}
+
+
+def test_a_retired_queue_stays_and_says_how_it_is_deleted(
+    run: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
+    recording = run(lambda: declare(kubeconfig=Cluster(kubeconfig=KUBECONFIG).kubeconfig, settings=RETIRED_QUEUE))
+    assert "Queue/old" in {each.name for each in recording.objects}
+    (warning,) = (each for each in warnings if "'old'" in each)
+    assert "before the kubeconfig is known" in warning
+    assert "config.require" in warning
