@@ -54,6 +54,19 @@ OF_OTHERS: Final = {
 """Keys of nodes, prefixes of keys, resources (a container's limits), and names of versions and controllers."""
 
 
+OWN_KEYS: Final = re.compile(r'"((?:trainyard\.dev|trainer\.kubeflow\.org)/[a-z][a-z0-9-]*)"')
+
+OF_THE_PLATFORM: Final = {
+    *(f"trainer.kubeflow.org/{name}" for name in ("resource-in-use", "trainjob-controller", "v1alpha1")),
+    *(f"trainyard.dev/{name}" for name in ("fabric-node", "node-labels", "node-shape", "platform", "simulated-node")),
+    *(f"trainyard.dev/{name}" for name in ("nodes-refreshed", "rule", "served-certificate", "since", "title")),
+    *(f"trainyard.dev/{name}" for name in ("scheduler-configuration", "simulated", "simulated-job", "simulation")),
+    "trainyard.dev/v1alpha1",
+}
+"""Finalizers, names of versions and controllers, and keys of objects that no tenant writes or that are simulated:
+nodes, HyperNodes, webhook configurations, policies, and the objects of trainyard simulate."""
+
+
 @pytest.fixture(scope="module")
 def ledger() -> Ledger:
     return load_ledger()
@@ -162,6 +175,12 @@ def test_the_documentation_names_the_configuration_of_the_nodes(ledger: Ledger) 
 def test_every_key_that_volcano_and_jobset_declare_has_an_entry(ledger: Ledger) -> None:
     known = {path for name in ("Annotations", "Labels") for entry in ledger.entries[name] for path in entry.fields}
     assert set(_declared()) - known - OF_OTHERS == set()
+
+
+def test_every_key_of_the_project_has_an_entry(ledger: Ledger) -> None:
+    known = {path for name in ("Annotations", "Labels") for entry in ledger.entries[name] for path in entry.fields}
+    found = {key for file in (ROOT / "trainyard").rglob("*.py") for key in OWN_KEYS.findall(file.read_text())}
+    assert found - known == OF_THE_PLATFORM, "who acts on it, and what can a tenant do with it?"
 
 
 def _declared() -> Iterator[str]:
