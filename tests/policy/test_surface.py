@@ -18,6 +18,7 @@ from trainyard.reference import surface_schemas
 from trainyard.reference.kubernetes_fields import FILE, recorded_fields
 from trainyard.reference.surface import reference
 from trainyard.reference.surface_ledger import NAMED, Ledger, load_ledger
+from trainyard.reference.surface_rbac import END, START, with_table
 from trainyard.settings.versions import KUBERNETES_VERSION, supported_versions
 from trainyard.upstream import module_cache
 
@@ -108,6 +109,15 @@ def test_a_key_has_one_entry(ledger: Ledger) -> None:
 def test_the_page_is_up_to_date(ledger: Ledger) -> None:
     page = ROOT / "docs" / "surface.md"
     assert page.read_text() == reference(ledger), "run: python -m trainyard.reference.surface > docs/surface.md"
+
+
+def test_the_page_about_attacks_lists_what_only_rbac_protects(ledger: Ledger) -> None:
+    page = (ROOT / "docs" / "bypass.md").read_text()
+    assert with_table(page, ledger) == page, "run: python -m trainyard.reference.surface_rbac docs/bypass.md"
+    assert (
+        sum(bool(entry.rbac) for _, entry in ledger.all())
+        == page.partition(START)[2].partition(END)[0].count("\n|") - 2
+    )
 
 
 def test_the_recorded_fields_are_those_of_the_pinned_kubernetes() -> None:
