@@ -38,6 +38,7 @@ KINDS: Final = {
     "VolcanoJob": Kind("batch.volcano.sh/v1alpha1", "jobs"),
     "VolcanoCronJob": Kind("batch.volcano.sh/v1alpha1", "cronjobs"),
     "JobFlow": Kind("flow.volcano.sh/v1alpha1", "jobflows"),
+    "JobTemplate": Kind("flow.volcano.sh/v1alpha1", "jobtemplates"),
     "Job": Kind("batch/v1", "jobs"),
     "CronJob": Kind("batch/v1", "cronjobs"),
     **{name: Kind("apps/v1", f"{name.lower()}s") for name in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")},
@@ -169,6 +170,7 @@ GOOD: Final[Mapping[str, tuple[str, Body]]] = {
         {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"minAvailable": 1, "tasks": [_TASK]}}}},
     ),
     "job-flow": ("JobFlow", {"spec": {"flows": [{"name": "a"}], "jobRetainPolicy": "delete"}}),
+    "job-template": ("JobTemplate", {"spec": {"minAvailable": 1, "tasks": [_TASK]}}),
     "command": (
         "Command",
         {

@@ -58,6 +58,8 @@ def one_per_level(cases: Iterable[SurfaceCase]) -> dict[tuple[str, str], list[Su
     for each in cases:
         if each.body["kind"] == DENIED:
             continue  # the API server names one rule that denies, which can be TEN-005
+        if each.level[1] == "trainer" and {case.rule.id for case in each.cases} == {"ENV-002"}:
+            continue  # rendering rejects these variables of the trainer, before any rule
         if each.verdict is CaseDecision.ALLOW and each.type_name == "Variables" and each.level[1] in _OVERRIDES:
             continue  # a TrainJob sets variables in spec.trainer.env only
         chosen.setdefault((id(each.entry), each.verdict), {}).setdefault(each.level, each)

@@ -36,6 +36,8 @@ CARELESS = {
     "scheduling.volcano.sh": ["podgroups", "queues", "queues/status"],
     "topology.volcano.sh": ["hypernodes"],
     "bus.volcano.sh": ["commands"],
+    "batch.volcano.sh": ["cronjobs"],
+    "flow.volcano.sh": ["jobflows", "jobtemplates"],
     "trainyard.dev": ["*"],
     "admissionregistration.k8s.io": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
 }

@@ -21,6 +21,7 @@ from trainyard.cluster.supervisor.kubelet import Kubelet
 from trainyard.errors import TrainyardError
 
 PROGRAM, SIDECAR = "jobset", "opa"
+TENANTS = ("vision",)
 SERVER = """
 import http.server, socket, sys
 health, webhook = int(sys.argv[1]), int(sys.argv[2])
@@ -121,7 +122,7 @@ class Machine:
             while True:
                 self.kubelet.changed.clear()
                 pods = list(self.client.pods.values())
-                await self.kubelet.reconcile(self.client, self.client.deployments, pods)  # type: ignore[arg-type]
+                await self.kubelet.reconcile(self.client, self.client.deployments, pods, TENANTS)  # type: ignore[arg-type]
                 if condition():
                     return
                 try:
@@ -179,6 +180,23 @@ async def test_each_pod_is_a_process_and_the_forwarder_knows_the_ready_ones(mach
     _, writer = await asyncio.open_connection(HOST, machine.state.ports[f"{PROGRAM}/webhook"])
     writer.close()
     assert machine.kubelet.settled
+
+
+async def test_what_a_tenant_labels_starts_nothing_and_displaces_nothing(machine: Machine) -> None:
+    client = machine.client
+    foreign = deployment(1)
+    foreign["metadata"] |= {"namespace": "vision", "creationTimestamp": "2025-01-01T00:00:00Z"}
+    client.deployments = [foreign]
+    planted = client.add("planted")
+    planted["metadata"]["namespace"] = "vision"
+    await machine.settle("nothing to run", lambda: machine.kubelet.settled)
+    assert machine.waiting("jobset") == NOT_INSTALLED
+    assert client.annotations("planted") == {"healthy": "false"}
+    client.deployments = [foreign, deployment(1)]
+    client.add("own")
+    await machine.settle("the platform's own", lambda: machine.healthy("own"))
+    assert client.annotations("planted") == {"healthy": "false"}
+    assert machine.targets() == (machine.port(0),)
 
 
 async def test_a_rollout_runs_both_and_a_deleted_pod_ends_when_its_process_has(machine: Machine) -> None:

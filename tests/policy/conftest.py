@@ -15,6 +15,9 @@ from trainyard.upstream import read
 UPSTREAM = (
     ("volcano", "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml"),
     ("volcano", "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml"),
+    ("volcano", "config/crd/volcano/bases/batch.volcano.sh_cronjobs.yaml"),
+    ("volcano", "config/crd/jobflow/bases/flow.volcano.sh_jobflows.yaml"),
+    ("volcano", "config/crd/jobflow/bases/flow.volcano.sh_jobtemplates.yaml"),
     ("volcano", "config/crd/volcano/bases/bus.volcano.sh_commands.yaml"),
     ("volcano", "config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml"),
     ("volcano", "config/crd/volcano/bases/topology.volcano.sh_hypernodes.yaml"),

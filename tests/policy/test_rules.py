@@ -80,6 +80,7 @@ RELEASED = {
     "TEN-020": "tenancy",
     "TEN-021": "tenancy",
     "TEN-022": "tenancy",
+    "TEN-023": "tenancy",
     "TOP-001": "topology",
     "TOP-002": "topology",
     "VOL-001": "security",

@@ -18,10 +18,11 @@ from trainyard.reference import surface_schemas
 from trainyard.reference.kubernetes_fields import FILE, recorded_fields
 from trainyard.reference.surface import reference
 from trainyard.reference.surface_ledger import NAMED, Ledger, load_ledger
+from trainyard.reference.surface_rbac import END, START, with_table
 from trainyard.settings.versions import KUBERNETES_VERSION, supported_versions
 from trainyard.upstream import module_cache
 
-OPEN: Final = 3
+OPEN: Final = 1
 """Entries that no rule prevents, or only in part. This number may only fall."""
 
 SHARED: Final = 10
@@ -52,6 +53,19 @@ OF_OTHERS: Final = {
     "jobset.sigs.k8s.io/jobset-controller",
 }
 """Keys of nodes, prefixes of keys, resources (a container's limits), and names of versions and controllers."""
+
+
+OWN_KEYS: Final = re.compile(r'"((?:trainyard\.dev|trainer\.kubeflow\.org)/[a-z][a-z0-9-]*)"')
+
+OF_THE_PLATFORM: Final = {
+    *(f"trainer.kubeflow.org/{name}" for name in ("resource-in-use", "trainjob-controller", "v1alpha1")),
+    *(f"trainyard.dev/{name}" for name in ("fabric-node", "node-labels", "node-shape", "platform", "simulated-node")),
+    *(f"trainyard.dev/{name}" for name in ("nodes-refreshed", "rule", "served-certificate", "since", "title")),
+    *(f"trainyard.dev/{name}" for name in ("scheduler-configuration", "simulated", "simulated-job", "simulation")),
+    "trainyard.dev/v1alpha1",
+}
+"""Finalizers, names of versions and controllers, and keys of objects that no tenant writes or that are simulated:
+nodes, HyperNodes, webhook configurations, policies, and the objects of trainyard simulate."""
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +109,15 @@ def test_a_key_has_one_entry(ledger: Ledger) -> None:
 def test_the_page_is_up_to_date(ledger: Ledger) -> None:
     page = ROOT / "docs" / "surface.md"
     assert page.read_text() == reference(ledger), "run: python -m trainyard.reference.surface > docs/surface.md"
+
+
+def test_the_page_about_attacks_lists_what_only_rbac_protects(ledger: Ledger) -> None:
+    page = (ROOT / "docs" / "bypass.md").read_text()
+    assert with_table(page, ledger) == page, "run: python -m trainyard.reference.surface_rbac docs/bypass.md"
+    assert (
+        sum(bool(entry.rbac) for _, entry in ledger.all())
+        == page.partition(START)[2].partition(END)[0].count("\n|") - 2
+    )
 
 
 def test_the_recorded_fields_are_those_of_the_pinned_kubernetes() -> None:
@@ -162,6 +185,12 @@ def test_the_documentation_names_the_configuration_of_the_nodes(ledger: Ledger) 
 def test_every_key_that_volcano_and_jobset_declare_has_an_entry(ledger: Ledger) -> None:
     known = {path for name in ("Annotations", "Labels") for entry in ledger.entries[name] for path in entry.fields}
     assert set(_declared()) - known - OF_OTHERS == set()
+
+
+def test_every_key_of_the_project_has_an_entry(ledger: Ledger) -> None:
+    known = {path for name in ("Annotations", "Labels") for entry in ledger.entries[name] for path in entry.fields}
+    found = {key for file in (ROOT / "trainyard").rglob("*.py") for key in OWN_KEYS.findall(file.read_text())}
+    assert found - known == OF_THE_PLATFORM, "who acts on it, and what can a tenant do with it?"
 
 
 def _declared() -> Iterator[str]:

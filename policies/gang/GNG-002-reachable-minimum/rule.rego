@@ -9,20 +9,23 @@ pods := sum([request.number(task, "replicas", 0) | some task in tasks])
 
 violation contains {"path": "spec.minAvailable", "message": message} if {
 	request.spec.minAvailable > pods
-	message := sprintf("minAvailable exceeds the %d pods of all tasks", [pods])
+	message := sprintf("minAvailable %v exceeds the %d pods of all tasks", [request.spec.minAvailable, pods])
 }
 
-violation contains {"path": sprintf("spec.tasks[%d].minAvailable", [i]), "message": "minAvailable exceeds the replicas of the task"} if {
+violation contains {"path": sprintf("spec.tasks[%d].minAvailable", [i]), "message": message} if {
 	some i, task in tasks
-	task.minAvailable > request.object_get(task, "replicas", 0)
+	replicas := request.object_get(task, "replicas", 0)
+	task.minAvailable > replicas
+	message := sprintf("minAvailable %v exceeds the %v replicas of the task", [task.minAvailable, replicas])
 }
 
-violation contains {"path": "spec.minMember", "message": "minMember must be at least 1"} if {
-	request.spec.minMember != null
-	request.spec.minMember < 1
+violation contains {"path": "spec.minMember", "message": sprintf("minMember must be at least 1, not %v", [least])} if {
+	least := request.spec.minMember
+	least != null
+	least < 1
 }
 
-violation contains {"path": sprintf("spec.minTaskMember[%s]", [name]), "message": "the number of pods must not be negative"} if {
+violation contains {"path": sprintf("spec.minTaskMember[%s]", [name]), "message": sprintf("the number of pods must not be negative (%v)", [least])} if {
 	some name, least in request.map(request.spec, "minTaskMember")
 	least != null
 	least < 0

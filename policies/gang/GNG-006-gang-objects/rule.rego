@@ -8,8 +8,7 @@ import rego.v1
 
 violation contains {"path": "metadata.ownerReferences", "message": message} if {
 	not users.is_platform("GNG-006")
-	owner := owners[0]
-	message := sprintf("user \"%v\" cannot write the PodGroup of %v \"%v\"", [request.user.name, owner.kind, owner.name])
+	message := sprintf("user \"%v\" cannot write the PodGroup of %v \"%v\"", [request.user.name, owners[0].kind, owners[0].name])
 }
 
 violation contains {"path": "status", "message": message} if {
@@ -20,11 +19,14 @@ violation contains {"path": "status", "message": message} if {
 }
 
 violation contains {"path": sprintf("spec.minResources[%s]", [name]), "message": sprintf("amount \"%v\" is negative", [amount])} if {
-	request.operation != "DELETE"
-	amounts := request.map(request.spec, "minResources")
-	amounts != request.map(request.map(old, "spec"), "minResources")
 	some name, amount in amounts
 	quantities.amount(amount) < 0
+}
+
+violation contains {"path": sprintf("spec.minResources[%s]", [name]), "message": sprintf("amount \"%v\" occupies the queue without pods", [amount])} if {
+	not users.is_platform("GNG-006")
+	some name, amount in amounts
+	quantities.amount(amount) > 0
 }
 
 violation contains {"path": "spec", "message": message} if {
@@ -33,6 +35,12 @@ violation contains {"path": "spec", "message": message} if {
 	request.metadata.deletionTimestamp
 	parts(request.object) != parts(old)
 	message := sprintf("user \"%v\" cannot change a PodGroup that is being deleted", [request.user.name])
+}
+
+amounts := map if {
+	request.operation != "DELETE"
+	map := request.map(request.spec, "minResources")
+	map != request.map(request.map(old, "spec"), "minResources")
 }
 
 default old := {}

@@ -11,15 +11,23 @@ annotation(name) := request.text(request.map(request.metadata, "annotations"), s
 
 path(name) := sprintf("metadata.annotations[trainyard.dev/%s]", [name])
 
-violation contains {"path": path(name), "message": sprintf("%s is not a date (YYYY-MM-DD)", [name])} if {
+violation contains {"path": path("deprecated-since"), "message": sprintf("deprecated-since \"%s\" is not a date (YYYY-MM-DD)", [begin])} if {
 	deprecated
-	some name in ["deprecated-since", "remove-after"]
-	not regex.match(date, annotation(name))
+	begin := annotation("deprecated-since")
+	not regex.match(date, begin)
 }
 
-violation contains {"path": path("remove-after"), "message": "remove-after is not later than deprecated-since"} if {
+violation contains {"path": path("remove-after"), "message": sprintf("remove-after \"%s\" is not a date (YYYY-MM-DD)", [end])} if {
+	deprecated
+	end := annotation("remove-after")
+	not regex.match(date, end)
+}
+
+violation contains {"path": path("remove-after"), "message": message} if {
 	deprecated
 	regex.match(date, annotation("deprecated-since"))
 	regex.match(date, annotation("remove-after"))
 	annotation("remove-after") <= annotation("deprecated-since")
+	dates := [annotation("remove-after"), annotation("deprecated-since")]
+	message := sprintf("remove-after %s is not later than deprecated-since %s", dates)
 }

@@ -15,7 +15,7 @@ violation contains {"path": path, "message": "allowPrivilegeEscalation should be
 	path := sprintf("%s.allowPrivilegeEscalation", [entry.path])
 }
 
-violation contains {"path": path, "message": "use a PersistentVolumeClaim instead of this type of volume"} if {
+violation contains {"path": path, "message": sprintf("use a PersistentVolumeClaim instead of a volume of type %s", [kind])} if {
 	some pod in pod_templates.pods
 	some i, volume in request.list(pod.spec, "volumes")
 	some kind, source in volume

@@ -18,6 +18,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
     "trainyard:supervisor": [
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": _READ},
         {"apiGroups": [""], "resources": ["pods"], "verbs": [*_READ, "patch"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["configmaps", "secrets", "serviceaccounts"], "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]},
         {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get"]},

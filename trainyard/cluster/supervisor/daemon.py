@@ -24,11 +24,13 @@ from trainyard.cluster.supervisor.bootstrap import bootstrap, release_nodes
 from trainyard.cluster.supervisor.kubelet import Kubelet
 from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
 from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
-from trainyard.kube.kinds import DEPLOYMENTS, PODS
+from trainyard.kube.kinds import DEPLOYMENTS, NAMESPACES, PODS
 
 __all__ = ["run"]
 
 _KWOK = "kwok"
+_TENANT_LABEL = "trainyard.dev/tenant"
+"""Label of the namespaces of tenants."""
 _HEARTBEAT_SECONDS = 5.0
 _OPEN_FILES = 16384
 """Desired limit of open files; a forwarded connection needs two."""
@@ -159,7 +161,10 @@ async def _session(folder: ClusterFolder, kubelet: Kubelet) -> None:
                 wake.clear()
                 deployments = await client.list(DEPLOYMENTS, label_selector=HOST_PROCESS_LABEL)
                 pods = await client.list(PODS, label_selector=HOST_PROCESS_LABEL)
-                await kubelet.reconcile(client, deployments, pods)
+                tenants = {
+                    each["metadata"]["name"] for each in await client.list(NAMESPACES, label_selector=_TENANT_LABEL)
+                }
+                await kubelet.reconcile(client, deployments, pods, tenants)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(wake.wait(), _SETTLED if kubelet.settled else _UNSETTLED)
         finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
 from trainyard.cluster.folders import ClusterFolder, write_private
@@ -85,14 +85,19 @@ class Kubelet:
             forwarders = [forwarder.close() for forwarder in self._forwarders.values()]
             await asyncio.gather(*supervisors, *hosts, *forwarders, return_exceptions=True)
 
-    async def reconcile(self, client: Client, deployments: Sequence[Body], pods: Sequence[Body]) -> None:
+    async def reconcile(
+        self, client: Client, deployments: Sequence[Body], pods: Sequence[Body], tenants: Collection[str] = ()
+    ) -> None:
         """Reconcile processes with pods, and annotate the pods.
 
         Parameters
         ----------
         deployments, pods
             Deployments and pods with the host-process label.
+        tenants
+            Namespaces of tenants, whose Deployments start nothing: the label is the platform's own.
         """
+        deployments = [each for each in deployments if each["metadata"]["namespace"] not in tenants]
         owners = _owners(deployments)
         placements = {program: self._place(program, owners.get(program), pods) for program in HOST_PROGRAMS}
         self._route(placements)
