@@ -134,9 +134,10 @@ class Ownership:
         self._former.append(seen.live)
         match takeover.action:
             case TakeoverAction.TAKE:
-                return _taken(retained=takeover.retained)
+                return _taken(retained=takeover.retained, verifiable=not takeover.reason)
             case TakeoverAction.REPLACE:
-                return Adoption(hooks=self.replacements.binding(logical_name(manifest), resource, takeover))
+                binding = self.replacements.binding(logical_name(manifest), resource, takeover)
+                return Adoption(hooks=binding, verifiable=False)
         return None
 
     def _is_installation(self, body: Object) -> bool:
@@ -161,10 +162,11 @@ def foreign_objects(stack: str, conflicts: Sequence[Finding]) -> TrainyardError:
     )
 
 
-def _taken(*, retained: bool) -> Adoption:
+def _taken(*, retained: bool, verifiable: bool = True) -> Adoption:
     """Return the adoption of an object that is changed in place, in this run or an earlier one."""
     value = "true" if retained else "owned"
-    return Adoption({ADOPTED_ANNOTATION: value, FORCED_ANNOTATION: "true"}, retained=retained)
+    annotations = {ADOPTED_ANNOTATION: value, FORCED_ANNOTATION: "true"}
+    return Adoption(annotations, retained=retained, verifiable=verifiable)
 
 
 def _declared_as(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,11 +64,14 @@ class Adoption:
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
+    verifiable
+        Whether the API server accepts a dry run of it now; else the provider sends none in a preview.
     retained: bool = False
     hooks: pulumi.ResourceHookBinding | None = None
 
 
 class OwnershipCheck(Protocol):
+    verifiable: bool = True
     """Decides which existing objects are adopted."""
 
     def adopt(self, manifest: Mapping[str, Any], component: pulumi.Resource | None = None) -> Adoption | None:
@@ -296,9 +299,10 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     if adoption is None:
         return KubernetesObject(logical_name(body), body, opts)
     kept = pulumi.ResourceOptions(retain_on_delete=adoption.retained or None, hooks=adoption.hooks)
-    declared = KubernetesObject(
-        logical_name(body), _annotated(body, adoption.annotations), pulumi.ResourceOptions.merge(opts, kept)
-    )
+    body = _annotated(body, adoption.annotations)
+    if pulumi.runtime.is_dry_run() and not adoption.verifiable:
+        body = _without_dry_run(body)
+    declared = KubernetesObject(logical_name(body), body, pulumi.ResourceOptions.merge(opts, kept))
     declared.adopted = adoption.retained
     return declared
 
@@ -353,4 +357,9 @@ def _labelled(manifest: Mapping[str, Any], labels: Mapping[str, str]) -> dict[st
 
 def _annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
     metadata = manifest["metadata"]
+def _without_dry_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with an unknown status: the provider sends no dry run of an object with unknown values."""
+    return {**manifest, "status": pulumi.UNKNOWN}
+
+
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}

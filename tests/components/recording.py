@@ -118,7 +118,7 @@ class _Monitor(MockMonitor):
                 type=request.type,
                 name=request.name,
                 custom=request.custom,
-                inputs=_plain(rpc.deserialize_properties(request.object)),
+                inputs=_plain(rpc.deserialize_properties(request.object, keep_unknowns=True)),
                 parent=request.parent,
                 dependencies=frozenset(request.dependencies),
                 protect=request.protect,

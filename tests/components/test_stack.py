@@ -172,6 +172,18 @@ def test_an_existing_program_is_replaced_before_its_successor_is_created(monkeyp
     assert any("Deployment volcano-system/volcano-scheduler is deleted and created again" in note for note in notes)
 
 
+@pytest.mark.parametrize("error", [SELECTOR, ApiError(500, "InternalError", "failed calling webhook x")])
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_preview_sends_no_dry_run_that_the_existing_installation_rejects(
+    error: ApiError, preview: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
+    config, errors = stack_config(adopt=True), {SCHEDULER: error}
+    recording = record(config, monkeypatch, live=foreign_installation(), errors=errors, preview=preview)
+    skipped = [each.name for each in recording.objects if "status" in each.inputs]
+    assert skipped == (["Deployment/volcano-system/volcano-scheduler"] if preview else [])
+
+
 def test_webhooks_are_taken_and_deleted_on_destroy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
     recording = record(stack_config(adopt=True), monkeypatch, live=foreign_installation())
