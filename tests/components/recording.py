@@ -205,6 +205,9 @@ def embedded_access() -> ClusterAccess:
     return ClusterAccess("local", Path("/clusters/local/kubeconfig"), None, PORTS)
 
 
+    def keep_access(self) -> None:
+        pass
+
 def service_access() -> ClusterAccess:
     return ClusterAccess("prod", Path("/home/me/.kube/config"), "prod", None)
 

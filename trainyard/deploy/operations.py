@@ -194,16 +194,15 @@ def _operation(
     *,
     no_cluster: bool = False,
 ) -> Iterator[_Run]:
-    toolchain = Toolchain()
+    toolchain, reads = Toolchain(), operation == "preview"
     toolchain.refuse_changed(*_PROGRAMS)
     if no_cluster:
         environment = offline_environment(toolchain.folders())
     else:
-        environment = {
-            **provider(settings.cluster, cluster_name(settings, stack)).environment(),
-            NO_CLUSTER_VARIABLE: "",
-        }
-    reads = operation == "preview"
+        cluster = provider(settings.cluster, cluster_name(settings, stack))
+        if not reads:
+            cluster.keep_access()
+        environment = {**cluster.environment(), NO_CLUSTER_VARIABLE: ""}
     backend = Backend.TEMPORARY if no_cluster else Backend.READ if reads else Backend.CREATED
     if reads:
         environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
@@ -221,7 +220,7 @@ def _operation(
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
             state = RecordedState(opened, folder)
             if not no_cluster:
-                access = provider(settings.cluster, cluster_name(settings, stack)).access()
+                access = cluster.access()
                 reject_other_kubeconfig(state, access, operation)
                 reject_other_cluster(state, access, operation)
             if operation in ("up", "preview"):
