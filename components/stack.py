@@ -38,6 +38,7 @@ from .common.ownership import LiveObjects, list_live_objects
 from .common.pod_settings import check_programs
 from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
+from .common.takeover_record import record_former_objects
 from .common.target import Target
 from .common.tenant_retirement import reject_removed_tenants, retired_tenants
 from .hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
@@ -205,17 +206,23 @@ def prepared(
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
     schemas = _stored_schemas(access, live) if pulumi.runtime.is_dry_run() and live is not None else {}
     common = Conventions(
-        labels, protect=settings.protect, ownership=ownership or deferred, replaced_fields=replaced, schemas=schemas
+        labels,
+        protect=settings.protect,
+        ownership=ownership or deferred,
+        replaced_fields=replaced,
+        schemas=schemas,
     )
     with reader:
         with conventions(common):
             yield Installation(name, settings, target, given, declarations(), live, queues, retired, comparison.tenants)
         plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
-    if plans:
-        raise PlannedTakeoverError(plan)
-    plan.require()
-    if ownership is not None:
-        ownership.report(plan)
+        if plans:
+            raise PlannedTakeoverError(plan)
+        plan.require()
+        if ownership is not None:
+            ownership.report(plan)
+            if not pulumi.runtime.is_dry_run():
+                record_former_objects(access, name, ownership.former_objects())
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import pulumi
 
+from trainyard.api.constants import STACK_FIELD_MANAGER
+
 from .served_fields import Schemas, served
 
 __all__ = [
@@ -45,7 +47,7 @@ WAIT_ANNOTATION = "pulumi.com/waitFor"
 
 # Without it the provider generates a field manager for each creation. A run after a killed one creates an object again,
 # and its field manager would conflict with the first one at the next update.
-FIELD_MANAGER = "trainyard"
+FIELD_MANAGER = STACK_FIELD_MANAGER
 """Field manager of every object of the program."""
 
 
@@ -61,17 +63,17 @@ class Adoption:
         Whether it is kept on destroy.
     hooks
         Hooks that prepare its creation.
+    verifiable
+        Whether the API server accepts a dry run of it now; else the provider sends none in a preview.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
-    verifiable
-        Whether the API server accepts a dry run of it now; else the provider sends none in a preview.
     retained: bool = False
     hooks: pulumi.ResourceHookBinding | None = None
+    verifiable: bool = True
 
 
 class OwnershipCheck(Protocol):
-    verifiable: bool = True
     """Decides which existing objects are adopted."""
 
     def adopt(self, manifest: Mapping[str, Any], component: pulumi.Resource | None = None) -> Adoption | None:
@@ -79,6 +81,9 @@ class OwnershipCheck(Protocol):
 
         The messages about it are attributed to the component.
         """
+
+    def patch(self, manifest: Mapping[str, Any]) -> None:
+        """Record a patch of an object of another owner."""
 
 
 @dataclass(frozen=True)
@@ -317,6 +322,8 @@ def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> 
     opts
         As for `declare`.
     """
+    if (ownership := _current.get().ownership) is not None:
+        ownership.patch(manifest)
     body = _annotated(_named(manifest), {"pulumi.com/patchFieldManager": FIELD_MANAGER, FORCED_ANNOTATION: "true"})
     kind, _, name = logical_name(body).partition("/")
     return KubernetesPatch(f"{kind}Patch/{name}", body, opts)
@@ -335,6 +342,11 @@ def waiting_for(manifest: Mapping[str, Any], *expressions: str) -> dict[str, Any
     values = [f"jsonpath={expression}" for expression in expressions]
     text = values[0] if len(values) == 1 else "[" + ", ".join(f'"{value}"' for value in values) + "]"
     return _annotated(manifest, {WAIT_ANNOTATION: text})
+
+
+def _without_dry_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with an unknown status: the provider sends no dry run of an object with unknown values."""
+    return {**manifest, "status": pulumi.UNKNOWN}
 
 
 def _type_token(manifest: Mapping[str, Any]) -> str:
@@ -357,9 +369,4 @@ def _labelled(manifest: Mapping[str, Any], labels: Mapping[str, str]) -> dict[st
 
 def _annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
     metadata = manifest["metadata"]
-def _without_dry_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest with an unknown status: the provider sends no dry run of an object with unknown values."""
-    return {**manifest, "status": pulumi.UNKNOWN}
-
-
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}

@@ -15,6 +15,7 @@ from components.common.ownership import LiveObjects
 from tests.components.recording import Recording, record, stack_config
 from tests.golden import assert_golden_objects
 from trainyard.kube import ApiError
+from trainyard.live.former_objects import FormerObject
 from trainyard.live.takeover_plan import PlannedTakeoverError
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
@@ -170,6 +171,31 @@ def test_an_existing_program_is_replaced_before_its_successor_is_created(monkeyp
     assert "trainyard.dev/adopted" not in replaced.inputs["metadata"]["annotations"]
     assert [each.name for each in recording.objects if "replace-existing" in each.hooks] == [replaced.name]
     assert any("Deployment volcano-system/volcano-scheduler is deleted and created again" in note for note in notes)
+
+
+@pytest.mark.parametrize("preview", [False, True])
+def test_what_a_takeover_changes_is_recorded_before_it_changes(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
+    limited = {"root": {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "64"}}}
+    config = stack_config(adopt=True, queues={**stack_config()["queues"], **limited})
+    found: list[FormerObject] = []
+    options: dict[str, Any] = {"preview": preview, "errors": {SCHEDULER: SELECTOR}, "recorded": found.extend}
+    record(config, monkeypatch, live=foreign_installation(), **options)
+    objects = {
+        "Namespace volcano-system",
+        "Namespace vision",
+        "MutatingWebhookConfiguration volcano-admission-service-jobs-mutate",
+        "Deployment volcano-system/volcano-scheduler",
+        "Queue root",
+        "Namespace kube-system",
+    }
+    assert {each.object for each in found} == (set() if preview else objects)
+    record(config, monkeypatch, live=live(nodes=node_names()), **options)
+    assert len(found) == (0 if preview else len(objects)), "nothing is taken over, so nothing is recorded"
+    errors = {SCHEDULER: ApiError(403, "Forbidden", "patch is forbidden")}
+    with pytest.raises(pulumi.RunError):
+        record(config, monkeypatch, live=foreign_installation(), **options | {"errors": errors})
+    assert len(found) == (0 if preview else len(objects)), "the takeover is rejected"
 
 
 @pytest.mark.parametrize("error", [SELECTOR, ApiError(500, "InternalError", "failed calling webhook x")])

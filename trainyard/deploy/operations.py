@@ -27,6 +27,7 @@ from trainyard.deploy.recorded_cluster import reject_other_cluster, reject_other
 from trainyard.deploy.recorded_state import RecordedState
 from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
 from trainyard.deploy.repeated_action import repeated
+from trainyard.deploy.takeover_restoration import read_former, restore_former
 from trainyard.deploy.workspace import PROJECT, Backend, Program, open_workspace
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
@@ -141,18 +142,20 @@ def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Pr
 
 
 def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
-    """Delete everything that `up` created; parameters as for `up`.
+    """Delete everything that `up` created, and restore what it took over or replaced; parameters as for `up`.
 
     Raises
     ------
     TrainyardError
         Resources are protected (each is listed), or a deletion failed.
     """
-    provider(settings.cluster, cluster_name(settings, stack)).access()
+    access = provider(settings.cluster, cluster_name(settings, stack)).access()
     with _operation("destroy", "Removal", settings, stack, config_file, progress) as run:
         _require_unprotected(run.stack, stack)
+        former = read_former(access, stack)
         _retry_stale_queues(run, lambda: run.stack.destroy(**run.options))
-    return _result("destroy", stack, run)
+    found = restore_former(access, stack, former, progress)
+    return replace(_result("destroy", stack, run), restored=tuple(found.messages), unrestored=tuple(found.failures))
 
 
 def _retry_stale_queues(run: _Run, attempt: Callable[[], object]) -> None:
