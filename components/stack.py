@@ -29,6 +29,7 @@ from trainyard.topology import compile_fabric
 
 from .common.adoption_check import Ownership
 from .common.declaration import Resources
+from .common.declared_objects import DeclaredObject, is_reviewed, review
 from .common.existing_components import check_existing, existing_components
 from .common.fabric_nodes import check_fabric_nodes
 from .common.installation import Installation
@@ -174,7 +175,8 @@ def prepared(
     Raises
     ------
     TrainyardError
-        The cluster is unreachable, or contains objects of other owners with the same names.
+        The cluster is unreachable, or contains objects of other owners with the same names; or the run is a reviewed
+        update, and the declared objects violate a mandatory rule.
     """
     access, live = target.access, None
     if readable:
@@ -205,12 +207,14 @@ def prepared(
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
     schemas = _stored_schemas(access, live) if pulumi.runtime.is_dry_run() and live is not None else {}
+    declared: list[DeclaredObject] = []
     common = Conventions(
         labels,
         protect=settings.protect,
         ownership=ownership or deferred,
         replaced_fields=replaced,
         schemas=schemas,
+        declared=declared,
     )
     with reader:
         with conventions(common):
@@ -219,6 +223,8 @@ def prepared(
         if plans:
             raise PlannedTakeoverError(plan)
         plan.require()
+        if is_reviewed():
+            review(settings, declared)
         if ownership is not None:
             ownership.report(plan)
             if not pulumi.runtime.is_dry_run():

@@ -17,6 +17,7 @@ import pulumi
 
 from trainyard.api.constants import STACK_FIELD_MANAGER
 
+from .declared_objects import DeclaredObject
 from .served_fields import Schemas, served
 
 __all__ = [
@@ -102,6 +103,8 @@ class Conventions:
         By apiVersion and kind, fields with which the object is deleted and created again when they change.
     schemas
         Stored schemas, in a preview: an object's fields that its schema lacks are left out.
+    declared
+        Receives every declared object and patch; None: nothing does.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -109,6 +112,14 @@ class Conventions:
     ownership: OwnershipCheck | None = None
     replaced_fields: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     schemas: Schemas = field(default_factory=dict)
+    declared: list[DeclaredObject] | None = None
+
+    def note(self, body: Mapping[str, Any], *, patch: bool = False) -> None:
+        """Add an object to those that are declared."""
+        if self.declared is not None:
+            suffix = "Patch" if patch else ""
+            kind, _, name = logical_name(body).partition("/")
+            self.declared.append(DeclaredObject(f"{_type_token(body)}{suffix}", f"{kind}{suffix}/{name}", body))
 
 
 _current: ContextVar[Conventions] = ContextVar("conventions", default=Conventions())  # noqa: B039
@@ -293,6 +304,7 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     common = _current.get()
     manifest = served(_named(manifest), common.schemas, opts.parent)
     body = _annotated(_labelled(manifest, common.labels), {"pulumi.com/patchFieldManager": FIELD_MANAGER})
+    common.note(body)
     if common.protect and body["kind"] in PROTECTED_KINDS and not retired:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
     if replaced := common.replaced_fields.get((body["apiVersion"], body["kind"])):
@@ -326,6 +338,7 @@ def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> 
         ownership.patch(manifest)
     body = _annotated(_named(manifest), {"pulumi.com/patchFieldManager": FIELD_MANAGER, FORCED_ANNOTATION: "true"})
     kind, _, name = logical_name(body).partition("/")
+    _current.get().note(body, patch=True)
     return KubernetesPatch(f"{kind}Patch/{name}", body, opts)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from tests.golden import assert_golden_objects
 from trainyard.kube import ApiError
 from trainyard.live.former_objects import FormerObject
 from trainyard.live.takeover_plan import PlannedTakeoverError
+from trainyard.policy.pack import PolicyPack, Report, Resource
+from trainyard.settings import parse_stack
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
 EXAMPLES = (
@@ -239,6 +242,37 @@ def test_a_rejection_stops_everything_before_it_is_declared(monkeypatch: pytest.
     text = str(caught.value)
     assert "1 existing objects cannot be taken over by stack local; nothing is written" in text
     assert "MutatingWebhookConfiguration volcano-admission-service-jobs-mutate: the API server rejects it" in text
+
+
+@pytest.mark.parametrize("mandatory", [True, False])
+def test_a_reviewed_update_declares_nothing_after_a_mandatory_violation(
+    mandatory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviewed: list[Resource] = []
+
+    def evaluate(_: PolicyPack, resources: Iterable[Resource]) -> list[Report]:
+        reviewed.extend(resources)
+        asyncio.run(asyncio.sleep(0))  # as the review does
+        return [Report("IMG-001", "ClusterTrainingRuntime/plain", mandatory, "spec: not pinned. Fix: pin it")]
+
+    monkeypatch.setattr(PolicyPack, "evaluate", evaluate)
+    monkeypatch.setenv("TRAINYARD_REVIEW", "true")
+    limited = {"root": {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "64"}}}
+    config = stack_config(queues={**stack_config()["queues"], **limited})
+    if mandatory:
+        with pytest.raises(pulumi.RunError) as caught:
+            record(config, monkeypatch)
+        assert "ClusterTrainingRuntime/plain: IMG-001 spec: not pinned (pin it)" in str(caught.value)
+        assert "nothing is written" in str(caught.value)
+    else:
+        recording = record(config, monkeypatch)
+        pack = PolicyPack(Path, parse_stack(config, source="stack"))
+        declared = {(each.type, each.name) for each in recording.objects if pack.reads(each.inputs["kind"])}
+        assert {(each.type, each.urn) for each in reviewed} == declared
+        assert ("kubernetes:scheduling.volcano.sh/v1beta1:QueuePatch", "QueuePatch/root") in declared
+    reviewed.clear()
+    record(config, monkeypatch, preview=True)
+    assert reviewed == [], "the engine reviews the objects of a preview before anything is written"
 
 
 @pytest.mark.parametrize("adopt", [False, True])

@@ -35,6 +35,7 @@ from trainyard.live.hyper_nodes import refresh_hyper_nodes
 from trainyard.live.plan import plan_from
 from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
+from trainyard.policy.pack import REVIEW_VARIABLE
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
 from trainyard.queues.snapshot import snapshot_of_settings
@@ -78,7 +79,7 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     """Apply a stack.
 
     Simulated nodes are synchronized first. A killed run is continued. The admission rules review the declared objects
-    too; the engine does so when all are known, which is after they are written.
+    before the first is written; the engine does so again when all are known, and reports advice.
 
     Parameters
     ----------
@@ -206,6 +207,7 @@ def _operation(
         if not reads:
             cluster.keep_access()
         environment = {**cluster.environment(), NO_CLUSTER_VARIABLE: ""}
+    environment[REVIEW_VARIABLE] = "true" if operation == "up" and settings.policies.preview else ""
     backend = Backend.TEMPORARY if no_cluster else Backend.READ if reads else Backend.CREATED
     if reads:
         environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
