@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,11 +103,11 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     Toolchain().require(*(["opa"] if settings.policies.preview else []))
     with _operation("up", "Platform", settings, stack, config_file, progress) as run:
         _retry_stale_queues(run, lambda: run.stack.up(**run.options, policy_packs=_policy_packs(settings)))
-    _refresh_selected(access, settings)
+    written = _refresh_selected(access, settings)
     # Users without permission to list quotas in all namespaces skip the wait.
     with suppress(ApiError, TransportError):
         asyncio.run(_await_quotas(access, stack, progress))
-    return _result("up", stack, run)
+    return _with_notes(_result("up", stack, run), _refresh_notes(written, "were"))
 
 
 def preview(
@@ -128,6 +128,8 @@ def preview(
     with _operation("preview", "Preview", settings, stack, config_file, progress, no_cluster=no_cluster) as run:
         run.stack.preview(**run.options, policy_packs=_policy_packs(settings))
     result = _result("preview", stack, run)
+    if not no_cluster:
+        result = _with_notes(result, _refresh_notes(_selecting(settings), "are"))
     if no_cluster or not any(change.resource.startswith(("Queue/", "QueuePatch/")) for change in result.changes):
         return result
     deleted = [each.resource for each in result.changes if (each.operation, each.component) == ("delete", "Queues")]
@@ -241,18 +243,34 @@ def _operation(
             step.done(_result(operation, stack, run, time.monotonic() - began).summary)
 
 
-def _refresh_selected(access: ClusterAccess, settings: StackSettings) -> None:
-    """Refresh the domains that choose their nodes by label: nodes may have been relabeled since the last `up`."""
-    names = [domain.name for domain in compile_fabric(settings.fabric).domains if domain.selector]
+def _selecting(settings: StackSettings) -> list[str]:
+    """Return the names of the domains that choose their nodes by label."""
+    return [domain.name for domain in compile_fabric(settings.fabric).domains if domain.selector]
 
-    async def refresh() -> None:
+
+def _refresh_notes(names: Sequence[str], verb: str) -> list[str]:
+    written = f"HyperNodes {', '.join(names)} {verb} written after the update, so that Volcano reads their nodes again"
+    return [written] if names else []
+
+
+def _refresh_selected(access: ClusterAccess, settings: StackSettings) -> list[str]:
+    """Refresh the domains that choose their nodes by label: nodes may have been relabeled since the last `up`.
+
+    Returns
+    -------
+    list of str
+        Names of the HyperNodes that were written.
+    """
+    names = _selecting(settings)
+
+    async def refresh() -> list[str]:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            await refresh_hyper_nodes(client, names)
+            return await refresh_hyper_nodes(client, names)
 
     if not names:
-        return
+        return []
     try:
-        asyncio.run(refresh())
+        return asyncio.run(refresh())
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"HyperNodes could not be refreshed: {error}",
@@ -352,6 +370,10 @@ def _watched_deletions(
 def _append(file: Any, line: str) -> None:
     file.write(line + "\n")
     file.flush()
+
+
+def _with_notes(result: Result, notes: Sequence[str]) -> Result:
+    return replace(result, notes=(*result.notes, *notes))
 
 
 def _result(operation: str, stack: str, run: _Run, seconds: float = 0.0) -> Result:
