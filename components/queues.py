@@ -36,12 +36,15 @@ class QueuesArgs:
         Names of the live queues of this stack; other queues are not changed before Pulumi does.
     retirement
         The retired queues.
+    readable
+        Whether the cluster is read, so that a preview reports the writes that precede those of Pulumi.
     """
 
     queues: QueueObjects
     access: ClusterAccess
     owned: Collection[str] = ()
     retirement: QueueRetirement = field(default_factory=QueueRetirement)
+    readable: bool = False
 
 
 class Queues(Component):
@@ -62,8 +65,8 @@ class Queues(Component):
         queues, access, retirement = args.queues, args.access, args.retirement
         kept = [each for each in queues.own if each["metadata"]["name"] not in retirement.removed]
         migration = QueueMigration(access, kept, args.owned)
-        hooks, live = migration.binding(), bool(migration.owned)
-        if live:
+        hooks = migration.binding()
+        if args.readable:
             migration.announce(self)
         declared: dict[str, KubernetesObject] = {}
         for manifest in queues.own:
@@ -85,14 +88,20 @@ class Queues(Component):
         self.ready: list[pulumi.Resource] = list(declared.values())
         for manifest in queues.patches:
             room = QueuePatchHook(access, manifest)
-            if live:
+            if args.readable:
                 room.announce(self)
             self.ready.append(self.patch(manifest, inherit_depends_on=True, hooks=room.binding()))
         self.register_outputs({})
 
 
 def _install(context: Installation, needed: Resources) -> Queues:
-    args = QueuesArgs(context.queues, context.target.access, context.owned(*_QUEUE), context.retired_queues)
+    args = QueuesArgs(
+        context.queues,
+        context.target.access,
+        context.owned(*_QUEUE),
+        context.retired_queues,
+        readable=context.live is not None,
+    )
     return Queues("queues", args, context.options_after(*needed.ready))
 
 

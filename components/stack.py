@@ -29,6 +29,7 @@ from trainyard.topology import compile_fabric
 
 from .common.adoption_check import Ownership
 from .common.declaration import Resources
+from .common.declared_objects import DeclaredObject, is_reviewed, review
 from .common.existing_components import check_existing, existing_components
 from .common.fabric_nodes import check_fabric_nodes
 from .common.installation import Installation
@@ -38,6 +39,7 @@ from .common.ownership import LiveObjects, list_live_objects
 from .common.pod_settings import check_programs
 from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
+from .common.takeover_record import record_former_objects
 from .common.target import Target
 from .common.tenant_retirement import reject_removed_tenants, retired_tenants
 from .hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
@@ -173,7 +175,8 @@ def prepared(
     Raises
     ------
     TrainyardError
-        The cluster is unreachable, or contains objects of other owners with the same names.
+        The cluster is unreachable, or contains objects of other owners with the same names; or the run is a reviewed
+        update, and the declared objects violate a mandatory rule.
     """
     access, live = target.access, None
     if readable:
@@ -204,18 +207,28 @@ def prepared(
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
     schemas = _stored_schemas(access, live) if pulumi.runtime.is_dry_run() and live is not None else {}
+    declared: list[DeclaredObject] = []
     common = Conventions(
-        labels, protect=settings.protect, ownership=ownership or deferred, replaced_fields=replaced, schemas=schemas
+        labels,
+        protect=settings.protect,
+        ownership=ownership or deferred,
+        replaced_fields=replaced,
+        schemas=schemas,
+        declared=declared,
     )
     with reader:
         with conventions(common):
             yield Installation(name, settings, target, given, declarations(), live, queues, retired, comparison.tenants)
         plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
-    if plans:
-        raise PlannedTakeoverError(plan)
-    plan.require()
-    if ownership is not None:
-        ownership.report(plan)
+        if plans:
+            raise PlannedTakeoverError(plan)
+        plan.require()
+        if is_reviewed():
+            review(settings, declared)
+        if ownership is not None:
+            ownership.report(plan)
+            if not pulumi.runtime.is_dry_run():
+                record_former_objects(access, name, ownership.former_objects())
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class TopologyArgs:
     access
         The cluster, to migrate its live HyperNodes; None to skip the migration.
     migrates
-        Whether the cluster has HyperNodes of this stack, so that a preview reports their migration.
+        Whether the cluster is read, so that a preview reports the migration of its HyperNodes.
     """
 
     settings: StackSettings
@@ -68,7 +68,7 @@ class Topology(Component):
 
 
 def _install(context: Installation, needed: Resources) -> Topology:
-    args = TopologyArgs(context.settings, context.target.access, migrates=bool(context.owned(*_HYPER_NODE)))
+    args = TopologyArgs(context.settings, context.target.access, migrates=context.live is not None)
     return Topology("topology", args, context.options_after(*needed.ready))
 
 

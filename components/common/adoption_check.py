@@ -18,11 +18,12 @@ from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Object, Resource, TransportError
+from trainyard.live.former_objects import FormerObject
 from trainyard.live.takeover import Observation, Takeover, TakeoverAction, address_of, decide
 from trainyard.live.takeover_plan import TakeoverPlan
 from trainyard.live.takeover_remains import namespaces_of, remains
 
-from .objects import ADOPTED_ANNOTATION, FORCED_ANNOTATION, Adoption, logical_name
+from .objects import ADOPTED_ANNOTATION, FIELD_MANAGER, FORCED_ANNOTATION, Adoption, logical_name
 from .ownership import LiveObjects
 from .replacement import Replacements
 
@@ -37,6 +38,9 @@ class Existing(Protocol):
 
     def parts(self, namespaces: Collection[str]) -> list[Object]:
         """Return objects of installations in namespaces, and cluster-scoped ones."""
+
+    def find(self, resource: Resource, name: str) -> Object | None:
+        """Return a cluster-scoped object; None if it does not exist."""
 
 
 @dataclass
@@ -71,7 +75,8 @@ class Ownership:
     conflicts: list[Finding] = field(default_factory=list)
     _declared: set[tuple[str, str, str, str]] = field(default_factory=set)
     _takeovers: list[Takeover] = field(default_factory=list)
-    _former: list[Object] = field(default_factory=list)
+    _former: list[tuple[Resource, Object]] = field(default_factory=list)
+    _patched: list[tuple[Resource, str]] = field(default_factory=list)
     _component: pulumi.Resource | None = None
 
     def adopt(self, manifest: Mapping[str, Any], component: pulumi.Resource | None = None) -> Adoption | None:
@@ -105,12 +110,35 @@ class Ownership:
             raise foreign_objects(self.stack, self.conflicts)
         left: list[Takeover] = []
         if self._former:
-            homes = namespaces_of(each for each in self._former if self._is_installation(each))
+            homes = namespaces_of(each for _, each in self._former if self._is_installation(each))
             try:
                 left = remains(self.reader.parts(homes), self._declared, homes)
             except (ApiError, TransportError) as error:
                 raise _unreadable("the present installation", error) from error
         return TakeoverPlan(self.stack, (*self._takeovers, *left))
+
+    def patch(self, manifest: Mapping[str, Any]) -> None:
+        """Remember that fields of an existing object are set, so that they can be given back."""
+        api_version, kind, namespace, name = address_of(manifest)
+        if not namespace and (api_version, kind) in self.plurals:
+            self._patched.append((self._resource(api_version, kind), name))
+
+    def former_objects(self) -> list[FormerObject]:
+        """Return the objects that a takeover changes, as they are before it; empty: nothing is taken over.
+
+        Raises
+        ------
+        TrainyardError
+            The cluster cannot be read.
+        """
+        if not self._former:
+            return []
+        try:
+            found = [(resource, self.reader.find(resource, name)) for resource, name in self._patched]
+        except (ApiError, TransportError) as error:
+            raise _unreadable("queues that are patched", error) from error
+        patched = [(resource, live) for resource, live in found if live is not None and not _is_patched(live)]
+        return [FormerObject.of(*each) for each in (*self._former, *patched)]
 
     def report(self, plan: TakeoverPlan) -> None:
         """Report the plan in previews and in `up`."""
@@ -119,8 +147,7 @@ class Ownership:
 
     def _take_over(self, manifest: Mapping[str, Any]) -> Adoption | None:
         api_version, kind, namespace, _ = address_of(manifest)
-        group, _, version = api_version.rpartition("/")
-        resource = Resource(group, version, self.plurals[api_version, kind], kind, namespaced=bool(namespace))
+        resource = self._resource(api_version, kind, namespaced=bool(namespace))
         declared = _declared_as(manifest)
         try:
             seen = self.reader.observe(resource, declared)
@@ -131,13 +158,18 @@ class Ownership:
         changed = {each.kind for each in self._takeovers if each.action is TakeoverAction.TAKE}
         takeover = decide(declared, seen, self.stack, after=changed)
         self._takeovers.append(takeover)
-        self._former.append(seen.live)
+        self._former.append((resource, seen.live))
         match takeover.action:
             case TakeoverAction.TAKE:
-                return _taken(retained=takeover.retained)
+                return _taken(retained=takeover.retained, verifiable=not takeover.reason)
             case TakeoverAction.REPLACE:
-                return Adoption(hooks=self.replacements.binding(logical_name(manifest), resource, takeover))
+                binding = self.replacements.binding(logical_name(manifest), resource, takeover)
+                return Adoption(hooks=binding, verifiable=False)
         return None
+
+    def _resource(self, api_version: str, kind: str, *, namespaced: bool = False) -> Resource:
+        group, _, version = api_version.rpartition("/")
+        return Resource(group, version, self.plurals[api_version, kind], kind, namespaced=namespaced)
 
     def _is_installation(self, body: Object) -> bool:
         """Return whether an object shows where an installation is: it is there, or refers to its namespace."""
@@ -161,10 +193,18 @@ def foreign_objects(stack: str, conflicts: Sequence[Finding]) -> TrainyardError:
     )
 
 
-def _taken(*, retained: bool) -> Adoption:
+def _taken(*, retained: bool, verifiable: bool = True) -> Adoption:
     """Return the adoption of an object that is changed in place, in this run or an earlier one."""
     value = "true" if retained else "owned"
-    return Adoption({ADOPTED_ANNOTATION: value, FORCED_ANNOTATION: "true"}, retained=retained)
+    annotations = {ADOPTED_ANNOTATION: value, FORCED_ANNOTATION: "true"}
+    return Adoption(annotations, retained=retained, verifiable=verifiable)
+
+
+def _is_patched(live: Object) -> bool:
+    """Return whether the stack has set fields of an object already: they are not its former ones."""
+    metadata = live["metadata"]
+    managers = {each.get("manager") for each in metadata.get("managedFields") or ()}
+    return FIELD_MANAGER in managers or STACK_LABEL in (metadata.get("labels") or {})
 
 
 def _declared_as(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,9 @@ class DeferredOwnership:
         """Record an object; nothing is adopted without reading the cluster."""
         self._declared.append({key: manifest[key] for key in ("apiVersion", "kind", "metadata")})
 
+    def patch(self, manifest: Mapping[str, Any]) -> None:
+        """Do nothing: nothing is adopted."""
+
     def check(self, live: LiveObjects) -> None:
         """Fail if a declared object has another owner.
 

@@ -15,6 +15,9 @@ from typing import Any, Protocol
 
 import pulumi
 
+from trainyard.api.constants import STACK_FIELD_MANAGER
+
+from .declared_objects import DeclaredObject
 from .served_fields import Schemas, served
 
 __all__ = [
@@ -45,7 +48,7 @@ WAIT_ANNOTATION = "pulumi.com/waitFor"
 
 # Without it the provider generates a field manager for each creation. A run after a killed one creates an object again,
 # and its field manager would conflict with the first one at the next update.
-FIELD_MANAGER = "trainyard"
+FIELD_MANAGER = STACK_FIELD_MANAGER
 """Field manager of every object of the program."""
 
 
@@ -61,11 +64,14 @@ class Adoption:
         Whether it is kept on destroy.
     hooks
         Hooks that prepare its creation.
+    verifiable
+        Whether the API server accepts a dry run of it now; else the provider sends none in a preview.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
     retained: bool = False
     hooks: pulumi.ResourceHookBinding | None = None
+    verifiable: bool = True
 
 
 class OwnershipCheck(Protocol):
@@ -76,6 +82,9 @@ class OwnershipCheck(Protocol):
 
         The messages about it are attributed to the component.
         """
+
+    def patch(self, manifest: Mapping[str, Any]) -> None:
+        """Record a patch of an object of another owner."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,8 @@ class Conventions:
         By apiVersion and kind, fields with which the object is deleted and created again when they change.
     schemas
         Stored schemas, in a preview: an object's fields that its schema lacks are left out.
+    declared
+        Receives every declared object and patch; None: nothing does.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -101,6 +112,14 @@ class Conventions:
     ownership: OwnershipCheck | None = None
     replaced_fields: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     schemas: Schemas = field(default_factory=dict)
+    declared: list[DeclaredObject] | None = None
+
+    def note(self, body: Mapping[str, Any], *, patch: bool = False) -> None:
+        """Add an object to those that are declared."""
+        if self.declared is not None:
+            suffix = "Patch" if patch else ""
+            kind, _, name = logical_name(body).partition("/")
+            self.declared.append(DeclaredObject(f"{_type_token(body)}{suffix}", f"{kind}{suffix}/{name}", body))
 
 
 _current: ContextVar[Conventions] = ContextVar("conventions", default=Conventions())  # noqa: B039
@@ -285,6 +304,7 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     common = _current.get()
     manifest = served(_named(manifest), common.schemas, opts.parent)
     body = _annotated(_labelled(manifest, common.labels), {"pulumi.com/patchFieldManager": FIELD_MANAGER})
+    common.note(body)
     if common.protect and body["kind"] in PROTECTED_KINDS and not retired:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
     if replaced := common.replaced_fields.get((body["apiVersion"], body["kind"])):
@@ -296,9 +316,10 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     if adoption is None:
         return KubernetesObject(logical_name(body), body, opts)
     kept = pulumi.ResourceOptions(retain_on_delete=adoption.retained or None, hooks=adoption.hooks)
-    declared = KubernetesObject(
-        logical_name(body), _annotated(body, adoption.annotations), pulumi.ResourceOptions.merge(opts, kept)
-    )
+    body = _annotated(body, adoption.annotations)
+    if pulumi.runtime.is_dry_run() and not adoption.verifiable:
+        body = _without_dry_run(body)
+    declared = KubernetesObject(logical_name(body), body, pulumi.ResourceOptions.merge(opts, kept))
     declared.adopted = adoption.retained
     return declared
 
@@ -313,8 +334,11 @@ def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> 
     opts
         As for `declare`.
     """
+    if (ownership := _current.get().ownership) is not None:
+        ownership.patch(manifest)
     body = _annotated(_named(manifest), {"pulumi.com/patchFieldManager": FIELD_MANAGER, FORCED_ANNOTATION: "true"})
     kind, _, name = logical_name(body).partition("/")
+    _current.get().note(body, patch=True)
     return KubernetesPatch(f"{kind}Patch/{name}", body, opts)
 
 
@@ -331,6 +355,11 @@ def waiting_for(manifest: Mapping[str, Any], *expressions: str) -> dict[str, Any
     values = [f"jsonpath={expression}" for expression in expressions]
     text = values[0] if len(values) == 1 else "[" + ", ".join(f'"{value}"' for value in values) + "]"
     return _annotated(manifest, {WAIT_ANNOTATION: text})
+
+
+def _without_dry_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with an unknown status: the provider sends no dry run of an object with unknown values."""
+    return {**manifest, "status": pulumi.UNKNOWN}
 
 
 def _type_token(manifest: Mapping[str, Any]) -> str:

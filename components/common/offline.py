@@ -40,6 +40,8 @@ def access_or_offline(cluster: Provider, name: str, settings: StackSettings) -> 
         The cluster does not exist, or it is needed and the preview is requested without it.
     """
     if os.environ.get(NO_CLUSTER_VARIABLE, "") in ("", "false"):
+        if not pulumi.runtime.is_dry_run():
+            cluster.keep_access()
         return cluster.access()
     if not pulumi.runtime.is_dry_run():
         raise TrainyardError(

@@ -80,7 +80,10 @@ class MigrationHook(BeforeChangeHook):
             pulumi.log.info(f"{self.kind}/{each.name} was written before the update: {each.fields}")
 
     def announce(self, component: pulumi.Resource) -> None:
-        """Report in a preview what `prepare` would write; a targeted run would write nothing else."""
+        """Report in a preview what `prepare` would write; a targeted run would write nothing else.
+
+        Without the kind in the cluster, there is nothing to migrate.
+        """
         if not pulumi.runtime.is_dry_run() or has_targets():
             return
 
@@ -95,6 +98,8 @@ class MigrationHook(BeforeChangeHook):
                     component,
                 )
         except (ApiError, TransportError, TrainyardError) as error:
+            if isinstance(error, ApiError) and error.not_found:
+                return
             pulumi.log.warn(f"What is written before the {self.kind}s are updated is unknown: {error}", component)
 
 

@@ -18,8 +18,10 @@ from tests.support import LiveCluster, awaited, environment, require, stack_file
 from trainyard import upstream
 from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.kube import Client
+from trainyard.scheduler import effective_configuration
+from trainyard.settings import load_stack
 from trainyard.settings.versions import component_release, supported_versions
-from trainyard.simulate.bare_volcano import install
+from trainyard.simulate.bare_volcano import CONFIGURATION, install
 
 pytestmark = pytest.mark.cluster
 
@@ -158,6 +160,32 @@ def operate(cluster: LiveCluster, *command: str) -> dict[str, Any]:
     output = cluster.trainyard(*command, "--config-file", str(cluster.config_file), "-o", "json")
     body: dict[str, Any] = json.loads(require(output))
     return body
+
+
+def test_an_existing_installation_is_compared_with_the_settings(former: LiveCluster) -> None:
+    file, (name, key) = former.config_file, CONFIGURATION
+    configured, live = file.read_text(), former.get("configmap", name, "-n", "volcano-system")["data"]
+    settings = load_stack(file)
+    configure(former, adopt=True, volcano={"install": "existing"}, jobset={"install": "existing"})
+    try:
+        failed = former.trainyard("up", "--yes", "--config-file", str(file))
+        assert failed.returncode == 2, failed.stdout + failed.stderr
+        missing = "capacity, network-topology-aware, reclaim of the settings are not on in the cluster"
+        assert f"ConfigMap volcano-system/{name}: {missing}" in failed.stderr
+        assert labeled(former, "clusterroles", "namespaces", "queues") == set()
+        patch_data(former, name, {key: effective_configuration(settings).text()})
+        notes = operate(former, "preview")["notes"]
+        assert any(
+            note.startswith("trainyard:volcano: no webhook in namespace volcano-system reviews") for note in notes
+        )
+    finally:
+        patch_data(former, name, live)
+        file.write_text(configured)
+
+
+def patch_data(cluster: LiveCluster, name: str, data: dict[str, str]) -> None:
+    patch = json.dumps({"data": data})
+    require(cluster.kubectl("patch", "configmap", name, "-n", "volcano-system", "--type=merge", "-p", patch))
 
 
 def test_the_plan_lists_every_object_and_writes_nothing(former: LiveCluster) -> None:

@@ -23,6 +23,7 @@ from trainyard.api.crds import build
 from trainyard.cluster import ClusterAccess
 from trainyard.data import data_folder
 from trainyard.kube import ApiError, Object, Resource
+from trainyard.live.former_objects import FormerObject
 from trainyard.live.queues import LiveQueues
 from trainyard.live.takeover import Observation, address_of
 from trainyard.policy import load_rules
@@ -118,7 +119,7 @@ class _Monitor(MockMonitor):
                 type=request.type,
                 name=request.name,
                 custom=request.custom,
-                inputs=_plain(rpc.deserialize_properties(request.object)),
+                inputs=_plain(rpc.deserialize_properties(request.object, keep_unknowns=True)),
                 parent=request.parent,
                 dependencies=frozenset(request.dependencies),
                 protect=request.protect,
@@ -190,6 +191,10 @@ class FakeReader:
     def parts(self, namespaces: Collection[str]) -> list[Object]:
         return list(self._parts)
 
+    def find(self, resource: Resource, name: str) -> Object | None:
+        """Return an object that is patched: it is there, and the stack has not written it yet."""
+        return {"metadata": {"name": name, "uid": f"uid-of-{name}"}, "spec": {"weight": 7}, "status": {}}
+
 
 class FakeProvider:
     """A cluster that only says how it would be reached."""
@@ -199,6 +204,9 @@ class FakeProvider:
 
     def access(self) -> ClusterAccess:
         return self._access
+
+    def keep_access(self) -> None:
+        pass
 
 
 def embedded_access() -> ClusterAccess:
@@ -240,6 +248,8 @@ def record(
     program: Callable[[], object] = _whole_program,
     policies: bool = False,
     schemas: bool = False,
+    planned: Callable[[Any], Any] = lambda _read: (),
+    recorded: Callable[[Sequence[FormerObject]], None] = lambda _objects: None,
 ) -> Recording:
     """Run stacks/__main__.py and return what it registered.
 
@@ -263,9 +273,14 @@ def record(
         Whether the admission policies are declared, which are half of all objects.
     schemas
         Whether CustomResourceDefinitions have their schemas and policies their variables, which take longer.
+    planned
+        Returns the writes of a hook before the update, from the function that reads the cluster.
+    recorded
+        Receives the objects that are recorded before their takeover.
     """
     import components.common.objects
     import components.common.policy_server
+    import components.hooks.migration
     import components.policies
     import components.stack
     import components.trainer
@@ -283,7 +298,9 @@ def record(
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     monkeypatch.setattr(components.stack, "check_existing", lambda *_: None)
+    monkeypatch.setattr(components.hooks.migration, "run_in_thread", planned)
     monkeypatch.setattr(components.stack, "read_schemas", lambda *_: {})
+    monkeypatch.setattr(components.stack, "record_former_objects", lambda _access, _stack, found: recorded(found))
     monkeypatch.setattr(components.stack, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())

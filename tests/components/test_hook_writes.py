@@ -9,16 +9,23 @@ from typing import Any
 import pulumi
 import pytest
 
+from components.common.threads import run_in_thread
 from components.hooks import migration
 from components.hooks.hypernodes import HyperNodeMigration
 from components.hooks.migration import MigrationHook
 from components.hooks.queues import QueueMigration, QueuePatchHook
+from tests.components.conftest import event_loop
+from tests.components.recording import record, stack_config
 from tests.components.test_hypernodes import manifests as hyper_nodes
+from tests.components.test_stack import live
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
-from trainyard.kube import TransportError
+from trainyard.kube import ApiError, TransportError
 from trainyard.kube.training_kinds import HYPER_NODES, QUEUES
+from trainyard.settings import parse_stack
+from trainyard.topology import compile_fabric
 
+STACK = parse_stack(stack_config(), source="stack")
 ACCESS = ClusterAccess("c", Path("kubeconfig"))
 
 
@@ -126,7 +133,47 @@ def test_a_preview_shows_each_write_and_makes_none(
     assert "is unknown: connection refused" in said[-1]
 
 
-def test_an_update_reports_nothing_in_advance(cluster: Cluster, said: list[str]) -> None:
+def test_the_writes_of_a_first_takeover_are_shown(
+    cluster: Cluster, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def foreign(name: str, parent: str, gpus: int) -> Any:
+        return {**queue(name, parent, gpus), "apiVersion": QUEUES.api_version, "kind": "Queue"}
+
+    async def root(*_: Any) -> Any:
+        return {"metadata": {"name": "root"}, "spec": {"deserved": {"nvidia.com/gpu": "128"}}}
+
+    monkeypatch.setattr(cluster, "find", root)
+    cluster.live[QUEUES] = [foreign("vision", "root", 8), foreign("research", "vision", 64)]
+    spine = next(each for each in compile_fabric(STACK.fabric).hyper_nodes if each["metadata"]["name"] == "spine-0")
+    cluster.live[HYPER_NODES] = [{**spine, "spec": {**spine["spec"], "tier": 1}}]
+    found = live(*(("scheduling.volcano.sh/v1beta1", "Queue", name, {}) for name in ("vision", "research")))
+    limited = {"root": {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "64"}}}
+    config = stack_config(adopt=True, queues={**stack_config()["queues"], **limited})
+    with event_loop():
+        record(config, monkeypatch, live=found, preview=True, planned=run_in_thread)
+    for written in ("Queue/research", "Queue/root", "HyperNode/spine-0"):
+        assert any(line.startswith(f"warn {written} is written first") for line in said), (written, said)
+    assert cluster.writes == []
+
+
+def test_a_kind_that_the_cluster_lacks_plans_nothing(
+    cluster: Cluster, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def missing(*_: Any) -> Any:
+        raise ApiError(404, "NotFound", "the server could not find the requested resource")
+
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    monkeypatch.setattr(cluster, "list", missing)
+    component: Any = None
+    QUEUE().announce(component)
+    FABRIC().announce(component)
+    assert said == []
+
+
+def test_an_update_reports_nothing_in_advance(
+    cluster: Cluster, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     component: Any = None
     QUEUE().announce(component)
     assert said == []

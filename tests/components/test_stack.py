@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from components.common.ownership import LiveObjects
 from tests.components.recording import Recording, record, stack_config
 from tests.golden import assert_golden_objects
 from trainyard.kube import ApiError
+from trainyard.live.former_objects import FormerObject
 from trainyard.live.takeover_plan import PlannedTakeoverError
+from trainyard.policy.pack import PolicyPack, Report, Resource
+from trainyard.settings import parse_stack
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
 EXAMPLES = (
@@ -172,6 +176,43 @@ def test_an_existing_program_is_replaced_before_its_successor_is_created(monkeyp
     assert any("Deployment volcano-system/volcano-scheduler is deleted and created again" in note for note in notes)
 
 
+@pytest.mark.parametrize("preview", [False, True])
+def test_what_a_takeover_changes_is_recorded_before_it_changes(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
+    limited = {"root": {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "64"}}}
+    config = stack_config(adopt=True, queues={**stack_config()["queues"], **limited})
+    found: list[FormerObject] = []
+    options: dict[str, Any] = {"preview": preview, "errors": {SCHEDULER: SELECTOR}, "recorded": found.extend}
+    record(config, monkeypatch, live=foreign_installation(), **options)
+    objects = {
+        "Namespace volcano-system",
+        "Namespace vision",
+        "MutatingWebhookConfiguration volcano-admission-service-jobs-mutate",
+        "Deployment volcano-system/volcano-scheduler",
+        "Queue root",
+        "Namespace kube-system",
+    }
+    assert {each.object for each in found} == (set() if preview else objects)
+    record(config, monkeypatch, live=live(nodes=node_names()), **options)
+    assert len(found) == (0 if preview else len(objects)), "nothing is taken over, so nothing is recorded"
+    errors = {SCHEDULER: ApiError(403, "Forbidden", "patch is forbidden")}
+    with pytest.raises(pulumi.RunError):
+        record(config, monkeypatch, live=foreign_installation(), **options | {"errors": errors})
+    assert len(found) == (0 if preview else len(objects)), "the takeover is rejected"
+
+
+@pytest.mark.parametrize("error", [SELECTOR, ApiError(500, "InternalError", "failed calling webhook x")])
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_preview_sends_no_dry_run_that_the_existing_installation_rejects(
+    error: ApiError, preview: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
+    config, errors = stack_config(adopt=True), {SCHEDULER: error}
+    recording = record(config, monkeypatch, live=foreign_installation(), errors=errors, preview=preview)
+    skipped = [each.name for each in recording.objects if "status" in each.inputs]
+    assert skipped == (["Deployment/volcano-system/volcano-scheduler"] if preview else [])
+
+
 def test_webhooks_are_taken_and_deleted_on_destroy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
     recording = record(stack_config(adopt=True), monkeypatch, live=foreign_installation())
@@ -201,6 +242,37 @@ def test_a_rejection_stops_everything_before_it_is_declared(monkeypatch: pytest.
     text = str(caught.value)
     assert "1 existing objects cannot be taken over by stack local; nothing is written" in text
     assert "MutatingWebhookConfiguration volcano-admission-service-jobs-mutate: the API server rejects it" in text
+
+
+@pytest.mark.parametrize("mandatory", [True, False])
+def test_a_reviewed_update_declares_nothing_after_a_mandatory_violation(
+    mandatory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviewed: list[Resource] = []
+
+    def evaluate(_: PolicyPack, resources: Iterable[Resource]) -> list[Report]:
+        reviewed.extend(resources)
+        asyncio.run(asyncio.sleep(0))  # as the review does
+        return [Report("IMG-001", "ClusterTrainingRuntime/plain", mandatory, "spec: not pinned. Fix: pin it")]
+
+    monkeypatch.setattr(PolicyPack, "evaluate", evaluate)
+    monkeypatch.setenv("TRAINYARD_REVIEW", "true")
+    limited = {"root": {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "64"}}}
+    config = stack_config(queues={**stack_config()["queues"], **limited})
+    if mandatory:
+        with pytest.raises(pulumi.RunError) as caught:
+            record(config, monkeypatch)
+        assert "ClusterTrainingRuntime/plain: IMG-001 spec: not pinned (pin it)" in str(caught.value)
+        assert "nothing is written" in str(caught.value)
+    else:
+        recording = record(config, monkeypatch)
+        pack = PolicyPack(Path, parse_stack(config, source="stack"))
+        declared = {(each.type, each.name) for each in recording.objects if pack.reads(each.inputs["kind"])}
+        assert {(each.type, each.urn) for each in reviewed} == declared
+        assert ("kubernetes:scheduling.volcano.sh/v1beta1:QueuePatch", "QueuePatch/root") in declared
+    reviewed.clear()
+    record(config, monkeypatch, preview=True)
+    assert reviewed == [], "the engine reviews the objects of a preview before anything is written"
 
 
 @pytest.mark.parametrize("adopt", [False, True])

@@ -92,6 +92,10 @@ def test_what_components_report_is_noted_once() -> None:
     for urn in (RETIRED, RETIRED, QUEUE, None):
         log(event(diagnostic_event=diagnostic("it stays", urn, "warning")))
     assert log.notes == ["it stays"]
+    stack = "urn:pulumi:local::trainyard::pulumi:pulumi:Stack::trainyard-local"
+    for urn, text in ((QUEUE, "of the provider"), (None, "the version is not verified"), (stack, "a node is missing")):
+        log(event(diagnostic_event=diagnostic(text, urn, "warning")))
+    assert log.notes == ["it stays", "the version is not verified", "a node is missing"]
     assert Result("up", "local", {}, (), 1.0, notes=("it stays",)).lines() == ["Notes", "  ! it stays"]
 
 

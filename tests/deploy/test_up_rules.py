@@ -30,6 +30,8 @@ class Engine:
         self.packs.append([Path(each).name for each in policy_packs])
         self.events.advice.append(ADVICE)
 
+    def preview(self, **options: Any) -> None: ...
+
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
@@ -45,7 +47,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(operations, "provider", lambda *arguments: cluster)
     monkeypatch.setattr(operations, "_operation", operation)
     monkeypatch.setattr(operations, "_await_quotas", counted)
-    monkeypatch.setattr(operations, "_refresh_selected", lambda *arguments: None)
+    monkeypatch.setattr(operations, "_refresh_selected", lambda *arguments: [])
     monkeypatch.setattr(operations.Toolchain, "require", lambda *arguments: None)
     return engine
 
@@ -56,3 +58,26 @@ def test_up_evaluates_the_rules_unless_they_are_off(engine: Engine, packs: list[
     result = operations.up(settings, "local", Path("Pulumi.local.yaml"), SilentProgress())
     assert engine.packs == [packs]
     assert result.advice == (ADVICE,)
+
+
+def test_the_hypernodes_that_an_update_writes_afterwards_are_named(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_refresh_selected", lambda *arguments: ["ra", "rb"])
+    settings = parse_stack({"cluster": {"provider": "embedded"}}, source="test")
+    result = operations.up(settings, "local", Path("Pulumi.local.yaml"), SilentProgress())
+    written = "HyperNodes ra, rb were written after the update, so that Volcano reads their nodes again"
+    assert result.notes == (written,)
+
+
+def test_a_preview_names_the_hypernodes_that_the_update_will_write(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = {"name": "ra", "nodes": {"matchLabels": {"pod": "a"}, "count": 2}}
+    settings = parse_stack(
+        {"cluster": {"provider": "embedded"}, "fabric": {"tierNames": ["rack"], "domains": [domain]}}, source="test"
+    )
+    result = operations.preview(settings, "local", Path("Pulumi.local.yaml"), SilentProgress())
+    assert result.notes == ("HyperNodes ra are written after the update, so that Volcano reads their nodes again",)
+    alone = operations.preview(settings, "local", Path("Pulumi.local.yaml"), SilentProgress(), no_cluster=True)
+    assert alone.notes == ()

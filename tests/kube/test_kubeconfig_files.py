@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +79,8 @@ def test_a_file_of_a_list_that_is_no_kubeconfig_is_named(text: str, tmp_path: Pa
 
 
 def existing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *files: Path, context: str = "x") -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("TRAINYARD_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("TRAINYARD_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("KUBECONFIG", joined(*files))
     return ExistingProvider("prod", context=context, kubeconfig=None).access().kubeconfig
 
@@ -94,10 +97,41 @@ def test_a_context_in_several_files_is_a_private_file(monkeypatch: pytest.Monkey
     rest = written(tmp_path / "b", "other", "http://127.0.0.1:2", {"token": "t"}, name="n")
     copy = existing(monkeypatch, tmp_path, context, rest)
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert copy.is_relative_to(tmp_path / "state")
+    assert copy.is_relative_to(tmp_path / "cache")
+    assert not (tmp_path / "state").exists()
     assert credentials.kubeconfig(copy).server == "http://127.0.0.1:2"
     assert [entry["name"] for entry in yaml.safe_load(copy.read_text())["contexts"]] == ["x"]
     assert existing(monkeypatch, tmp_path, context, rest) == copy
+
+
+def test_a_kept_copy_is_used_until_the_files_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    context = written(tmp_path / "a", "x", name="n")
+    rest = written(tmp_path / "b", "other", "http://127.0.0.1:2", {"token": "t"}, name="n")
+    temporary = existing(monkeypatch, tmp_path, context, rest)
+    ExistingProvider("prod", context="x", kubeconfig=None).keep_access()
+    kept = existing(monkeypatch, tmp_path, context, rest)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.is_relative_to(tmp_path / "state")
+    written(tmp_path / "b", "other", "http://127.0.0.1:2", {"token": "renewed"}, name="n")
+    assert existing(monkeypatch, tmp_path, context, rest) == temporary
+    assert "renewed" in temporary.read_text()
+    assert "renewed" not in kept.read_text()
+
+
+def test_a_copy_that_is_not_kept_ends_with_its_process(tmp_path: Path) -> None:
+    files = written(tmp_path / "a", "x", name="n"), written(tmp_path / "b", "y", "http://127.0.0.1:2", {}, name="n")
+    environment = {**os.environ, "KUBECONFIG": joined(*files)}
+    environment |= {f"TRAINYARD_{each}_HOME": str(tmp_path / each) for each in ("STATE", "CACHE")}
+    program = """
+from trainyard.cluster.existing import ExistingProvider
+file = ExistingProvider("prod", context="x", kubeconfig=None).access().kubeconfig
+assert file.is_file()
+print(file)
+"""
+    command = [sys.executable, "-c", program]
+    copy = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+    assert copy.startswith(str(tmp_path / "CACHE"))
+    assert sorted(each for each in tmp_path.rglob("*") if each.is_file()) == [*files]
 
 
 def test_a_context_that_no_file_has_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

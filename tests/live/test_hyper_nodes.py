@@ -20,7 +20,7 @@ async def test_each_is_written_and_a_missing_one_is_ignored() -> None:
     async with serving(FakeApi()) as api, Client(Connection(f"http://127.0.0.1:{api.port}")) as client:
         for name in ("ra", "rb"):
             await client.create(HYPER_NODES, hyper_node(name))
-        await refresh_hyper_nodes(client, ["ra", "gone"])
+        assert await refresh_hyper_nodes(client, ["ra", "gone"]) == ["ra"]
         assert REFRESHED in (await client.get(HYPER_NODES, "ra"))["metadata"]["annotations"]
         assert not (await client.get(HYPER_NODES, "rb"))["metadata"].get("annotations")
 

@@ -6,7 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import yaml
@@ -112,6 +115,48 @@ def test_a_preview_without_cluster_ends_well_and_writes_nothing(user: dict[str, 
     assert result["counts"]["create"] > 200
     assert result["queues"] is None
     assert sorted(tmp_path.rglob("*")) == before
+
+
+class Denied(BaseHTTPRequestHandler):
+    """An API server that the user may not read."""
+
+    def do_GET(self) -> None:
+        self.send_response(403)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def denying_server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Denied) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_preview_of_a_context_in_several_files_leaves_no_copy(
+    user: dict[str, str], tmp_path: Path, denying_server: str
+) -> None:
+    context = {"name": "production", "context": {"cluster": "c", "user": "u"}}
+    entries = {"clusters": {"name": "c", "cluster": {"server": denying_server}}, "contexts": context}
+    entries["users"] = {"name": "u", "user": {"token": "hidden"}}
+    files = [tmp_path / section for section in entries]
+    for file, (section, entry) in zip(files, entries.items(), strict=True):
+        file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", section: [entry]}))
+    settings = tmp_path / "Pulumi.production.yaml"
+    document = yaml.safe_load((ROOT / "stacks" / settings.name).read_text())
+    document["config"]["trainyard:cluster"] = {"provider": "existing", "context": "production"}
+    settings.write_text(yaml.safe_dump(document))
+    copies = cache_home() / "kubeconfigs"
+    before, cached = sorted(tmp_path.rglob("*")), sorted(copies.glob("*"))
+    lists = {**user, "KUBECONFIG": os.pathsep.join(map(str, files)), "PULUMI_BACKEND_URL": f"file://{tmp_path}/state"}
+    found = trainyard(lists, "preview", "--stack", "production", "--config-file", str(settings))
+    assert found.returncode == 2
+    assert "The API server rejects a list request: 403" in found.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+    assert sorted(copies.glob("*")) == cached
 
 
 def test_a_preview_builds_nothing(user: dict[str, str], tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ __all__ = [
     "RUNTIME_NOT_SUPPORTED_REASON",
     "SNAPSHOT_KEY",
     "SNAPSHOT_SUFFIX",
+    "STACK_FIELD_MANAGER",
     "STACK_LABEL",
     "STORAGE_URI_ENV",
     "SUPPORT_DEPRECATED",
@@ -77,6 +78,8 @@ KUEUE_POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
 """Label of pods that Kueue admitted, and so of the overrides that it adds to a TrainJob."""
 KUEUE_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 FIELD_MANAGER: Final = "trainer"
+STACK_FIELD_MANAGER: Final = "trainyard"
+"""Field manager of the objects that a stack declares."""
 
 PLATFORM_GROUP: Final = "trainyard.dev"
 PLATFORM_API_VERSION: Final = "trainyard.dev/v1alpha1"

@@ -55,10 +55,14 @@ def preview(
 def destroy(
     stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT, yes: _Yes = False
 ) -> None:
-    """Delete everything that `up` created, jobs first."""
+    """Delete everything that `up` created, jobs first; exit code 1: what it had taken over is not restored."""
     if not yes:
         _confirm(f"Delete everything in stack {stack}, including all jobs of tenants")
-    _show(_run("destroy", stack, config_file), output)
+    result = _run("destroy", stack, config_file)
+    _show(result, output)
+    for finding in result.unrestored:
+        typer.echo(f"Error: {finding}", err=True)
+    raise typer.Exit(1 if result.unrestored else 0)
 
 
 def refresh(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT) -> None:
@@ -86,6 +90,8 @@ def _show(result: Result, output: Output, *, details: bool = False) -> None:
         return
     for line in result.lines() if details else [f"! {each}" for each in (*result.notes, *result.advice)]:
         typer.echo(line)
+    for line in result.restored:
+        typer.echo(f"~ {line}")
     typer.echo(f"{result.stack}: {result.summary}")
 
 

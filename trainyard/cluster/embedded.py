@@ -294,6 +294,9 @@ class EmbeddedProvider:
         """Return the variables that point tools at this control plane."""
         return local_environment(self.access().kubeconfig, self.folder.pulumi, Toolchain().folders())
 
+    def keep_access(self) -> None:
+        """Do nothing: the folder of the cluster has the kubeconfig."""
+
     def access(self) -> ClusterAccess:
         """Return the access to the control plane.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import hashlib
 import os
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from trainyard.cluster.environment import tool_path
-from trainyard.cluster.folders import state_home, write_private
+from trainyard.cluster.folders import cache_home, state_home, write_private
 from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.errors import TrainyardError
@@ -52,18 +53,34 @@ class ExistingProvider:
     def _kubeconfig(self) -> Path:
         """The file with the context; where its entries are in several files, a private copy of these entries.
 
-        Pulumi's provider accepts one file, and its content would become part of the stack's state.
+        Pulumi's provider accepts one file, and its content would become part of the stack's state. A copy that was not
+        kept, or that is outdated, is replaced by one in the cache, which is removed at the end of this process.
         """
-        if len(self._files) == 1 or not self._files[0].is_file():
-            return self._files[0]
-        body, file = selected(self._files, self._context)
+        file, text = self._selected()
         if file is not None:
             return file
+        if self._kept.is_file() and self._kept.read_text() == text:
+            return self._kept
+        return _temporary(cache_home() / "kubeconfigs" / f"{self._kept.stem}-{os.getpid()}.yaml", text)
+
+    @property
+    def _kept(self) -> Path:
         key = hashlib.sha256(os.pathsep.join([self._context, *map(str, self._files)]).encode()).hexdigest()[:16]
-        copy = state_home() / "kubeconfigs" / f"{key}.yaml"
-        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(copy, yaml.safe_dump(body))
-        return copy
+        return state_home() / "kubeconfigs" / f"{key}.yaml"
+
+    def _selected(self) -> tuple[Path | None, str]:
+        """Return the file that has the whole context; else None, and its entries as one kubeconfig."""
+        if len(self._files) == 1 or not self._files[0].is_file():
+            return self._files[0], ""
+        body, file = selected(self._files, self._context)
+        return file, yaml.safe_dump(body)
+
+    def keep_access(self) -> None:
+        """Keep the copy of a context whose entries are in several files: the state of a stack refers to it."""
+        file, text = self._selected()
+        if file is None:
+            self._kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_private(self._kept, text)
 
     def up(self, fabric: FabricSettings, progress: Progress) -> ClusterAccess:
         """Check that the cluster answers."""
@@ -143,3 +160,12 @@ class ExistingProvider:
             )
         kubeconfig(self._kubeconfig, self._context)
         return ClusterAccess(self.name, self._kubeconfig, self._context, None)
+
+
+def _temporary(path: Path, text: str) -> Path:
+    """Write an owner-only file that is removed at the end of this process."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.is_file():
+        atexit.register(path.unlink, missing_ok=True)
+    write_private(path, text)
+    return path

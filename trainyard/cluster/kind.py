@@ -159,6 +159,9 @@ class KindProvider:
         """Return the variables that point tools at this cluster."""
         return local_environment(self.access().kubeconfig, self.folder.pulumi, Toolchain().folders())
 
+    def keep_access(self) -> None:
+        """Do nothing: the folder of the cluster has the kubeconfig."""
+
     def access(self) -> ClusterAccess:
         """Return the access to the cluster."""
         if not self.folder.kubeconfig.is_file():

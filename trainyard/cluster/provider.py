@@ -176,4 +176,7 @@ class Provider(Protocol):
         """Return the variables that point tools (kubectl, pulumi) at this control plane."""
 
     def access(self) -> ClusterAccess:
-        """Return the access to the control plane."""
+        """Return the access to the control plane; its files may end with this process."""
+
+    def keep_access(self) -> None:
+        """Write the files of the access so that they outlive this process: a state refers to them."""

@@ -25,8 +25,8 @@ Address = tuple[str, str, str, str]
 
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
 _INTERNAL = frozenset({"pulumi:pulumi:Stack", "pulumi:providers:kubernetes"})
-_COMPONENTS = "trainyard:"
-"""Prefix of the types of components. Only the program, not the provider, reports about them."""
+_COMPONENTS, _STACK = "trainyard:", "pulumi:pulumi:Stack"
+"""Prefix of the types of components, and type of the stack. Only the program, not the provider, reports about them."""
 _NOISE = ("Retry #",)
 _ENDED = frozenset({"update failed", "preview failed"})
 _SLOW = 3.0
@@ -184,7 +184,7 @@ class EventLog:
             known = self.failures.get(urn)
             if known is None or len(message) > len(known.message):
                 self.failures[urn] = Finding(resource_of(urn) if urn else "", message)
-        elif event.severity == "warning" and _type_of(urn).startswith(_COMPONENTS):
+        elif event.severity == "warning" and (not urn or _type_of(urn).startswith((_COMPONENTS, _STACK))):
             if message not in self.notes:
                 self.notes.append(message)
         elif urn and not message.startswith(_NOISE):

@@ -66,6 +66,10 @@ class Result:
         Effect of queue changes on tenants and their jobs; None if no queue changes.
     notes
         What the program reports: namespaces that are deleted with their content, retired queues that stay.
+    restored
+        What `destroy` restored of an installation that the stack had taken over, one line for each object.
+    unrestored
+        Objects of it that could not be restored.
     """
 
     operation: str
@@ -76,6 +80,8 @@ class Result:
     advice: tuple[Finding, ...] = ()
     queues: Plan | None = None
     notes: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    unrestored: tuple[Finding, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -119,6 +125,8 @@ class Result:
             "notes": list(self.notes),
             "advice": [finding.as_json() for finding in self.advice],
             "queues": as_json(self.queues) if self.queues else None,
+            "restored": list(self.restored),
+            "unrestored": [finding.as_json() for finding in self.unrestored],
         }
 
     def _named(self) -> list[tuple[str, int]]:

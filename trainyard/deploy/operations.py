@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from trainyard.deploy.recorded_cluster import reject_other_cluster, reject_other
 from trainyard.deploy.recorded_state import RecordedState
 from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
 from trainyard.deploy.repeated_action import repeated
+from trainyard.deploy.takeover_restoration import read_former, restore_former
 from trainyard.deploy.workspace import PROJECT, Backend, Program, open_workspace
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
@@ -34,6 +35,7 @@ from trainyard.live.hyper_nodes import refresh_hyper_nodes
 from trainyard.live.plan import plan_from
 from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
+from trainyard.policy.pack import REVIEW_VARIABLE
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
 from trainyard.queues.snapshot import snapshot_of_settings
@@ -77,7 +79,7 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     """Apply a stack.
 
     Simulated nodes are synchronized first. A killed run is continued. The admission rules review the declared objects
-    too; the engine does so when all are known, which is after they are written.
+    before the first is written; the engine does so again when all are known, and reports advice.
 
     Parameters
     ----------
@@ -101,11 +103,11 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     Toolchain().require(*(["opa"] if settings.policies.preview else []))
     with _operation("up", "Platform", settings, stack, config_file, progress) as run:
         _retry_stale_queues(run, lambda: run.stack.up(**run.options, policy_packs=_policy_packs(settings)))
-    _refresh_selected(access, settings)
+    written = _refresh_selected(access, settings)
     # Users without permission to list quotas in all namespaces skip the wait.
     with suppress(ApiError, TransportError):
         asyncio.run(_await_quotas(access, stack, progress))
-    return _result("up", stack, run)
+    return _with_notes(_result("up", stack, run), _refresh_notes(written, "were"))
 
 
 def preview(
@@ -126,6 +128,8 @@ def preview(
     with _operation("preview", "Preview", settings, stack, config_file, progress, no_cluster=no_cluster) as run:
         run.stack.preview(**run.options, policy_packs=_policy_packs(settings))
     result = _result("preview", stack, run)
+    if not no_cluster:
+        result = _with_notes(result, _refresh_notes(_selecting(settings), "are"))
     if no_cluster or not any(change.resource.startswith(("Queue/", "QueuePatch/")) for change in result.changes):
         return result
     deleted = [each.resource for each in result.changes if (each.operation, each.component) == ("delete", "Queues")]
@@ -141,18 +145,20 @@ def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Pr
 
 
 def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
-    """Delete everything that `up` created; parameters as for `up`.
+    """Delete everything that `up` created, and restore what it took over or replaced; parameters as for `up`.
 
     Raises
     ------
     TrainyardError
         Resources are protected (each is listed), or a deletion failed.
     """
-    provider(settings.cluster, cluster_name(settings, stack)).access()
+    access = provider(settings.cluster, cluster_name(settings, stack)).access()
     with _operation("destroy", "Removal", settings, stack, config_file, progress) as run:
         _require_unprotected(run.stack, stack)
+        former = read_former(access, stack)
         _retry_stale_queues(run, lambda: run.stack.destroy(**run.options))
-    return _result("destroy", stack, run)
+    found = restore_former(access, stack, former, progress)
+    return replace(_result("destroy", stack, run), restored=tuple(found.messages), unrestored=tuple(found.failures))
 
 
 def _retry_stale_queues(run: _Run, attempt: Callable[[], object]) -> None:
@@ -194,16 +200,16 @@ def _operation(
     *,
     no_cluster: bool = False,
 ) -> Iterator[_Run]:
-    toolchain = Toolchain()
+    toolchain, reads = Toolchain(), operation == "preview"
     toolchain.refuse_changed(*_PROGRAMS)
     if no_cluster:
         environment = offline_environment(toolchain.folders())
     else:
-        environment = {
-            **provider(settings.cluster, cluster_name(settings, stack)).environment(),
-            NO_CLUSTER_VARIABLE: "",
-        }
-    reads = operation == "preview"
+        cluster = provider(settings.cluster, cluster_name(settings, stack))
+        if not reads:
+            cluster.keep_access()
+        environment = {**cluster.environment(), NO_CLUSTER_VARIABLE: ""}
+    environment[REVIEW_VARIABLE] = "true" if operation == "up" and settings.policies.preview else ""
     backend = Backend.TEMPORARY if no_cluster else Backend.READ if reads else Backend.CREATED
     if reads:
         environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
@@ -221,7 +227,7 @@ def _operation(
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
             state = RecordedState(opened, folder)
             if not no_cluster:
-                access = provider(settings.cluster, cluster_name(settings, stack)).access()
+                access = cluster.access()
                 reject_other_kubeconfig(state, access, operation)
                 reject_other_cluster(state, access, operation)
             if operation in ("up", "preview"):
@@ -237,18 +243,34 @@ def _operation(
             step.done(_result(operation, stack, run, time.monotonic() - began).summary)
 
 
-def _refresh_selected(access: ClusterAccess, settings: StackSettings) -> None:
-    """Refresh the domains that choose their nodes by label: nodes may have been relabeled since the last `up`."""
-    names = [domain.name for domain in compile_fabric(settings.fabric).domains if domain.selector]
+def _selecting(settings: StackSettings) -> list[str]:
+    """Return the names of the domains that choose their nodes by label."""
+    return [domain.name for domain in compile_fabric(settings.fabric).domains if domain.selector]
 
-    async def refresh() -> None:
+
+def _refresh_notes(names: Sequence[str], verb: str) -> list[str]:
+    written = f"HyperNodes {', '.join(names)} {verb} written after the update, so that Volcano reads their nodes again"
+    return [written] if names else []
+
+
+def _refresh_selected(access: ClusterAccess, settings: StackSettings) -> list[str]:
+    """Refresh the domains that choose their nodes by label: nodes may have been relabeled since the last `up`.
+
+    Returns
+    -------
+    list of str
+        Names of the HyperNodes that were written.
+    """
+    names = _selecting(settings)
+
+    async def refresh() -> list[str]:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            await refresh_hyper_nodes(client, names)
+            return await refresh_hyper_nodes(client, names)
 
     if not names:
-        return
+        return []
     try:
-        asyncio.run(refresh())
+        return asyncio.run(refresh())
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"HyperNodes could not be refreshed: {error}",
@@ -348,6 +370,10 @@ def _watched_deletions(
 def _append(file: Any, line: str) -> None:
     file.write(line + "\n")
     file.flush()
+
+
+def _with_notes(result: Result, notes: Sequence[str]) -> Result:
+    return replace(result, notes=(*result.notes, *notes))
 
 
 def _result(operation: str, stack: str, run: _Run, seconds: float = 0.0) -> Result:

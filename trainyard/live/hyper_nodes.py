@@ -20,15 +20,17 @@ REFRESHED = "trainyard.dev/nodes-refreshed"
 """Annotation with the time of the last write; any write makes the scheduler read the nodes."""
 
 
-async def refresh_hyper_nodes(client: Client, names: Iterable[str]) -> None:
-    """Write an annotation to HyperNodes, so that Volcano reads their nodes again; missing ones are ignored."""
+async def refresh_hyper_nodes(client: Client, names: Iterable[str]) -> list[str]:
+    """Write an annotation to HyperNodes, so that Volcano reads their nodes again; return those that exist."""
     patch = {"metadata": {"annotations": {REFRESHED: datetime.now(UTC).isoformat()}}}
 
-    async def refresh(name: str) -> None:
+    async def refresh(name: str) -> list[str]:
         try:
             await client.merge_patch(HYPER_NODES, name, patch)
         except ApiError as error:
             if not error.not_found:
                 raise
+            return []
+        return [name]
 
-    await asyncio.gather(*(refresh(name) for name in names))
+    return [name for written in await asyncio.gather(*(refresh(name) for name in names)) for name in written]

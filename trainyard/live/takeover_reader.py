@@ -84,6 +84,10 @@ class TakeoverReader:
         """Return objects of installations in some namespaces, and cluster-scoped ones that refer to any namespace."""
         return self._connected().run(lambda client: _parts(client, sorted(set(namespaces))))
 
+    def find(self, resource: Resource, name: str) -> Object | None:
+        """Return a cluster-scoped object; None if it does not exist."""
+        return self._connected().run(lambda client: client.find(resource, name))
+
     def _connected(self) -> Session:
         if self._session is None:
             self._session = Session(*self._address)

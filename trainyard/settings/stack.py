@@ -63,7 +63,7 @@ class StackSettings(SettingsModel):
     )
     adopt: bool = Field(
         default=False,
-        description="Adopt existing objects as `trainyard adopt --plan` lists; destroy keeps what is taken",
+        description="Adopt existing objects as `trainyard adopt --plan` lists; destroy gives them back",
     )
 
     @model_validator(mode="after")

@@ -41,6 +41,9 @@ class MirageProvider:
         """Return a variable."""
         return {"MIRAGE": self.name}
 
+    def keep_access(self) -> None:
+        """Keep nothing."""
+
     def access(self) -> ClusterAccess:
         """Return a kubeconfig that does not exist."""
         return ClusterAccess(self.name, Path("/nowhere"), self.context)

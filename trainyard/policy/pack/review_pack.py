@@ -39,7 +39,10 @@ from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, PolicyState
 
-__all__ = ["WHOLE", "PolicyPack", "Report"]
+__all__ = ["REVIEW_VARIABLE", "WHOLE", "PolicyPack", "Report"]
+
+REVIEW_VARIABLE: Final = "TRAINYARD_REVIEW"
+"""Set to ``true``, the program of an update reviews what it declares before anything is written."""
 
 WHOLE: Final = "trainyard"
 """Policy name of reports without a rule, such as a failed evaluation."""

@@ -1,0 +1,183 @@
+"""Objects of a former installation, as they were before a takeover, and the record of them in the cluster.
+
+The record is a Secret of the cluster: `destroy` may run on another machine, and a Deployment may contain passwords in
+its variables. The data of Secrets is not part of it: no Secret is taken over.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard.errors import TrainyardError
+from trainyard.kube import Client, Object, Resource
+from trainyard.kube.kinds import SECRETS
+
+__all__ = [
+    "RECORD_NAMESPACE",
+    "FormerObject",
+    "cleaned",
+    "delete_record",
+    "read_record",
+    "record_name",
+    "save_record",
+]
+
+RECORD_NAMESPACE: Final = "kube-system"
+"""Namespace of the records: every cluster has it, and no `destroy` deletes it."""
+
+_TYPE, _KEY = "trainyard.dev/takeover-record", "objects.json.gz"
+_LIMIT = 1 << 20
+"""Bytes of the data of a Secret (``MaxSecretSize`` of Kubernetes)."""
+_METADATA = ("name", "namespace", "labels", "annotations")
+_SECTIONS = frozenset({"apiVersion", "kind", "metadata", "status"})
+_METADATA_ONLY = frozenset({"Namespace", "CustomResourceDefinition"})
+"""Kinds of which only labels and annotations are recorded: their other fields are not given back."""
+_MANAGER = "trainyard-takeover"
+
+
+@dataclass(frozen=True)
+class FormerObject:
+    """An object before its takeover.
+
+    Parameters
+    ----------
+    resource
+        Its resource.
+    uid
+        Its uid, by which an object that is still the same is recognized.
+    manifest
+        The object without what the API server sets, and without its status.
+    """
+
+    resource: Resource
+    uid: str
+    manifest: Object
+
+    @classmethod
+    def of(cls, resource: Resource, live: Mapping[str, Any]) -> FormerObject:
+        """Return a live object as a former one."""
+        return cls(resource, str(live["metadata"].get("uid") or ""), cleaned(resource, live))
+
+    @property
+    def namespace(self) -> str | None:
+        """Namespace; None for cluster-scoped kinds."""
+        namespace: str | None = self.manifest["metadata"].get("namespace")
+        return namespace
+
+    @property
+    def name(self) -> str:
+        """Name."""
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def address(self) -> tuple[str, str, str | None, str]:
+        """API version, kind, namespace and name."""
+        return self.resource.api_version, self.resource.kind, self.namespace, self.name
+
+    @property
+    def object(self) -> str:
+        """``Kind namespace/name``, or ``Kind name``."""
+        return f"{self.resource.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether only its labels and annotations are recorded."""
+        return self.resource.kind in _METADATA_ONLY
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON shape."""
+        return {"plural": self.resource.plural, "uid": self.uid, "manifest": self.manifest}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> FormerObject:
+        """Return the object of a JSON shape."""
+        manifest = entry["manifest"]
+        group, _, version = manifest["apiVersion"].rpartition("/")
+        namespaced = "namespace" in manifest["metadata"]
+        resource = Resource(group, version, entry["plural"], manifest["kind"], namespaced=namespaced)
+        return cls(resource, entry["uid"], manifest)
+
+
+def cleaned(resource: Resource, live: Mapping[str, Any]) -> Object:
+    """Return an object without its status and what the API server sets."""
+    metadata = {key: live["metadata"][key] for key in _METADATA if live["metadata"].get(key)}
+    body: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    if resource.kind not in _METADATA_ONLY:
+        body |= {key: value for key, value in live.items() if key not in _SECTIONS}
+    return body
+
+
+def record_name(stack: str) -> str:
+    """Return the name of the Secret that is the record of a stack."""
+    plain = re.sub(r"[^a-z0-9]+", "-", stack.lower()).strip("-")
+    suffix = "" if plain == stack else f"-{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
+    return f"trainyard-takeover-{plain[:200]}{suffix}"
+
+
+async def read_record(client: Client, stack: str) -> list[FormerObject]:
+    """Return the objects that a stack has taken over or replaced, as they were; empty: there is no record."""
+    found = await client.find(SECRETS, record_name(stack), namespace=RECORD_NAMESPACE)
+    return _decoded(found) if found is not None else []
+
+
+async def save_record(client: Client, stack: str, objects: Iterable[FormerObject]) -> None:
+    """Add objects to the record of a stack; those that it has already stay as they were first.
+
+    An interrupted takeover has changed some of them since. Only another object of the same name replaces an entry.
+
+    Raises
+    ------
+    TrainyardError
+        The record would be too large.
+    ApiError
+        It cannot be read or written.
+    """
+    found = await client.find(SECRETS, record_name(stack), namespace=RECORD_NAMESPACE)
+    recorded = {each.address: each for each in (_decoded(found) if found is not None else ())}
+    added = {
+        each.address: each for each in objects if each.address not in recorded or recorded[each.address].uid != each.uid
+    }
+    if not added:
+        return
+    data = _encoded((recorded | added).values())
+    if len(data) > _LIMIT:
+        raise TrainyardError(
+            f"The former objects of a takeover by stack {stack} need {len(data)} bytes, and a record holds {_LIMIT}",
+            fix="take over one component after the other, or delete objects that are not needed",
+        )
+    metadata: dict[str, Any] = {"name": record_name(stack), "namespace": RECORD_NAMESPACE}
+    metadata |= {"labels": {"app.kubernetes.io/managed-by": "trainyard"}}
+    body: Object = {"apiVersion": "v1", "kind": "Secret", "type": _TYPE, "metadata": metadata}
+    if found is not None:
+        metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
+    await client.apply(SECRETS, {**body, "data": {_KEY: base64.b64encode(data).decode()}}, field_manager=_MANAGER)
+
+
+async def delete_record(client: Client, stack: str) -> None:
+    """Delete the record of a stack."""
+    await client.delete(SECRETS, record_name(stack), namespace=RECORD_NAMESPACE)
+
+
+def _encoded(objects: Iterable[FormerObject]) -> bytes:
+    text = json.dumps([each.as_json() for each in objects], separators=(",", ":"))
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def _decoded(secret: Object) -> list[FormerObject]:
+    try:
+        entries = json.loads(gzip.decompress(base64.b64decode(secret["data"][_KEY])))
+        return [FormerObject.from_json(entry) for entry in entries]
+    except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
+        name = secret["metadata"]["name"]
+        raise TrainyardError(
+            f"Secret {RECORD_NAMESPACE}/{name} is no record of a takeover: {error or type(error).__name__}",
+            fix=f"restore it, or delete it to give up the former objects: kubectl delete secret -n {RECORD_NAMESPACE} "
+            f"{name}",
+        ) from error
