@@ -34,6 +34,7 @@ from .common.fabric_nodes import check_fabric_nodes
 from .common.installation import Installation
 from .common.objects import FIELD_MANAGER, Component, Conventions, OwnershipCheck, conventions
 from .common.offline import OFFLINE_KUBECONFIG, access_or_offline
+from .common.outputs import context_of, installation_outputs
 from .common.ownership import LiveObjects, list_live_objects
 from .common.pod_settings import check_programs
 from .common.replacement import Replacements
@@ -54,6 +55,7 @@ __all__ = [
     "PROVIDER_OPTIONS",
     "Comparison",
     "compare_with_cluster",
+    "export_outputs",
     "install_components",
     "open_stack",
     "prepared",
@@ -285,6 +287,12 @@ def install_components(context: Installation, names: Collection[str] | None = No
         if (component := declared[name].install(context, Resources.of(needed))) is not None:
             installed[name] = component
     return installed
+
+
+def export_outputs(context: Installation, components: Mapping[str, Component]) -> None:
+    """Export the names of what the components declare, and the kubeconfig's context, as outputs of the stack."""
+    for name, value in installation_outputs(components.values(), context_of(context.target.access)).items():
+        pulumi.export(name, value)
 
 
 def validate_stack(settings: StackSettings) -> QueueObjects:

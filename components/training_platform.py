@@ -26,6 +26,7 @@ from trainyard.settings.sections import SECTIONS
 from .common.deferred_ownership import DeferredOwnership
 from .common.given_kubeconfig import GivenKubeconfig
 from .common.objects import Component
+from .common.outputs import installation_outputs
 from .common.owner import owner_of
 from .common.ownership import list_live_objects
 from .common.target import Target
@@ -157,19 +158,12 @@ class TrainingPlatform(Component):
 
         with prepared(owner, settings, queues, target, options, readable=readable, deferred=deferred) as context:
             self.components = install_components(context, args.components)
-        names = [each.names for each in self.components.values()]
-        self.namespace_names = [name for each in names for name in each.get("namespaces", ())]
-        self.service_names = [name for each in names for name in each.get("services", ())]
-        self.queue_names = [name for each in names for name in each.get("queues", ())]
         self.kubeconfig_context = kubeconfig.context(args.context)
-        self.register_outputs(
-            {
-                "namespaces": self.namespace_names,
-                "services": self.service_names,
-                "queues": self.queue_names,
-                "kubeconfigContext": self.kubeconfig_context,
-            }
+        outputs = installation_outputs(self.components.values(), self.kubeconfig_context)
+        self.namespace_names, self.service_names, self.queue_names = (
+            outputs[kind] for kind in ("namespaces", "services", "queues")
         )
+        self.register_outputs(outputs)
 
 
 def _provider_aliases(name: str, opts: pulumi.ResourceOptions) -> list[pulumi.Input[str | pulumi.Alias]]:
