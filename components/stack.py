@@ -31,11 +31,12 @@ from .common.adoption_check import Ownership
 from .common.declaration import Resources
 from .common.existing_components import check_existing, existing_components
 from .common.fabric_nodes import check_fabric_nodes
+from .common.imports import Imports
 from .common.installation import Installation
 from .common.objects import FIELD_MANAGER, Component, Conventions, OwnershipCheck, conventions
 from .common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from .common.outputs import context_of, installation_outputs
-from .common.ownership import LiveObjects, list_live_objects
+from .common.ownership import LiveObjects, list_live_objects, list_owned_objects
 from .common.pod_settings import check_programs
 from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
@@ -181,7 +182,7 @@ def prepared(
     if readable:
         namespaces = {*settings.platform_namespaces, *settings.tenants}
         live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
-    ownership = None
+    ownership, imports = None, None
     comparison = Comparison()
     plans = os.environ.get(PLAN_VARIABLE) == "true"
     reader = TakeoverReader(access.kubeconfig, access.context, FIELD_MANAGER)
@@ -195,6 +196,7 @@ def prepared(
             plurals={**cluster_kinds(), **namespaced_kinds()},
             installed=settings.platform_namespaces,
         )
+        imports = Imports(name, live, lambda: list_owned_objects(access, name, namespaced_kinds()))
         comparison = compare_with_cluster(name, settings, queues, target, live)
     elif deferred is None:
         unread = ", ".join(each.name for each in existing_components(settings, declarations()))
@@ -207,7 +209,12 @@ def prepared(
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
     schemas = _stored_schemas(access, live) if pulumi.runtime.is_dry_run() and live is not None else {}
     common = Conventions(
-        labels, protect=settings.protect, ownership=ownership or deferred, replaced_fields=replaced, schemas=schemas
+        labels,
+        protect=settings.protect,
+        ownership=ownership or deferred,
+        replaced_fields=replaced,
+        import_id=imports.id_of if imports is not None else None,
+        schemas=schemas,
     )
     with reader:
         with conventions(common):

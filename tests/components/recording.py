@@ -52,6 +52,9 @@ class Registered:
     """Type and name of each resource that it succeeds."""
     alias_urns: tuple[str, ...] = ()
     """URN of each resource that it succeeds, where it is given as such."""
+    import_id: str = ""
+    ignored: tuple[str, ...] = ()
+    """Fields whose changes are ignored."""
     replaced_for: tuple[str, ...] = ()
     """Fields with which it is deleted and created again."""
 
@@ -130,6 +133,8 @@ class _Monitor(MockMonitor):
                 hooks=frozenset([*request.hooks.before_create, *request.hooks.before_update]),
                 aliases=tuple((each.spec.type, each.spec.name) for each in request.aliases),
                 alias_urns=tuple(each.urn for each in request.aliases if each.urn),
+                import_id=request.importId,
+                ignored=tuple(request.ignoreChanges),
                 replaced_for=tuple(request.replaceOnChanges) if request.deleteBeforeReplace else (),
             )
         return response

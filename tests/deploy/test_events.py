@@ -68,6 +68,14 @@ def test_a_change_names_its_fields() -> None:
 RETIRED = "urn:pulumi:local::trainyard::trainyard:queues:Queues$trainyard:retired:RetiredObject::Queue/vision"
 
 
+def test_an_import_is_a_change() -> None:
+    log = EventLog()
+    log(event(resource_pre_event=step(QUEUE, "import")))
+    result = Result("up", "local", {"import": 2, "create": 1}, tuple(log.changes), 1.0)
+    assert result.summary == "1 created, 2 imported, 0 unchanged"
+    assert result.lines()[1].strip().startswith("= Queue/")
+
+
 def test_an_object_that_nothing_succeeds_is_deleted() -> None:
     log = EventLog()
     for urn, operation in ((RETIRED, "create-replacement"), (RETIRED, "replace"), (QUEUE, "delete-replaced")):
