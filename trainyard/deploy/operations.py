@@ -314,10 +314,16 @@ def _policy_packs(settings: StackSettings) -> list[str]:
 
 @contextmanager
 def _translate_errors(operation: str, stack: str, events: EventLog, program: Program, log: Path) -> Iterator[None]:
-    from pulumi.automation.errors import CommandError
+    from pulumi.automation.errors import CommandError, ConcurrentUpdateError
 
     try:
         yield
+    except ConcurrentUpdateError as error:
+        raise TrainyardError(
+            f"Another run holds the stack {stack}; this {operation} changed nothing",
+            findings=_printed_errors(str(error)),
+            fix="wait until it has finished, then run the command again; if it no longer runs, `pulumi cancel` first",
+        ) from error
     except CommandError as error:
         if program.error is not None:
             raise program.error from error
