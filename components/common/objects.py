@@ -295,6 +295,9 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
         immutable = pulumi.ResourceOptions(replace_on_changes=list(replaced), delete_before_replace=True)
         opts = pulumi.ResourceOptions.merge(opts, immutable)
     opts = pulumi.ResourceOptions.merge(opts, _recovery(body, common))
+    if opts.import_ is not None:
+        # What the API server set differs from the program, and the engine rejects the replacement of such an object.
+        opts.replace_on_changes, opts.delete_before_replace = None, None
     if common.ownership is None:
         return KubernetesObject(logical_name(body), body, opts)
     adoption = common.ownership.adopt(body, opts.parent)

@@ -167,6 +167,18 @@ def test_objects_of_this_stack_that_the_state_lacks_are_imported(monkeypatch: py
     assert not any(each.import_id for each in record(stack_config(adopt=True), monkeypatch, live=found).objects)
 
 
+def test_an_imported_object_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine rejects it, and the live object differs from the program by what the API server has set."""
+    name = "torch-with-dataset-1.0"
+    key = f"ClusterTrainingRuntime/{name}"
+    ours = {"labels": {"trainyard.dev/stack": "local"}}
+    found = live(("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", name, ours), nodes=node_names())
+    assert record(stack_config(), monkeypatch, live=found).one(key).replaced_for
+    with recorded_objects(()):
+        imported = record(stack_config(), monkeypatch, live=found).one(key)
+    assert (imported.import_id, imported.replaced_for) == (name, ())
+
+
 def test_the_address_of_a_service_that_the_api_server_sets_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """An imported Service has it, and its absence in the program would replace the Service."""
     services = record(stack_config(), monkeypatch).of("Service")
