@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from components.common.owner import owner_of
 from components.common.ownership import LiveObjects
 from components.stack import Comparison
 from components.training_platform import TrainingPlatform, TrainingPlatformArgs
-from tests.components.recording import Recording, record
+from tests.components.recording import Recording, Registered, record
 from tests.queues.test_changes import gang, queue
 from trainyard.live.namespace_contents import NamespaceContents
 from trainyard.live.queues import LiveQueues
@@ -65,7 +66,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recording]:
     ) -> Recording:
         found = live or LiveObjects({("v1", "Node", "", name): {"name": name} for name in ("gpu-1", "gpu-2")})
         monkeypatch.setattr(training_platform, "list_live_objects", lambda *_: found)
-        return record({}, monkeypatch, program=program, preview=preview, live=found, **{"project": "team", **more})
+        return record({}, monkeypatch, program=program, preview=preview, live=found, **more)
 
     return run
 
@@ -164,7 +165,7 @@ def provider_of(recording: Recording) -> Registered:
     "alias",
     [
         pulumi.Alias(name="training"),
-        "urn:pulumi:local::team::trainyard:index:TrainingPlatform::training",
+        "urn:pulumi:local::trainyard::trainyard:index:TrainingPlatform::training",
         pulumi.Alias(name="training", parent=None),
     ],
     ids=["name", "urn", "no-parent"],
@@ -178,7 +179,7 @@ def test_another_name_with_an_alias_keeps_the_provider(
     assert renamed.inputs["clusterIdentifier"] == former.inputs["clusterIdentifier"]
     assert renamed.name == "gpu-kubernetes"
     # The mock monitor knows neither project nor stack.
-    assert former.urn.replace("stack::project", "local::team") in renamed.alias_urns
+    assert former.urn.replace("stack::project", "local::trainyard") in renamed.alias_urns
 
 
 @pytest.mark.parametrize("project", ["trainyard", "other-team"])
