@@ -32,10 +32,12 @@ from .common.declaration import Resources
 from .common.declared_objects import DeclaredObject, is_reviewed, review
 from .common.existing_components import check_existing, existing_components
 from .common.fabric_nodes import check_fabric_nodes
+from .common.imports import Imports
 from .common.installation import Installation
 from .common.objects import FIELD_MANAGER, Component, Conventions, OwnershipCheck, conventions
 from .common.offline import OFFLINE_KUBECONFIG, access_or_offline
-from .common.ownership import LiveObjects, list_live_objects
+from .common.outputs import context_of, installation_outputs
+from .common.ownership import LiveObjects, list_live_objects, list_owned_objects
 from .common.pod_settings import check_programs
 from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
@@ -56,6 +58,7 @@ __all__ = [
     "PROVIDER_OPTIONS",
     "Comparison",
     "compare_with_cluster",
+    "export_outputs",
     "install_components",
     "open_stack",
     "prepared",
@@ -182,7 +185,7 @@ def prepared(
     if readable:
         namespaces = {*settings.platform_namespaces, *settings.tenants}
         live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
-    ownership = None
+    ownership, imports = None, None
     comparison = Comparison()
     plans = os.environ.get(PLAN_VARIABLE) == "true"
     reader = TakeoverReader(access.kubeconfig, access.context, FIELD_MANAGER)
@@ -196,6 +199,7 @@ def prepared(
             plurals={**cluster_kinds(), **namespaced_kinds()},
             installed=settings.platform_namespaces,
         )
+        imports = Imports(name, live, lambda: list_owned_objects(access, name, namespaced_kinds()))
         comparison = compare_with_cluster(name, settings, queues, target, live)
     elif deferred is None:
         unread = ", ".join(each.name for each in existing_components(settings, declarations()))
@@ -213,6 +217,7 @@ def prepared(
         protect=settings.protect,
         ownership=ownership or deferred,
         replaced_fields=replaced,
+        import_id=imports.id_of if imports is not None else None,
         schemas=schemas,
         declared=declared,
     )
@@ -298,6 +303,12 @@ def install_components(context: Installation, names: Collection[str] | None = No
         if (component := declared[name].install(context, Resources.of(needed))) is not None:
             installed[name] = component
     return installed
+
+
+def export_outputs(context: Installation, components: Mapping[str, Component]) -> None:
+    """Export the names of what the components declare, and the kubeconfig's context, as outputs of the stack."""
+    for name, value in installation_outputs(components.values(), context_of(context.target.access)).items():
+        pulumi.export(name, value)
 
 
 def validate_stack(settings: StackSettings) -> QueueObjects:

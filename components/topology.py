@@ -37,11 +37,14 @@ class TopologyArgs:
         The cluster, to migrate its live HyperNodes; None to skip the migration.
     migrates
         Whether the cluster is read, so that a preview reports the migration of its HyperNodes.
+    owner
+        Value of the stack's label; None: the name of the stack.
     """
 
     settings: StackSettings
     access: ClusterAccess | None = None
     migrates: bool = False
+    owner: str | None = None
 
 
 class Topology(Component):
@@ -54,7 +57,8 @@ class Topology(Component):
         super().__init__("topology", name, opts)
         access, fabric = args.access, compile_fabric(args.settings.fabric)
         manifests, order = fabric.hyper_nodes, fabric.order
-        migration = HyperNodeMigration(access, manifests, pulumi.get_stack()) if access is not None else None
+        owner = args.owner or pulumi.get_stack()
+        migration = HyperNodeMigration(access, manifests, owner) if access is not None else None
         if migration is not None and args.migrates:
             migration.announce(self)
         hooks = migration.binding() if migration is not None else None
@@ -68,7 +72,8 @@ class Topology(Component):
 
 
 def _install(context: Installation, needed: Resources) -> Topology:
-    args = TopologyArgs(context.settings, context.target.access, migrates=context.live is not None)
+    migrates = context.live is not None
+    args = TopologyArgs(context.settings, context.target.access, migrates=migrates, owner=context.name)
     return Topology("topology", args, context.options_after(*needed.ready))
 
 

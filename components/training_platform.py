@@ -13,6 +13,7 @@ from typing import Any
 
 import pulumi
 import pulumi_kubernetes
+from pulumi.runtime.resource import collapse_alias_to_urn, inherited_child_alias
 
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
@@ -25,6 +26,8 @@ from trainyard.settings.sections import SECTIONS
 from .common.deferred_ownership import DeferredOwnership
 from .common.given_kubeconfig import GivenKubeconfig
 from .common.objects import Component
+from .common.outputs import installation_outputs
+from .common.owner import owner_of
 from .common.ownership import list_live_objects
 from .common.target import Target
 from .registry import cluster_kinds, declarations, image_repositories, namespaced_kinds
@@ -98,12 +101,12 @@ class TrainingPlatform(Component):
             self._install(name, args, opts or pulumi.ResourceOptions(), engine)
 
     def _install(self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions, engine: Engine) -> None:
-        stack, settings = pulumi.get_stack(), _settings(args)
+        owner, settings = owner_of(pulumi.get_project(), pulumi.get_stack()), _settings(args)
         queues = validate_stack(settings)
         kubeconfig = GivenKubeconfig(args.kubeconfig)
         access = ClusterAccess(name, kubeconfig.path, args.context)
         target = Target.of(settings, access, image_repositories(), args.images)
-        deferred = None if kubeconfig.known else DeferredOwnership(stack)
+        deferred = None if kubeconfig.known else DeferredOwnership(owner)
         if deferred is not None and settings.adopt:
             raise TrainyardError(
                 "settings.adopt requires a kubeconfig that is known while the program runs",
@@ -130,9 +133,9 @@ class TrainingPlatform(Component):
                 return
             namespaces = {*settings.platform_namespaces, *settings.tenants}
             try:
-                live = list_live_objects(access, stack, namespaces, cluster_kinds(), namespaced_kinds())
+                live = list_live_objects(access, owner, namespaces, cluster_kinds(), namespaced_kinds())
                 deferred.check(live)
-                found = compare_with_cluster(stack, settings, queues, target, live, may_be_new=True)
+                found = compare_with_cluster(owner, settings, queues, target, live, may_be_new=True)
                 for tenant, effect in found.tenants.items():
                     pulumi.log.warn(f"Tenant {tenant!r} is retired: {effect}", self)
             except TrainyardError as error:
@@ -140,31 +143,34 @@ class TrainingPlatform(Component):
                 engine.fail_registrations(pulumi.RunError(str(error)))
 
         def options() -> pulumi.ResourceOptions:
+            # The identifier stays the same under another name of the platform: a new one would replace every object.
             provider = pulumi_kubernetes.Provider(
                 f"{name}-kubernetes",
                 kubeconfig=kubeconfig.provider_input(check, after=opts.depends_on),
                 context=args.context,
-                cluster_identifier=name,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=opts.depends_on),
+                cluster_identifier=owner,
+                opts=pulumi.ResourceOptions(
+                    parent=self, depends_on=opts.depends_on, aliases=_provider_aliases(name, opts)
+                ),
                 **PROVIDER_OPTIONS,
             )
             return pulumi.ResourceOptions(parent=self, provider=provider)
 
-        with prepared(stack, settings, queues, target, options, readable=readable, deferred=deferred) as context:
+        with prepared(owner, settings, queues, target, options, readable=readable, deferred=deferred) as context:
             self.components = install_components(context, args.components)
-        names = [each.names for each in self.components.values()]
-        self.namespace_names = [name for each in names for name in each.get("namespaces", ())]
-        self.service_names = [name for each in names for name in each.get("services", ())]
-        self.queue_names = [name for each in names for name in each.get("queues", ())]
         self.kubeconfig_context = kubeconfig.context(args.context)
-        self.register_outputs(
-            {
-                "namespaces": self.namespace_names,
-                "services": self.service_names,
-                "queues": self.queue_names,
-                "kubeconfigContext": self.kubeconfig_context,
-            }
+        outputs = installation_outputs(self.components.values(), self.kubeconfig_context)
+        self.namespace_names, self.service_names, self.queue_names = (
+            outputs[kind] for kind in ("namespaces", "services", "queues")
         )
+        self.register_outputs(outputs)
+
+
+def _provider_aliases(name: str, opts: pulumi.ResourceOptions) -> list[pulumi.Input[str | pulumi.Alias]]:
+    """Return the former URNs of the provider: one for each alias of the platform, whose name it contains."""
+    own = "trainyard:index:TrainingPlatform"
+    former = [collapse_alias_to_urn(alias, name, own, opts.parent) for alias in opts.aliases or ()]
+    return [inherited_child_alias(f"{name}-kubernetes", name, urn, "pulumi:providers:kubernetes") for urn in former]
 
 
 def _settings(args: TrainingPlatformArgs) -> StackSettings:

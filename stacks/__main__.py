@@ -3,7 +3,7 @@
 Settings are in Pulumi.<stack>.yaml; how each part is installed is in components/.
 """
 
-from components.stack import install_components, open_stack
+from components.stack import export_outputs, install_components, open_stack
 
 with open_stack() as stack:
-    install_components(stack)
+    export_outputs(stack, install_components(stack))

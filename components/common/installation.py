@@ -29,7 +29,7 @@ class Installation:
     Parameters
     ----------
     name
-        Name of the stack.
+        Value of the stack's label.
     settings
         Its settings.
     target

@@ -6,7 +6,7 @@ files show exactly what the API server receives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 import pulumi
 
-from trainyard.api.constants import STACK_FIELD_MANAGER
+from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_FIELD_MANAGER
+from trainyard.pulumi_sdk.recorded_objects import is_unrecorded
 
 from .declared_objects import DeclaredObject
 from .served_fields import Schemas, served
@@ -41,8 +42,6 @@ __all__ = [
 PROTECTED_KINDS = frozenset({"CustomResourceDefinition", "Namespace", "Queue"})
 """Kinds whose deletion destroys tenant workloads."""
 
-ADOPTED_ANNOTATION = "trainyard.dev/adopted"
-"""On an object that another owner created: `true` (kept by `destroy`) or `owned` (deleted by `destroy`)."""
 FORCED_ANNOTATION = "pulumi.com/patchForce"
 WAIT_ANNOTATION = "pulumi.com/waitFor"
 
@@ -101,6 +100,8 @@ class Conventions:
         Check of existing objects; None if the cluster is not read.
     replaced_fields
         By apiVersion and kind, fields with which the object is deleted and created again when they change.
+    import_id
+        Returns the provider's id of an object of this stack that exists; None: nothing is imported.
     schemas
         Stored schemas, in a preview: an object's fields that its schema lacks are left out.
     declared
@@ -111,6 +112,7 @@ class Conventions:
     protect: bool = False
     ownership: OwnershipCheck | None = None
     replaced_fields: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    import_id: Callable[[Mapping[str, Any]], str | None] | None = None
     schemas: Schemas = field(default_factory=dict)
     declared: list[DeclaredObject] | None = None
 
@@ -310,6 +312,10 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     if replaced := common.replaced_fields.get((body["apiVersion"], body["kind"])):
         immutable = pulumi.ResourceOptions(replace_on_changes=list(replaced), delete_before_replace=True)
         opts = pulumi.ResourceOptions.merge(opts, immutable)
+    opts = pulumi.ResourceOptions.merge(opts, _recovery(body, common))
+    if opts.import_ is not None:
+        # What the API server set differs from the program, and the engine rejects the replacement of such an object.
+        opts.replace_on_changes, opts.delete_before_replace = None, None
     if common.ownership is None:
         return KubernetesObject(logical_name(body), body, opts)
     adoption = common.ownership.adopt(body, opts.parent)
@@ -360,6 +366,17 @@ def waiting_for(manifest: Mapping[str, Any], *expressions: str) -> dict[str, Any
 def _without_dry_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest with an unknown status: the provider sends no dry run of an object with unknown values."""
     return {**manifest, "status": pulumi.UNKNOWN}
+
+
+def _recovery(body: Mapping[str, Any], common: Conventions) -> pulumi.ResourceOptions:
+    """Return the options with which an object that the state lacks is recovered without a change of its uid."""
+    # An import takes the whole live object as the former inputs. Without the immutable address, which the API server
+    # sets, the Service would be replaced; the path is ignored in later runs too, whose former inputs contain it.
+    addressed = (body["apiVersion"], body["kind"]) == ("v1", "Service") and "clusterIP" not in body["spec"]
+    found = None
+    if common.import_id is not None and is_unrecorded(_type_token(body), logical_name(body)):
+        found = common.import_id(body)
+    return pulumi.ResourceOptions(import_=found, ignore_changes=["spec.clusterIP"] if addressed else None)
 
 
 def _type_token(manifest: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from trainyard.kube.credentials import kubeconfig
 from .objects import ADOPTED_ANNOTATION
 from .threads import run_in_thread
 
-__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "LiveObjects", "list_live_objects"]
+__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "LiveObjects", "list_live_objects", "list_owned_objects"]
 
 CLUSTER_KINDS: dict[tuple[str, str], str] = {
     ("v1", "Namespace"): "namespaces",
@@ -49,6 +49,9 @@ NAMESPACED_KINDS: dict[tuple[str, str], str] = {
 
 Address = tuple[str, str, str, str]
 """API version, kind, namespace (empty for cluster-scoped kinds) and name."""
+
+Found = dict[Address, Mapping[str, Any]]
+"""Metadata of objects, by address."""
 
 
 @dataclass(frozen=True)
@@ -111,31 +114,37 @@ def list_live_objects(
     TrainyardError
         The API server is unreachable, or rejects the requests.
     """
-    return run_in_thread(
-        lambda: _list_live_objects(
-            kubeconfig(access.kubeconfig, access.context), stack, set(namespaces), cluster_kinds, namespaced_kinds
-        )
-    )
+
+    async def read(client: Client) -> Found:
+        found = await _lists(client, cluster_kinds)
+        others = [
+            name
+            for (_, kind, _, name), metadata in found.items()
+            if kind == "Namespace" and name in namespaces and not _is_ours(metadata, stack)
+        ]
+        for name in others:
+            found |= await _lists(client, namespaced_kinds, name)
+        return found
+
+    return _read(access, read)
 
 
-async def _list_live_objects(
-    connection: Connection,
-    stack: str,
-    namespaces: set[str],
-    cluster_kinds: Mapping[tuple[str, str], str],
-    namespaced_kinds: Mapping[tuple[str, str], str],
+def list_owned_objects(
+    access: ClusterAccess, stack: str, namespaced_kinds: Mapping[tuple[str, str], str]
 ) -> LiveObjects:
-    found: dict[Address, Mapping[str, Any]] = {}
+    """Return the namespaced objects with the label of a stack in all namespaces; as `list_live_objects`."""
+    selector = f"{STACK_LABEL}={stack}"
+    return _read(access, lambda client: _lists(client, namespaced_kinds, "", label_selector=selector))
+
+
+def _read(access: ClusterAccess, read: Callable[[Client], Awaitable[Found]]) -> LiveObjects:
+    return run_in_thread(lambda: _connected(kubeconfig(access.kubeconfig, access.context), read))
+
+
+async def _connected(connection: Connection, read: Callable[[Client], Awaitable[Found]]) -> LiveObjects:
     try:
         async with Client(connection, user_agent="trainyard-program") as client:
-            found |= await _lists(client, cluster_kinds)
-            others = [
-                name
-                for (_, kind, _, name), metadata in found.items()
-                if kind == "Namespace" and name in namespaces and not _is_ours(metadata, stack)
-            ]
-            for name in others:
-                found |= await _lists(client, namespaced_kinds, name)
+            return LiveObjects(await read(client))
     except ApiError as error:
         raise TrainyardError(
             f"The API server rejects a list request: {error}",
@@ -146,7 +155,6 @@ async def _list_live_objects(
             f"The API server {connection.server} is unreachable: {error}",
             fix="start the cluster (`trainyard cluster up`) or correct the kubeconfig",
         ) from error
-    return LiveObjects(found)
 
 
 def _is_ours(metadata: Mapping[str, Any], stack: str) -> bool:
@@ -155,9 +163,16 @@ def _is_ours(metadata: Mapping[str, Any], stack: str) -> bool:
 
 
 async def _lists(
-    client: Client, kinds: Mapping[tuple[str, str], str], namespace: str | None = None
-) -> dict[Address, Mapping[str, Any]]:
-    answers = await asyncio.gather(*(_list(client, kind, plural, namespace) for kind, plural in kinds.items()))
+    client: Client,
+    kinds: Mapping[tuple[str, str], str],
+    namespace: str | None = None,
+    *,
+    label_selector: str | None = None,
+) -> Found:
+    """List kinds, metadata only; namespace None: they are cluster-scoped, empty: in all namespaces."""
+    answers = await asyncio.gather(
+        *(_list(client, kind, plural, namespace, label_selector) for kind, plural in kinds.items())
+    )
     return {
         (*kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]): item["metadata"]
         for kind, items in zip(kinds, answers, strict=True)
@@ -165,11 +180,16 @@ async def _lists(
     }
 
 
-async def _list(client: Client, kind: tuple[str, str], plural: str, namespace: str | None) -> tuple[Object, ...]:
+async def _list(
+    client: Client, kind: tuple[str, str], plural: str, namespace: str | None, label_selector: str | None
+) -> tuple[Object, ...]:
     group, _, version = kind[0].rpartition("/")
     resource = Resource(group, version, plural, kind[1], namespaced=namespace is not None)
     try:
-        return (await client.page(resource, namespace=namespace, limit=0, metadata_only=True)).items
+        page = await client.page(
+            resource, namespace=namespace or None, label_selector=label_selector, limit=0, metadata_only=True
+        )
+        return page.items
     except ApiError as error:
         if error.not_found:
             return ()

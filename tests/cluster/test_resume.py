@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Final
 
 import pytest
 
+from tests.cluster.owned_objects import live_uids, recorded_uids
 from tests.conftest import live
 from tests.support import ROOT, LiveCluster, awaited, environment, require, stack_file, trainyard
 
 pytestmark = pytest.mark.cluster
 
-KILLS = int(os.environ.get("TRAINYARD_KILLS", "0"))
-"""Runs that `make kills` kills at random."""
+KILLS = int(os.environ.get("TRAINYARD_KILLS", "4"))
+"""Runs that are killed at random; `make kills` kills more."""
+
+BETWEEN_CHECKS = 4
+"""Kills after which a run finishes: otherwise the state would end up empty, and no operation would have work."""
 
 YES: Final = {"up": ("--yes",), "destroy": ("--yes",), "refresh": (), "preview": ()}
 
@@ -37,13 +41,23 @@ def interrupted(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="module")
+def complete(interrupted: LiveCluster) -> LiveCluster:
+    """The control plane with the whole platform."""
+    require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
+    return interrupted
+
+
+@pytest.fixture(scope="module")
 def state(state_home: Path) -> Path:
     """The state file of the stack."""
     return state_home / "clusters" / "resume" / "pulumi" / ".pulumi" / "stacks" / "trainyard" / "local.json"
 
 
-def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, whole_group: bool) -> None:
-    """Run `up` or `destroy` until a moment or its end, then kill it: the command alone, or with what it started."""
+def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, whole_group: bool) -> bool:
+    """Run `up` or `destroy` until a moment or its end, then kill it: the command alone, or with what it started.
+
+    Returns whether it still ran.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "trainyard", operation, "--yes", "--config-file", str(cluster.config_file)],
         cwd=ROOT,
@@ -60,9 +74,18 @@ def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, 
         else:
             process.kill()
         process.wait()
+    return process.returncode == -signal.SIGKILL
 
 
-def test_up_finishes_after_being_killed_twice(interrupted: LiveCluster) -> None:
+def require_equal(cluster: LiveCluster, state: Path) -> None:
+    """Finish an interrupted run; then the state equals the cluster, and nothing is left to change."""
+    arguments = ("--config-file", str(cluster.config_file))
+    require(cluster.trainyard("up", "--yes", *arguments))
+    assert recorded_uids(state) == live_uids(cluster.kubeconfig)
+    assert "nothing to change" in require(cluster.trainyard("up", "--yes", *arguments))
+
+
+def test_up_on_an_empty_cluster_finishes_after_kills(interrupted: LiveCluster, state: Path) -> None:
     def exists(kind: str, name: str, *where: str) -> Callable[[], bool]:
         return lambda: interrupted.get(kind, name, *where) is not None
 
@@ -70,21 +93,47 @@ def test_up_finishes_after_being_killed_twice(interrupted: LiveCluster) -> None:
         (exists("namespace", "volcano-system"), False),
         (exists("deployment", "volcano-admission", "-n", "volcano-system"), True),
     ):
-        killed(interrupted, "up", moment, whole_group=whole_group)
-        assert moment(), "`up` ended before it could be killed"
-    require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
+        assert killed(interrupted, "up", moment, whole_group=whole_group), "`up` ended before it could be killed"
+        assert moment()
+    require_equal(interrupted, state)
     assert interrupted.get("queue", "vision")["status"]["state"] == "Open"
     assert interrupted.get("namespace", "vision") is not None
-    again = require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
-    assert "nothing to change" in again
 
 
-def test_of_two_runs_at_once_one_is_rejected_or_waits_for_nothing(interrupted: LiveCluster) -> None:
+@pytest.mark.parametrize("checkpoints", [False, True], ids=["one-write-of-the-state", "checkpoints"])
+def test_the_state_equals_the_cluster_after_random_kills(
+    complete: LiveCluster, state: Path, *, checkpoints: bool
+) -> None:
+    """`destroy` and `up` are killed in turn, each after a random share of what it has to delete or to create."""
+    env = complete.env | {"PULUMI_SKIP_CHECKPOINTS": str(not checkpoints).lower()}
+    cluster, random = replace(complete, env=env), Random(1)
+    kills, hits, pending = KILLS // 2, 0, False
+    size = len(live_uids(cluster.kubeconfig))
+    for turn in range(kills):
+        operation, before = ("destroy", "up")[turn % 2], live_uids(cluster.kubeconfig)
+        possible = len(before.items() & recorded_uids(state).items()) if turn % 2 == 0 else size - len(before)
+        wanted = max(1, int(possible * random.uniform(0.1, 0.9)))
+
+        def moved(start: int = len(before), wanted: int = wanted) -> bool:
+            return abs(len(live_uids(cluster.kubeconfig)) - start) >= wanted
+
+        # The first one is killed with the engine, which then cannot end what it has begun.
+        hits += killed(cluster, operation, moved, whole_group=turn == 0 or random.random() < 0.5)
+        pending = pending or '"pending_operations"' in state.read_text()
+        if turn % BETWEEN_CHECKS == BETWEEN_CHECKS - 1 or turn == kills - 1:
+            require_equal(complete, state)
+            assert len(live_uids(cluster.kubeconfig)) == size
+    assert hits * 6 >= kills * 5, f"only {hits} of {kills} runs were killed before they ended"
+    assert pending is checkpoints
+    assert "nothing to change" in require(complete.trainyard("refresh", "--config-file", str(cluster.config_file)))
+
+
+def test_of_two_runs_at_once_one_is_rejected_or_waits_for_nothing(complete: LiveCluster) -> None:
     """The state stays whole: afterwards there is nothing to change."""
-    command = [sys.executable, "-m", "trainyard", "up", "--yes", "--config-file", str(interrupted.config_file)]
+    command = [sys.executable, "-m", "trainyard", "up", "--yes", "--config-file", str(complete.config_file)]
     runs = [
         subprocess.Popen(
-            command, cwd=ROOT, env=interrupted.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, cwd=ROOT, env=complete.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         for _ in range(2)
     ]
@@ -93,7 +142,7 @@ def test_of_two_runs_at_once_one_is_rejected_or_waits_for_nothing(interrupted: L
     for run, text in zip(runs, printed, strict=True):
         assert run.returncode == 0 or "holds the stack" in text or "currently locked" in text, text
         assert "Traceback" not in text
-    again = require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
+    again = require(complete.trainyard("up", "--yes", "--config-file", str(complete.config_file)))
     assert "nothing to change" in again
 
 
@@ -105,15 +154,15 @@ def rejected(result: subprocess.CompletedProcess[str]) -> str:
     return output
 
 
-def test_a_rebuilt_cluster_is_recognized_and_refresh_makes_it_usable(interrupted: LiveCluster, state: Path) -> None:
+def test_a_rebuilt_cluster_is_recognized_and_refresh_makes_it_usable(complete: LiveCluster, state: Path) -> None:
     """The state of the former cluster says that all objects exist; the new one, under the same context, has none."""
 
     def command(operation: str) -> subprocess.CompletedProcess[str]:
-        return interrupted.trainyard(operation, *YES[operation], "--config-file", str(interrupted.config_file))
+        return complete.trainyard(operation, *YES[operation], "--config-file", str(complete.config_file))
 
     former = state.read_bytes()
-    require(interrupted.trainyard("cluster", "down", "--name", "resume", "--delete"))
-    require(interrupted.trainyard("cluster", "up", "--name", "resume"))
+    require(complete.trainyard("cluster", "down", "--name", "resume", "--delete"))
+    require(complete.trainyard("cluster", "up", "--name", "resume"))
     state.parent.mkdir(parents=True, exist_ok=True)
     state.write_bytes(former)
     for operation in ("preview", "up", "destroy"):
@@ -123,31 +172,5 @@ def test_a_rebuilt_cluster_is_recognized_and_refresh_makes_it_usable(interrupted
     assert state.read_bytes() == former
     require(command("refresh"))
     require(command("up"))
-    assert interrupted.get("queue", "vision")["status"]["state"] == "Open"
+    assert complete.get("queue", "vision")["status"]["state"] == "Open"
     assert "nothing to change" in require(command("up"))
-
-
-@pytest.mark.skipif(not KILLS, reason="only in `make kills`")
-def test_the_state_equals_the_cluster_after_random_kills(interrupted: LiveCluster, state: Path) -> None:
-    """`up` and `destroy` are killed in turn, each after a random number of changes of the state."""
-    random = Random(1)
-
-    def resources() -> int:
-        try:
-            latest = json.loads(state.read_text())["checkpoint"]["latest"] or {}
-        except (OSError, ValueError):
-            return -1
-        return len(latest.get("resources", []))
-
-    for turn in range(KILLS):
-        operation, before = ("destroy", "up")[turn % 2], resources()
-        wanted = random.randrange(1, 120)
-
-        def moved(start: int = before, wanted: int = wanted) -> bool:
-            return abs(resources() - start) >= wanted
-
-        killed(interrupted, operation, moved, whole_group=random.random() < 0.5)
-    require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
-    for operation in ("refresh", "up"):
-        done = require(interrupted.trainyard(operation, *YES[operation], "--config-file", str(interrupted.config_file)))
-        assert "nothing to change" in done or "no changes" in done, done

@@ -51,6 +51,11 @@ class Registered:
     hooks: frozenset[str]
     aliases: tuple[tuple[str, str], ...] = ()
     """Type and name of each resource that it succeeds."""
+    alias_urns: tuple[str, ...] = ()
+    """URN of each resource that it succeeds, where it is given as such."""
+    import_id: str = ""
+    ignored: tuple[str, ...] = ()
+    """Fields whose changes are ignored."""
     replaced_for: tuple[str, ...] = ()
     """Fields with which it is deleted and created again."""
 
@@ -128,6 +133,9 @@ class _Monitor(MockMonitor):
                 provider=request.provider,
                 hooks=frozenset([*request.hooks.before_create, *request.hooks.before_update]),
                 aliases=tuple((each.spec.type, each.spec.name) for each in request.aliases),
+                alias_urns=tuple(each.urn for each in request.aliases if each.urn),
+                import_id=request.importId,
+                ignored=tuple(request.ignoreChanges),
                 replaced_for=tuple(request.replaceOnChanges) if request.deleteBeforeReplace else (),
             )
         return response
@@ -245,6 +253,7 @@ def record(
     parts: Sequence[Object] = (),
     preview: bool = False,
     stack: str = "local",
+    project: str = "trainyard",
     program: Callable[[], object] = _whole_program,
     policies: bool = False,
     schemas: bool = False,
@@ -267,6 +276,8 @@ def record(
         Errors of the dry runs of objects that exist already, by address.
     parts
         Other parts of the installation that exists already.
+    project
+        Project of the program.
     program
         What is run instead.
     policies
@@ -302,7 +313,7 @@ def record(
     monkeypatch.setattr(components.stack, "read_schemas", lambda *_: {})
     monkeypatch.setattr(components.stack, "record_former_objects", lambda _access, _stack, found: recorded(found))
     monkeypatch.setattr(components.stack, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
-    set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
+    set_mocks(_Echo(), project=project, stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
     monkeypatch.setattr(components.stack, "live_queues", lambda *_: queues or LiveQueues())
     # The place where each resource was made is not read here, and below pytest the stacks are deep.

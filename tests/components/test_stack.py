@@ -19,6 +19,7 @@ from trainyard.kube import ApiError
 from trainyard.live.former_objects import FormerObject
 from trainyard.live.takeover_plan import PlannedTakeoverError
 from trainyard.policy.pack import PolicyPack, Report, Resource
+from trainyard.pulumi_sdk.recorded_objects import recorded_objects
 from trainyard.settings import parse_stack
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
@@ -137,6 +138,57 @@ def test_objects_of_this_stack_are_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     ours = live(("v1", "Namespace", "vision", {"labels": {"trainyard.dev/stack": "local"}}), nodes=node_names())
     recording = record(stack_config(), monkeypatch, live=ours)
     assert not any(each.retain for each in recording.objects)
+
+
+def test_objects_of_this_stack_that_the_state_lacks_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what the state has, what others created, and what is being deleted; nothing if the state is unknown."""
+    ours = {"labels": {"trainyard.dev/stack": "local"}}
+    service, account = "volcano-admission-service", "volcano-admission"
+    found = live(
+        ("v1", "Namespace", "vision", ours),
+        ("v1", "Namespace", "research", ours),
+        ("v1", "Namespace", "language", ours | {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        ("v1", "Namespace", "volcano-system", ours),
+        ("v1", "Namespace", "jobset-system", {}),
+        nodes=node_names(),
+    )
+    namespaced = {
+        ("v1", "Service", "volcano-system", service): ours | {"name": service},
+        ("v1", "ServiceAccount", "volcano-system", account): {"name": account},
+    }
+    reads = []
+    monkeypatch.setattr(
+        "components.stack.list_owned_objects", lambda *_: reads.append("read") or LiveObjects(namespaced)
+    )
+    with recorded_objects({("kubernetes:core/v1:Namespace", "Namespace/research")}):
+        recording = record(stack_config(adopt=True), monkeypatch, live=found)
+    assert {each.name: each.import_id for each in recording.objects if each.import_id} == {
+        "Namespace/vision": "vision",
+        "Namespace/volcano-system": "volcano-system",
+        f"Service/volcano-system/{service}": f"volcano-system/{service}",
+    }
+    assert reads == ["read"]
+    assert not any(each.import_id for each in record(stack_config(adopt=True), monkeypatch, live=found).objects)
+
+
+def test_an_imported_object_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine rejects it, and the live object differs from the program by what the API server has set."""
+    name = "torch-with-dataset-1.0"
+    key = f"ClusterTrainingRuntime/{name}"
+    ours = {"labels": {"trainyard.dev/stack": "local"}}
+    found = live(("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", name, ours), nodes=node_names())
+    assert record(stack_config(), monkeypatch, live=found).one(key).replaced_for
+    with recorded_objects(()):
+        imported = record(stack_config(), monkeypatch, live=found).one(key)
+    assert (imported.import_id, imported.replaced_for) == (name, ())
+
+
+def test_the_address_of_a_service_that_the_api_server_sets_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An imported Service has it, and its absence in the program would replace the Service."""
+    services = record(stack_config(), monkeypatch).of("Service")
+    assert services
+    for each in services:
+        assert (each.ignored == ("spec.clusterIP",)) != ("clusterIP" in each.inputs["spec"])
 
 
 def test_adopted_objects_are_kept_on_destroy_now_and_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import yaml
 
 import components.common.tenant_retirement
 from components import training_platform
+from components.common.owner import owner_of
 from components.common.ownership import LiveObjects
 from components.stack import Comparison
 from components.training_platform import TrainingPlatform, TrainingPlatformArgs
-from tests.components.recording import Recording, record
+from tests.components.recording import Recording, Registered, record
 from tests.queues.test_changes import gang, queue
 from trainyard.live.namespace_contents import NamespaceContents
 from trainyard.live.queues import LiveQueues
@@ -48,9 +50,9 @@ class Cluster(pulumi.CustomResource):
         super().__init__("cloud:index:Cluster", "cluster", {"kubeconfig": None, **inputs})
 
 
-def platform(opts: pulumi.ResourceOptions | None = None, **args: Any) -> TrainingPlatform:
+def platform(opts: pulumi.ResourceOptions | None = None, *, name: str = "training", **args: Any) -> TrainingPlatform:
     values = {"kubeconfig": KUBECONFIG, "settings": SETTINGS, "components": QUEUES, **args}
-    return TrainingPlatform("training", TrainingPlatformArgs(**values), opts)
+    return TrainingPlatform(name, TrainingPlatformArgs(**values), opts)
 
 
 def declare(**args: Any) -> None:
@@ -152,6 +154,61 @@ def test_transformations_and_aliases_reach_the_objects(run: Callable[..., Record
     assert "kubernetes:scheduling.volcano.sh/v1beta1:Queue" in seen
     (own,) = (each for each in recording.resources.values() if each.type == "trainyard:index:TrainingPlatform")
     assert "former" in {name for _, name in own.aliases}
+
+
+def provider_of(recording: Recording) -> Registered:
+    (provider,) = (each for each in recording.resources.values() if each.type == "pulumi:providers:kubernetes")
+    return provider
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        pulumi.Alias(name="training"),
+        "urn:pulumi:local::trainyard::trainyard:index:TrainingPlatform::training",
+        pulumi.Alias(name="training", parent=None),
+    ],
+    ids=["name", "urn", "no-parent"],
+)
+def test_another_name_with_an_alias_keeps_the_provider(
+    alias: pulumi.Alias | str, run: Callable[..., Recording]
+) -> None:
+    """Another identifier of the cluster, or a new provider, would replace every object."""
+    former = provider_of(run(declare))
+    renamed = provider_of(run(lambda: platform(pulumi.ResourceOptions(aliases=[alias]), name="gpu")))
+    assert renamed.inputs["clusterIdentifier"] == former.inputs["clusterIdentifier"]
+    assert renamed.name == "gpu-kubernetes"
+    # The mock monitor knows neither project nor stack.
+    assert former.urn.replace("stack::project", "local::trainyard") in renamed.alias_urns
+
+
+@pytest.mark.parametrize("project", ["trainyard", "other-team"])
+def test_a_stack_of_the_same_name_in_another_project_is_another_owner(
+    project: str, run: Callable[..., Recording]
+) -> None:
+    labels = run(declare, project=project).one("Queue/vision").inputs["metadata"]["labels"]
+    address = ("scheduling.volcano.sh/v1beta1", "Queue", "", "vision")
+    nodes = {("v1", "Node", "", name): {"name": name} for name in ("gpu-1", "gpu-2")}
+    found = LiveObjects({**nodes, address: {"name": "vision", "labels": labels}})
+    assert run(declare, project=project, live=found).one("Queue/vision")
+    with pytest.raises(pulumi.RunError, match=r"Queue vision: exists already and was not created by this stack"):
+        run(declare, project="team", live=found)
+
+
+def test_the_label_names_project_and_stack() -> None:
+    assert owner_of("trainyard", "prod") == "prod"
+    assert owner_of("team", "prod") == "team.prod"
+    pairs = [
+        ("team.a", "b"),
+        ("team", "a.b"),
+        ("team", "x" * 60),
+        ("team", "x" * 61),
+        ("_team", "prod"),
+        ("team", "b_"),
+    ]
+    owners = {owner_of(*pair) for pair in pairs}
+    assert len(owners) == len(pairs)
+    assert all(re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", each) for each in owners)
 
 
 @pytest.mark.parametrize(

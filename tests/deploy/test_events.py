@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pulumi.automation import CommandResult
+from pulumi.automation.errors import create_command_error
 
 from trainyard.checks.finding import Finding
 from trainyard.deploy import deletion_watch
 from trainyard.deploy.engine_events import EventLog, address_of, component_of, resource_of
 from trainyard.deploy.operation_result import Change, Result
-from trainyard.deploy.operations import _printed_errors, _with_fix
+from trainyard.deploy.operations import _printed_errors, _translate_errors, _with_fix
+from trainyard.deploy.workspace import Program
+from trainyard.errors import TrainyardError
 from trainyard.kube import Client, TransportError
 
 QUEUE = (
@@ -66,6 +71,25 @@ def test_a_change_names_its_fields() -> None:
 
 
 RETIRED = "urn:pulumi:local::trainyard::trainyard:queues:Queues$trainyard:retired:RetiredObject::Queue/vision"
+
+
+def test_an_import_is_a_change() -> None:
+    log = EventLog()
+    log(event(resource_pre_event=step(QUEUE, "import")))
+    result = Result("up", "local", {"import": 2, "create": 1}, tuple(log.changes), 1.0)
+    assert result.summary == "1 created, 2 imported, 0 unchanged"
+    assert result.lines()[1].strip().startswith("= Queue/")
+
+
+def test_another_run_that_holds_the_stack_is_no_failure_of_resources(tmp_path: Path) -> None:
+    locked = "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end"
+    with (
+        pytest.raises(TrainyardError, match="Another run holds the stack local") as caught,
+        _translate_errors("up", "local", EventLog(), Program(), tmp_path / "up.log"),
+    ):
+        raise create_command_error(CommandResult(stderr=locked, stdout="", code=255))
+    assert "run the command again" in caught.value.fix
+    assert "currently locked" in str(caught.value)
 
 
 def test_an_object_that_nothing_succeeds_is_deleted() -> None:

@@ -35,9 +35,12 @@ def dead_pid() -> int:
 def test_the_lock_of_a_dead_process_is_released(tmp_path: Path) -> None:
     path = lock(tmp_path, dead_pid())
     other = lock(tmp_path, dead_pid(), stack="other")
+    assert not recovery.interruption(tmp_path, "trainyard", "local").exists()
     assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
     assert not path.exists()
     assert other.exists()
+    assert recovery.interruption(tmp_path, "trainyard", "local").exists()
+    assert not recovery.interruption(tmp_path, "trainyard", "other").exists()
 
 
 def test_a_process_id_that_now_belongs_to_another_program_is_a_dead_one(tmp_path: Path) -> None:
@@ -113,6 +116,7 @@ def test_open_operations_are_forgotten_and_resources_kept(tmp_path: Path) -> Non
     state = state_file(tmp_path, {"resources": [{"urn": "urn:b", "note": "é"}], "pending_operations": PENDING})
     before = state.read_text()
     assert recovery.drop_pending_operations(tmp_path, "trainyard", "local") == ["urn:a"]
+    assert recovery.interruption(tmp_path, "trainyard", "local").exists()
     assert json.loads(state.read_text()) == {
         "version": 3,
         "checkpoint": {"stack": "local", "latest": {"resources": [{"urn": "urn:b", "note": "é"}]}},
@@ -127,6 +131,7 @@ def test_a_clean_state_is_not_written(tmp_path: Path, latest: dict[str, Any]) ->
     state = state_file(tmp_path, latest)
     before = state.stat()
     assert recovery.drop_pending_operations(tmp_path, "trainyard", "local") == []
+    assert not recovery.interruption(tmp_path, "trainyard", "local").exists()
     assert state.stat().st_mtime_ns == before.st_mtime_ns
     assert recovery.drop_pending_operations(tmp_path, "trainyard", "missing") == []
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -52,6 +53,23 @@ def test_pulumi_up_makes_the_platform(plain: LiveCluster) -> None:
     for namespace in ("volcano-system", "jobset-system", "kubeflow-system"):
         for deployment in plain.get("deployment", "-n", namespace)["items"]:
             assert deployment["status"]["readyReplicas"] == deployment["spec"]["replicas"]
+
+
+def test_the_outputs_of_the_stack_name_what_is_installed(plain: LiveCluster, project: Path) -> None:
+    text = require(pulumi(plain, project, "stack", "output", "--json", "--stack", STACK))
+    kubeconfig = yaml.safe_load(plain.kubeconfig.read_text())
+
+    def labelled(kind: str) -> list[dict[str, Any]]:
+        return [each["metadata"] for each in plain.get(kind, "-A", "-l", f"trainyard.dev/stack={STACK}")["items"]]
+
+    assert {key: sorted(value) if isinstance(value, list) else value for key, value in json.loads(text).items()} == {
+        "namespaces": sorted(each["name"] for each in labelled("namespaces")),
+        "services": sorted(f"{each['namespace']}/{each['name']}" for each in labelled("services")),
+        "queues": sorted(each["name"] for each in labelled("queues.scheduling.volcano.sh")),
+        "kubeconfigContext": kubeconfig["current-context"],
+    }
+    assert "volcano-system/volcano-admission-service" in text
+    assert "vision" in text
 
 
 def test_a_second_preview_finds_nothing_to_change(plain: LiveCluster, project: Path) -> None:

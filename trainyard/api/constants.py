@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ADOPTED_ANNOTATION",
     "ANCESTOR_CONTAINERS",
     "ANCESTOR_LABEL",
     "API_VERSION",
@@ -86,7 +87,9 @@ PLATFORM_API_VERSION: Final = "trainyard.dev/v1alpha1"
 TENANT_POLICY_NAME: Final = "tenant"
 PLATFORM_NAME: Final = "platform"
 STACK_LABEL: Final = "trainyard.dev/stack"
-"""Label of the objects that a stack applies: the name of the stack."""
+"""Label of the objects that a stack applies: the name of the stack, after that of another project than this one."""
+ADOPTED_ANNOTATION: Final = "trainyard.dev/adopted"
+"""On an object that another owner created: `true` (kept by `destroy`) or `owned` (deleted by `destroy`)."""
 CONTROLLER_SERVICE: Final = "kubeflow-trainer-controller-manager"
 """Name of the controller's Service, Deployment and ServiceAccount, the same as upstream's."""
 

@@ -49,10 +49,10 @@ def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         # An object whose inputs equal those of the state is unchanged; the provider need not diff it too.
         "PULUMI_ENABLE_LEGACY_DIFF": "true",
-        # One write of the state instead of two for each resource halves the run time. Objects that a killed run
-        # created are found by their label.
+        # One write of the state instead of two for each resource halves the run time. A run after a killed one
+        # follows the cluster: see trainyard/deploy/recovery.py.
         "PULUMI_EXPERIMENTAL": "true",
-        "PULUMI_SKIP_CHECKPOINTS": "true",
+        "PULUMI_SKIP_CHECKPOINTS": os.environ.get("PULUMI_SKIP_CHECKPOINTS", "true"),
         # Pulumi and its provider run for seconds; with Go's default a fifth of that is garbage collection.
         "GOGC": os.environ.get("GOGC", "400"),
     }

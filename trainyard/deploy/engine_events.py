@@ -164,7 +164,7 @@ class EventLog:
         ):
             operation = "delete"  # Its successor is a component without an object.
             self._retired += 1
-        if operation in ("create", "update", "delete", "replace"):
+        if operation in ("create", "import", "update", "delete", "replace"):
             fields = tuple(sorted(metadata.detailed_diff)) if metadata.detailed_diff else tuple(metadata.diffs or ())
             self.changes.append(Change(operation, resource_of(metadata.urn), component_of(metadata.urn), fields))
 

@@ -22,7 +22,7 @@ class Change:
     Parameters
     ----------
     operation
-        create, update, delete, replace or refresh.
+        create, import (of a live object into the state), update, delete, replace or refresh.
     resource
         Kind, namespace (if any) and name: ``Queue/vision``.
     component
@@ -95,13 +95,14 @@ class Result:
         if not self.changed:
             return f"nothing to change, {same} resources are as declared"
         parts = [
-            f"{count} to {name}" if self.operation == "preview" else f"{count} {name}d" for name, count in self._named()
+            f"{count} to {name}" if self.operation == "preview" else f"{count} {name.removesuffix('e')}ed"
+            for name, count in self._named()
         ]
         return ", ".join([*parts, f"{same} unchanged"])
 
     def lines(self) -> list[str]:
         """Return the changes by component and the advisory findings, as lines of text."""
-        signs = {"create": "+", "update": "~", "delete": "-", "replace": "±"}
+        signs = {"create": "+", "import": "=", "update": "~", "delete": "-", "replace": "±"}
         found = []
         for component in dict.fromkeys(change.component for change in self.changes):
             found.append(component or "Stack")

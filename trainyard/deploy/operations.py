@@ -22,10 +22,11 @@ from trainyard.data import data_folder
 from trainyard.deploy.begun_deletions import reject_reopened
 from trainyard.deploy.deletion_watch import watch_deletions
 from trainyard.deploy.engine_events import EventLog
+from trainyard.deploy.interrupted_run import follow_cluster, reject_remains
 from trainyard.deploy.operation_result import Result
 from trainyard.deploy.recorded_cluster import reject_other_cluster, reject_other_kubeconfig
 from trainyard.deploy.recorded_state import RecordedState
-from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
+from trainyard.deploy.recovery import backend_folder, drop_pending_operations, interruption, release_stale_lock
 from trainyard.deploy.repeated_action import repeated
 from trainyard.deploy.takeover_restoration import read_former, restore_former
 from trainyard.deploy.workspace import PROJECT, Backend, Program, open_workspace
@@ -37,6 +38,7 @@ from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
 from trainyard.policy.pack import REVIEW_VARIABLE
 from trainyard.progress import Progress
+from trainyard.pulumi_sdk.recorded_objects import recorded_objects
 from trainyard.queues.plan import Plan
 from trainyard.queues.snapshot import snapshot_of_settings
 from trainyard.settings import StackSettings
@@ -150,7 +152,7 @@ def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Pr
     Raises
     ------
     TrainyardError
-        Resources are protected (each is listed), or a deletion failed.
+        Resources are protected (each is listed), a deletion failed, or objects remain that the state lacked.
     """
     access = provider(settings.cluster, cluster_name(settings, stack)).access()
     with _operation("destroy", "Removal", settings, stack, config_file, progress) as run:
@@ -158,6 +160,7 @@ def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Pr
         former = read_former(access, stack)
         _retry_stale_queues(run, lambda: run.stack.destroy(**run.options))
     found = restore_former(access, stack, former, progress)
+    reject_remains(access, stack)
     return replace(_result("destroy", stack, run), restored=tuple(found.messages), unrestored=tuple(found.failures))
 
 
@@ -226,15 +229,29 @@ def _operation(
         events = EventLog(step)
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
             state = RecordedState(opened, folder)
+            mark = interruption(folder, PROJECT, stack) if folder is not None else None
+            continues = operation in ("up", "destroy")
+            interrupted = continues and mark is not None and mark.exists()
             if not no_cluster:
                 access = cluster.access()
                 reject_other_kubeconfig(state, access, operation)
-                reject_other_cluster(state, access, operation)
+                # A killed `destroy` may have deleted every namespace of the state, which is then read again.
+                reject_other_cluster(state, access, "refresh" if interrupted else operation)
             if operation in ("up", "preview"):
                 reject_reopened(state, settings)
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
+            if interrupted or (continues and state.pending):
+                reject_other_kubeconfig(state, access, "refresh")
+                reading = replace(run, events=EventLog(step))
+                with _translate_errors("refresh", stack, reading.events, program, log):
+                    follow_cluster(opened, state.api_versions, access, reading.options, step.update)
+                state = RecordedState(opened, folder)
+                if mark is not None:
+                    mark.unlink(missing_ok=True)
+            runs_program = operation in ("up", "preview") and not no_cluster
             with (
+                recorded_objects(state.names if runs_program else None),
                 _watched_deletions(operation, settings, stack, events),
                 repeated(events.report, _REPORT_SECONDS),
                 _translate_errors(operation, stack, events, program, log),
@@ -319,10 +336,16 @@ def _policy_packs(settings: StackSettings) -> list[str]:
 
 @contextmanager
 def _translate_errors(operation: str, stack: str, events: EventLog, program: Program, log: Path) -> Iterator[None]:
-    from pulumi.automation.errors import CommandError
+    from pulumi.automation.errors import CommandError, ConcurrentUpdateError
 
     try:
         yield
+    except ConcurrentUpdateError as error:
+        raise TrainyardError(
+            f"Another run holds the stack {stack}; this {operation} changed nothing",
+            findings=_printed_errors(str(error)),
+            fix="wait until it has finished, then run the command again; if it no longer runs, `pulumi cancel` first",
+        ) from error
     except CommandError as error:
         if program.error is not None:
             raise program.error from error

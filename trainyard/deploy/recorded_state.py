@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from trainyard.deploy.engine_events import address_of, resource_of
 from trainyard.deploy.recovery import state_file
 from trainyard.deploy.workspace import PROJECT
 
@@ -36,19 +37,37 @@ class RecordedState:
         self._opened = stack
         self._folder = folder
 
-    @cached_property
+    @property
     def resources(self) -> Sequence[Mapping[str, Any]]:
         """The resources, as `pulumi stack export` prints them; empty for a stack that does not exist yet."""
+        return self._deployment.get("resources") or ()
+
+    @property
+    def names(self) -> frozenset[tuple[str, str]]:
+        """Type and name of each resource; those that only remain to be deleted are left out."""
+        return frozenset((each["type"], resource_of(each["urn"])) for each in self.resources if not each.get("delete"))
+
+    @property
+    def api_versions(self) -> frozenset[str]:
+        """API versions of the objects."""
+        addresses = (address_of(each["urn"]) for each in self.resources)
+        return frozenset(address[0] for address in addresses if address is not None)
+
+    @property
+    def pending(self) -> bool:
+        """Whether a killed run has left operations of unknown result."""
+        return bool(self._deployment.get("pending_operations"))
+
+    @cached_property
+    def _deployment(self) -> Mapping[str, Any]:
         if self._folder is None:
             return self._exported()
         file = state_file(self._folder, PROJECT, self.stack)
         if file.with_suffix(_COMPRESSED).is_file():
             return self._exported()
         if not file.is_file():
-            return ()
-        deployment = orjson.loads(file.read_bytes())["checkpoint"]["latest"] or {}
-        return deployment.get("resources") or ()
+            return {}
+        return orjson.loads(file.read_bytes())["checkpoint"]["latest"] or {}
 
-    def _exported(self) -> Sequence[Mapping[str, Any]]:
-        deployment = self._opened.export_stack().deployment or {}
-        return deployment.get("resources") or ()
+    def _exported(self) -> Mapping[str, Any]:
+        return self._opened.export_stack().deployment or {}

@@ -27,7 +27,13 @@ _STARTED: Final = "processStarted"
 _GRACE = 30.0
 """Seconds that Pulumi has to finish running operations and to write its state."""
 
-__all__ = ["backend_folder", "drop_pending_operations", "release_stale_lock", "state_file"]
+__all__ = [
+    "backend_folder",
+    "drop_pending_operations",
+    "interruption",
+    "release_stale_lock",
+    "state_file",
+]
 
 
 def backend_folder(url: str) -> Path | None:
@@ -41,6 +47,14 @@ def backend_folder(url: str) -> Path | None:
 def state_file(folder: Path, project: str, stack: str) -> Path:
     """Return the state file of a stack in the folder of a file backend; compressed states have another name."""
     return folder / ".pulumi" / "stacks" / project / f"{stack}.json"
+
+
+def interruption(folder: Path, project: str, stack: str) -> Path:
+    """Return the file that exists from the recovery of a killed run until its state equals the cluster again.
+
+    Without it, the next run could not tell: the lock of the killed one is gone.
+    """
+    return folder / ".pulumi" / "interrupted" / project / stack
 
 
 def release_stale_lock(folder: Path, project: str, stack: str) -> int:
@@ -82,6 +96,7 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
                 f"Another run (process {pid}, since {owner.get('timestamp')}) holds the stack {stack}",
                 fix="wait until it has finished, or stop it",
             )
+        _mark(folder, project, stack)
         lock.unlink(missing_ok=True)
         removed += 1
     if removed:
@@ -92,11 +107,10 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
 def drop_pending_operations(folder: Path, project: str, stack: str) -> list[str]:
     """Drop the pending operations of a killed run from the state in a file backend; return the URNs of their resources.
 
-    This is safe: the next run repeats these operations, and the provider upserts, so an object that was already created
-    (it carries this stack's label) is adopted. The state is edited in place under a lock that Pulumi honors, so that
+    This is safe: the state is updated from the cluster before the next run, which imports an object that was already
+    created (it carries this stack's label). The state is edited in place under a lock that Pulumi honors, so that
     no other run begins meanwhile, and the file is kept as a backup, as Pulumi does. In other backends, and where the
-    state is compressed, the pending operations stay: Pulumi continues with a warning, and `trainyard refresh` removes
-    them.
+    state is compressed, Pulumi itself drops them in the refresh before the next run.
 
     Parameters
     ----------
@@ -119,11 +133,18 @@ def drop_pending_operations(folder: Path, project: str, stack: str) -> list[str]
         deployment = body["checkpoint"]["latest"] or {}
         pending = deployment.pop("pending_operations", None) or []
         if pending:
+            _mark(folder, project, stack)
             state.with_suffix(".json.bak").write_text(content)
             edited = state.with_suffix(f".{os.getpid()}.tmp")
             edited.write_text(json.dumps(body, indent=4, ensure_ascii=False))
             edited.replace(state)
     return [str(operation.get("resource", {}).get("urn", "")) for operation in pending]
+
+
+def _mark(folder: Path, project: str, stack: str) -> None:
+    file = interruption(folder, project, stack)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
 
 
 @contextlib.contextmanager

@@ -45,7 +45,10 @@ class QuickStack(automation.Stack):
         if exists and enabled(Shortcut.CLI_CALLS):
             self.name, self.workspace, self._mode = name, workspace, StackInitMode.SELECT
         else:
-            super().__init__(name, workspace, StackInitMode.CREATE_OR_SELECT)
+            try:
+                super().__init__(name, workspace, StackInitMode.CREATE_OR_SELECT)
+            except automation.StackAlreadyExistsError:  # another run has created it meanwhile
+                super().__init__(name, workspace, StackInitMode.SELECT)
 
     def outputs(self) -> automation.OutputMap:
         """Return nothing, without a CLI call; outputs are not used."""

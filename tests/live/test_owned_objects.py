@@ -1,0 +1,66 @@
+"""Objects with the label of a stack, of the kinds that the API server serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainyard.kube import ApiError, Listing, Resource
+from trainyard.live.owned_objects import read_owned
+
+KINDS = {
+    "v1": {"namespaces": "Namespace", "endpoints": "Endpoints"},
+    "apps/v1": {"deployments": "Deployment", "replicasets": "ReplicaSet"},
+    "example.com/v1": {"models": "Model"},
+    "example.com/v1alpha1": {"models": "Model"},
+}
+OWNER = {"ownerReferences": [{"kind": "Deployment", "name": "a", "controller": True}]}
+
+
+class Server:
+    """Serves discovery and lists of metadata; the API example.com may be down, and a kind be gone."""
+
+    def __init__(self, *, down: bool = False, gone: str = "") -> None:
+        self._down, self._gone = down, gone
+        self.listed: list[str] = []
+
+    async def request(self, _: str, path: str) -> dict[str, Any]:
+        if path == "/apis":
+            return {"groups": [{"versions": [{"groupVersion": name} for name in KINDS if "/" in name]}]}
+        version = path.removeprefix("/apis/").removeprefix("/api/")
+        if self._down and version.startswith("example.com"):
+            raise ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+        kinds = KINDS[version].items()
+        return {
+            "resources": [{"name": name, "kind": kind, "namespaced": True, "verbs": ["list"]} for name, kind in kinds]
+        }
+
+    async def page(self, resource: Resource, *, label_selector: str, limit: int, metadata_only: bool) -> Listing:
+        assert (label_selector, limit, metadata_only) == ("trainyard.dev/stack=prod", 0, True)
+        self.listed.append(f"{resource.api_version} {resource.kind}")
+        if resource.kind == self._gone:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        metadata = {"name": "a", **(OWNER if resource.kind == "ReplicaSet" else {})}
+        return Listing(({"kind": resource.kind, "metadata": metadata},), "1")
+
+
+async def owned(server: Any, *versions: str) -> list[str]:
+    return [each["kind"] for each in await read_owned(server, "prod", versions or None)]
+
+
+async def test_objects_of_every_kind_are_read_once_without_those_of_controllers() -> None:
+    server = Server()
+    assert await owned(server) == ["Namespace", "Deployment", "Model"]
+    assert "example.com/v1 Model" in server.listed
+    assert "example.com/v1alpha1 Model" not in server.listed
+
+
+async def test_a_kind_that_is_deleted_meanwhile_has_no_objects() -> None:
+    assert await owned(Server(gone="Model")) == ["Namespace", "Deployment"]
+
+
+async def test_an_api_that_is_down_matters_only_where_it_is_read() -> None:
+    assert await owned(Server(down=True), "v1", "apps/v1", "retired.example.com/v1") == ["Namespace", "Deployment"]
+    with pytest.raises(ApiError, match="unable to handle"):
+        await owned(Server(down=True))

@@ -1,0 +1,135 @@
+"""Continue after a killed run, whose state may differ from the cluster.
+
+A run writes its state after each step, or only at its end (`PULUMI_SKIP_CHECKPOINTS`). What a killed one deleted is
+then still in the state, and the engine, which compares the settings with the state, would find nothing to change. So
+the state is read again from the cluster first. What a killed run created is imported by the program. An object whose
+deletion has begun still exists for both, so its end is awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from trainyard.api.constants import ADOPTED_ANNOTATION
+from trainyard.checks.finding import Finding
+from trainyard.cluster import ClusterAccess
+from trainyard.errors import TrainyardError
+from trainyard.kube import ApiError, Client, Object, TransportError
+from trainyard.live.deletion_blockers import read_blockers
+from trainyard.live.owned_objects import read_owned
+
+if TYPE_CHECKING:
+    from pulumi.automation import Stack
+
+__all__ = ["follow_cluster", "reject_remains"]
+
+_PATIENCE: Final = 120.0
+_INTERVAL: Final = 0.5
+
+
+def follow_cluster(
+    stack: Stack,
+    versions: Collection[str],
+    access: ClusterAccess,
+    options: dict[str, Any],
+    report: Callable[[str], None],
+) -> None:
+    """Update the state from the live objects once the deletions that a killed run has begun have ended.
+
+    Parameters
+    ----------
+    stack
+        The opened stack.
+    versions
+        API versions of the objects in its state.
+    access
+        Its cluster.
+    options
+        Options of the refresh.
+    report
+        Receives what it waits for.
+
+    Raises
+    ------
+    TrainyardError
+        A deletion does not end (its blockers are named), or the cluster cannot be read.
+    """
+    try:
+        asyncio.run(_await_deletions(access, stack.name, versions, report))
+    except (ApiError, TransportError) as error:
+        raise TrainyardError(
+            f"A run of stack {stack.name} was killed, and what it deleted cannot be read: {error}",
+            fix="start the cluster, or use credentials that may list the objects of the stack",
+        ) from error
+    report("reading the objects again after a killed run")
+    stack.refresh(**options, clear_pending_creates=True)
+
+
+def reject_remains(access: ClusterAccess, stack: str) -> None:
+    """Fail if objects of a stack exist after it was destroyed: its state lacked them, so the engine deleted none.
+
+    Users without permission to list every kind skip this check.
+
+    Raises
+    ------
+    TrainyardError
+        Names each object.
+    """
+
+    async def read() -> list[Object]:
+        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+            return await read_owned(client, stack)
+
+    left: list[Object] = []
+    with suppress(ApiError, TransportError):
+        left = [each for each in asyncio.run(read()) if _remains(each)]
+    if left:
+        raise TrainyardError(
+            f"{len(left)} objects of stack {stack} remain, which its state lacked",
+            findings=[Finding(_address(each), "exists, and was not in the state") for each in left],
+            fix=f"run `trainyard up --stack {stack}`, which imports them, then `trainyard destroy --stack {stack}`",
+        )
+
+
+def _remains(body: Object) -> bool:
+    metadata = body["metadata"]
+    adopted = (metadata.get("annotations") or {}).get(ADOPTED_ANNOTATION) == "true"
+    return not adopted and "deletionTimestamp" not in metadata
+
+
+async def _await_deletions(
+    access: ClusterAccess, stack: str, versions: Collection[str], report: Callable[[str], None]
+) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+        while ending := [
+            each for each in await read_owned(client, stack, versions) if "deletionTimestamp" in each["metadata"]
+        ]:
+            if time.monotonic() > deadline:
+                raise TrainyardError(
+                    f"{len(ending)} objects whose deletion a killed run has begun still exist",
+                    findings=await _held(client, ending),
+                    fix="remove what holds them, then run the command again",
+                )
+            report(f"waiting for the deletion of {_address(ending[0])}, which a killed run has begun")
+            await asyncio.sleep(_INTERVAL)
+
+
+async def _held(client: Client, bodies: Sequence[Object]) -> list[Finding]:
+    findings = []
+    for body in bodies:
+        metadata = body["metadata"]
+        blockers = await read_blockers(
+            client, body["apiVersion"], body["kind"], metadata["name"], metadata.get("namespace", "")
+        )
+        findings.append(Finding(_address(body), "; ".join(map(str, blockers)) or "is being deleted"))
+    return findings
+
+
+def _address(body: Object) -> str:
+    metadata = body["metadata"]
+    return "/".join(part for part in (body["kind"], metadata.get("namespace", ""), metadata["name"]) if part)

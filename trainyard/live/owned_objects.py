@@ -1,0 +1,51 @@
+"""Live objects with the label of a stack, of the kinds that the API server serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from trainyard.api.constants import STACK_LABEL
+from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.served_resources import served_resources, served_versions
+
+__all__ = ["read_owned"]
+
+_DERIVED = frozenset({"Endpoints", "EndpointSlice"})
+"""Kinds to which controllers copy the labels of a Service."""
+
+
+async def read_owned(client: Client, stack: str, versions: Collection[str] | None = None) -> list[Object]:
+    """Return the metadata of the objects of a stack, those of controllers left out.
+
+    Parameters
+    ----------
+    client
+        The client.
+    stack
+        Value of the stack's label.
+    versions
+        Group versions to read, those that are not served left out; None: all. An aggregated API that is down then does
+        not matter.
+
+    Raises
+    ------
+    ApiError
+        A kind may not be listed.
+    """
+    kinds: dict[tuple[str, str], Resource] = {}
+    served = [each for each in await served_versions(client) if versions is None or each in versions]
+    for resource in await served_resources(client, served):
+        if resource.kind not in _DERIVED:
+            kinds.setdefault((resource.group, resource.plural), resource)
+    pages = await asyncio.gather(*(_listed(client, each, f"{STACK_LABEL}={stack}") for each in kinds.values()))
+    return [body for items in pages for body in items if not body["metadata"].get("ownerReferences")]
+
+
+async def _listed(client: Client, resource: Resource, selector: str) -> tuple[Object, ...]:
+    try:
+        return (await client.page(resource, label_selector=selector, limit=0, metadata_only=True)).items
+    except ApiError as error:
+        if error.not_found:  # the kind has been deleted meanwhile
+            return ()
+        raise

@@ -1,0 +1,31 @@
+"""Objects that the state has, for the program of a run that knows its state.
+
+The engine imports a resource that declares an id and that the state lacks. It rejects the replacement of one that
+declares an id and that the state has, so a program may declare an id only if it knows the state. `trainyard up` and
+`trainyard preview` read the state and run the program in their own process; under plain `pulumi` nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+__all__ = ["is_unrecorded", "recorded_objects"]
+
+_recorded: Collection[tuple[str, str]] | None = None
+
+
+@contextmanager
+def recorded_objects(names: Collection[tuple[str, str]] | None) -> Iterator[None]:
+    """Give type and name of each resource in the state to the program that runs inside; None: unknown."""
+    global _recorded  # The program runs in a thread of the SDK, which context variables do not reach.
+    former, _recorded = _recorded, names
+    try:
+        yield
+    finally:
+        _recorded = former
+
+
+def is_unrecorded(type_: str, name: str) -> bool:
+    """Return whether the state is known and lacks a resource."""
+    return _recorded is not None and (type_, name) not in _recorded
