@@ -79,9 +79,9 @@ class Scene:
     def uids(self) -> dict[str, str]:
         return {name: self.find(JOB_SETS, name)["metadata"]["uid"] for name in ("running", "held")}
 
-    def failed(self, name: str) -> list[str]:
+    def holds(self, name: str, condition: str) -> bool:
         conditions = (self.find(TRAIN_JOBS, name).get("status") or {}).get("conditions") or ()
-        return [entry["reason"] for entry in conditions if entry["type"] == "Failed" and entry["status"] == "True"]
+        return any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
 
     def forget_webhooks(self) -> None:
         """Take away the webhooks of a controller that has ended."""
@@ -156,18 +156,32 @@ def test_running_and_held_jobs_go_on_from_upstream_to_ours_and_back(scene: Scene
         scene.suspend("running", False)
         awaited("the stopped job to go on", lambda: scene.suspended("running") is False)
         assert scene.uids() == before, "no JobSet was made again: upstream's CRD keeps no record of a reason"
-        assert not scene.failed("running")
-        assert not scene.failed("held")
+        assert not scene.holds("running", "Failed")
+        assert not scene.holds("held", "Failed")
 
-        scene.train_job("ours", suspend=False)
-        awaited("a JobSet of ours", lambda: scene.find(JOB_SETS, "ours"))
-    made = scene.find(JOB_SETS, "ours")["metadata"]["uid"]
+        for name in ("ours", "paused"):
+            scene.train_job(name, suspend=False)
+            awaited(f"a JobSet of ours for {name}", lambda name=name: scene.find(JOB_SETS, name))
+            counts = lambda name=name: (scene.find(TRAIN_JOBS, name).get("status") or {}).get("jobsStatus")  # noqa: E731
+            awaited(f"the pods' counts of {name}", counts)
+        scene.suspend("paused", True)
+        awaited("the paused job to stop", lambda: scene.suspended("paused"))
+        awaited("its condition", lambda: scene.holds("paused", "Suspended"))
+    made = {name: scene.find(JOB_SETS, name)["metadata"]["uid"] for name in ("ours", "paused")}
 
     with upstreams(scene):
         scene.suspend("ours", True)
         awaited("upstream to stop a job of ours", lambda: scene.suspended("ours"))
         scene.suspend("ours", False)
         awaited("upstream to resume it", lambda: scene.suspended("ours") is False)
+        assert scene.suspended("paused"), "a job that is suspended stays so"
+
+    with ours(scene, tmp_path / "again.log"):
+        awaited("the label", lambda: TRAIN_JOB_LABEL in scene.find(JOB_SETS, "paused")["metadata"].get("labels", {}))
+        assert scene.suspended("paused")
+        scene.suspend("paused", False)
+        awaited("the paused job to go on", lambda: scene.suspended("paused") is False)
+        awaited("its condition", lambda: not scene.holds("paused", "Suspended"))
     assert scene.uids() == before
-    assert scene.find(JOB_SETS, "ours")["metadata"]["uid"] == made
-    assert not any(map(scene.failed, ("running", "held", "ours")))
+    assert {name: scene.find(JOB_SETS, name)["metadata"]["uid"] for name in made} == made
+    assert not any(scene.holds(name, "Failed") for name in (*before, *made))

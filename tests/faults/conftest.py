@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,11 @@ from tests.faults.bench import Bench, bench, kubeconfig
 from tests.faults.clock import Clock
 from tests.faults.processes import Controller
 from tests.faults.proxy import Proxy
-from tests.faults.scene import Scene
+from tests.faults.scene import Scene, fixpoint
 
-exhaustive = pytest.mark.skipif(os.environ.get("TRAINYARD_FAULTS") != "all", reason="only in `make test-faults`")
+_PASSED = pytest.StashKey[bool]()
+_FULL = os.environ.get("TRAINYARD_FAULTS") == "all"
+exhaustive = pytest.mark.skipif(not _FULL, reason="only in `make test-faults`")
 _SCENES = itertools.count()
 
 
@@ -44,9 +46,8 @@ def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 
 @contextmanager
-def launching(control_plane: Bench, folder: Path) -> Iterator[Launch]:
-    """Start controllers; all are ended, and their logs checked, when the block ends."""
-    replicas: list[Replica] = []
+def launching(control_plane: Bench, folder: Path, replicas: list[Replica]) -> Iterator[Launch]:
+    """Start controllers, listed in ``replicas``; all are ended, and their logs checked, when the block ends."""
     with ExitStack() as ends:
 
         def launch(name: str = "controller", *, start: bool = True, ready: bool = True, **options: Any) -> Replica:
@@ -67,29 +68,53 @@ def launching(control_plane: Bench, folder: Path) -> Iterator[Launch]:
         assert "Traceback" not in replica.controller.text, replica.controller.text[-6000:]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.when == "call":
+        item.stash[_PASSED] = report.passed
+    return report
+
+
+def settled(request: pytest.FixtureRequest, scene: Scene, replicas: Sequence[Replica]) -> None:
+    """Check that the controllers of a test that passed write nothing more, unless the test says why they do."""
+    marked = request.node.get_closest_marker("unsettled") or (
+        not _FULL and request.node.get_closest_marker("settles_slowly")
+    )
+    alive = [replica.proxy for replica in replicas if replica.controller.alive]
+    if alive and not marked and request.node.stash.get(_PASSED, False):
+        fixpoint(scene, *alive)
+
+
 @pytest.fixture
-def launch(control_plane: Bench, tmp_path: Path, unstarted: Replica) -> Iterator[Launch]:
+def launch(
+    control_plane: Bench, tmp_path: Path, unstarted: Replica, scene: Scene, request: pytest.FixtureRequest
+) -> Iterator[Launch]:
     """Start controllers of one test; no other one acts meanwhile."""
     unstarted.controller.kill()
-    with launching(control_plane, tmp_path) as start:
+    replicas: list[Replica] = []
+    with launching(control_plane, tmp_path, replicas) as start:
         yield start
+        if _FULL:  # It takes half a minute in all; in `make test`, most of these tests check it themselves.
+            settled(request, scene, replicas)
 
 
 @pytest.fixture(scope="module")
 def unstarted(control_plane: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
     """The controller that tests share, not started yet."""
-    with launching(control_plane, tmp_path_factory.mktemp("shared")) as start:
+    with launching(control_plane, tmp_path_factory.mktemp("shared"), []) as start:
         yield start("shared", start=False)
 
 
 @pytest.fixture
-def shared(unstarted: Replica, control_plane: Bench) -> Replica:
+def shared(unstarted: Replica, control_plane: Bench, scene: Scene, request: pytest.FixtureRequest) -> Iterator[Replica]:
     """One controller for the tests of a module, where the fault is in the objects."""
     if not unstarted.controller.alive:
         # A test may have made the ServiceAccount again, which ends every token of before.
         unstarted.token_file.write_text(control_plane.token())
         unstarted.controller.start()
-    return unstarted
+    yield unstarted
+    settled(request, scene, [unstarted])
 
 
 @pytest.fixture

@@ -40,6 +40,8 @@ class Controller:
         Further flags.
     modules
         Folder of Python modules that come before all others.
+    root
+        Folder of the program: a checkout.
     """
 
     def __init__(
@@ -51,9 +53,11 @@ class Controller:
         configuration: Mapping[str, Any] | None = None,
         arguments: tuple[str, ...] = ("--no-webhooks",),
         modules: Path | None = None,
+        root: Path = ROOT,
     ) -> None:
         self.log = folder / f"{name}.log"
-        paths = [str(path) for path in (modules, ROOT) if path is not None]
+        self._root = root
+        paths = [str(path) for path in (modules, root) if path is not None]
         self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
         file = folder / f"{name}.yaml"
         file.write_text(yaml.safe_dump({"namespace": "kubeflow-system", **(configuration or {})}))
@@ -85,7 +89,9 @@ class Controller:
         assert not self.alive
         offset = len(self.text)
         with self.log.open("a") as log:
-            self._process = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command, cwd=self._root, env=self._environment, stdout=log, stderr=log
+            )
         if ready:
             self.wait_ready(offset)
         return self

@@ -142,6 +142,7 @@ def without_policy_server(launch: Launch, folder: Path) -> Replica:
     return launch("policies", configuration={"policy": policy, "certificates": [certificate]}, arguments=())
 
 
+@pytest.mark.unsettled("no job starts without the policy server, so none can tell when everything was looked at")
 def test_without_the_policy_server_jobs_stop_and_none_starts(scene: Scene, launch: Launch, tmp_path: Path) -> None:
     scene.runtime(gang=True)
     first = launch("before")
@@ -177,6 +178,7 @@ def test_a_quota_that_is_lifted_lets_the_job_go_on(scene: Scene, shared: Replica
         scene.job_set(timeout=AGAIN)
 
 
+@pytest.mark.unsettled("its namespace takes no object")
 def test_a_namespace_that_is_going_away_ends_nothing_else(scene: Scene, shared: Replica) -> None:
     scene.runtime()
     scene.running()

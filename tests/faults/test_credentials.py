@@ -158,6 +158,7 @@ def test_a_right_that_is_missing_for_one_kind_stops_nothing_else(scene: Scene, s
         scene.condition("Complete", "plain")
         scene.change("gang", suspend=True)
         scene.condition("Suspended", "gang")
+    scene.suspended("gang", timeout=AGAIN)
 
 
 @exhaustive

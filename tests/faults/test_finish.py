@@ -209,7 +209,7 @@ def test_a_job_deleted_and_applied_again_goes_on_within_a_second_of_the_old_obje
     scene.awaited_event("JobSet job exists")
     awaited("the end of the old PodGroup", lambda: not _owned_by_another(scene))
     scene.api.patch(JOB_SETS, "job", scene.namespace, {"metadata": {"finalizers": None}})
-    with within(3):
+    with within(1):
         new = scene.job_set(probe=lambda body: body["metadata"]["uid"] != old)
     assert new["metadata"]["ownerReferences"][0]["uid"] == (scene.job() or {})["metadata"]["uid"]
 
@@ -235,5 +235,5 @@ def test_a_snapshot_made_for_an_earlier_job_of_the_name_is_not_used(scene: Scene
     scene.submit()
     scene.awaited_event("snapshot")
     scene.api.patch(CONFIG_MAPS, "job-runtime-snapshot", scene.namespace, {"metadata": {"finalizers": None}})
-    with within(3):
+    with within(1):
         scene.job_set()

@@ -61,6 +61,7 @@ def test_an_object_that_no_watch_has_delivered_yet_is_left_alone(scene: Scene, s
     untouched(scene, resource, before)
 
 
+@pytest.mark.settles_slowly
 @pytest.mark.parametrize("child", ["JobSet", "PodGroup"])
 def test_an_object_that_only_claims_to_be_ours_is_left_alone(scene: Scene, shared: Replica, child: str) -> None:
     """It has the label, and an owner reference to a TrainJob of the name that is not this one."""
@@ -127,6 +128,7 @@ def test_the_end_of_a_foreign_jobset_is_not_the_jobs(scene: Scene, shared: Repli
     assert "jobsStatus" not in ((scene.job() or {}).get("status") or {})
 
 
+@pytest.mark.settles_slowly
 def test_keys_of_an_earlier_job_are_not_used(scene: Scene, shared: Replica) -> None:
     """The Secret of a deleted TrainJob of the name still exists, held by a finalizer."""
     mpi(scene)

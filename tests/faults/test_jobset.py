@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,13 +17,17 @@ from tests.compatibility.servers import jobset
 from tests.faults.bench import Bench
 from tests.faults.conftest import Launch, exhaustive
 from tests.faults.history import conditions
-from tests.faults.scene import Scene
+from tests.faults.scene import Scene, within
 from tests.support import awaited
 from trainyard.kube.kinds import CONFIG_MAPS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from trainyard.kube.training_kinds import JOB_SETS, TRAIN_JOBS
 from trainyard.settings.versions import supported_versions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("manager")]
+AGAIN = 62.0
+"""Seconds after which every rejection has been retried."""
+AWAY = 150.0
+"""Seconds without JobSet's webhook."""
 
 
 @pytest.fixture(scope="module")
@@ -195,4 +200,34 @@ def test_status_is_current_while_jobsets_manager_hangs(scene: Scene, launch: Lau
         scene.condition("Failed", "meanwhile", reason="DeadlineExceeded", timeout=60)
     scene.suspended(timeout=62)
     stopped(scene)
+    assert replica.controller.alive
+
+
+@exhaustive
+def test_jobs_go_on_after_jobsets_webhook_was_away_for_minutes(
+    scene: Scene, launch: Launch, manager: psutil.Process
+) -> None:
+    """Whatever was submitted, stopped or due meanwhile is done within a minute of its return, and once."""
+    scene.runtime()
+    replica = launch()
+    scene.submit("stopped")
+    run(scene)
+    scene.awaited_job("stopped", lambda body: (body.get("status") or {}).get("jobsStatus"), "pod counts")
+    started = time.monotonic()
+    with hanging(manager):
+        scene.submit("new")
+        scene.submit("withdrawn", suspend=True)
+        scene.change("stopped", suspend=True)
+        scene.condition("Suspended", "stopped", timeout=45)
+        scene.awaited_event("failed calling webhook", "new", timeout=60)
+        awaited("150 seconds without the webhook", lambda: time.monotonic() > started + AWAY, timeout=AWAY + 30)
+        assert scene.find(JOB_SETS, "new") is None
+    with within(AGAIN):
+        scene.job_set("new", timeout=AGAIN)
+        scene.suspended("withdrawn", timeout=AGAIN)
+        scene.suspended("stopped", timeout=AGAIN)
+    scene.history.catch_up()
+    names = ("new", "withdrawn", "stopped")
+    assert {name: len(scene.history.uids("JobSet", name)) for name in names} == dict.fromkeys(names, 1)
+    assert not any(conditions(scene.job(name)).get("Failed") for name in names)
     assert replica.controller.alive

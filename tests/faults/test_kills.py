@@ -11,12 +11,14 @@ import pytest
 from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.proxy import Call, on
-from tests.faults.scene import Scene, poked_and_quiet, shipped
+from tests.faults.scene import Scene, poked_and_quiet, runtime, shipped
+from tests.faults.test_versions import inherited
 from tests.support import awaited
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAINING_RUNTIMES
 
 pytestmark = pytest.mark.cluster
+FINALIZER = "trainer.kubeflow.org/resource-in-use"
 Body = dict[str, Any]
 
 
@@ -155,6 +157,54 @@ def _recorded(scene: Scene) -> bool:
     assert job is not None
     mark = (job.get("status") or {}).get("jobSet") or {}
     return job_set is not None and mark.get("uid") == job_set["metadata"]["uid"] and not mark.get("remake")
+
+
+@exhaustive
+def test_a_controller_killed_while_it_takes_a_job_over(scene: Scene, launch: Launch) -> None:
+    replica = inherited(scene, launch)
+    with dying(scene, replica) as deaths:
+        until(replica, "the takeover", lambda: "ttlSecondsAfterFinished" not in scene.job_set()["spec"])
+        until(replica, "its record", lambda: _recorded(scene) and _killed_by_record(scene, deaths))
+    adopted = [call for call in deaths if (call.method, call.plural) == ("PATCH", "jobsets")]
+    assert any("ttlSecondsAfterFinished" in (call.body.get("spec") or {}) for call in adopted)
+    finished(scene, replica)
+    scene.play(outcome="Completed")
+    scene.condition("Complete")
+
+
+@exhaustive
+def test_a_controller_killed_while_it_ends_a_job_whose_deadline_passed(scene: Scene, launch: Launch) -> None:
+    scene.runtime(gang=True)
+    replica = launch()
+    scene.running(activeDeadlineSeconds=2)
+    with dying(scene, replica) as deaths:
+        until(replica, "the deadline", lambda: conditions(scene.job()).get("Failed"))
+        until(replica, "the end of the JobSet", lambda: scene.find(JOB_SETS, "job") is None)
+        until(replica, "the end of the PodGroup", lambda: scene.find(POD_GROUPS, "job") is None)
+    assert {("DELETE", "jobsets"), ("DELETE", "podgroups")} <= {(call.method, call.plural) for call in deaths}
+    assert conditions(scene.job())["Failed"]["reason"] == "DeadlineExceeded"
+    finished(scene, replica)
+
+
+@exhaustive
+def test_a_controller_killed_when_it_has_taken_a_finalizer_off(scene: Scene, launch: Launch) -> None:
+    """A finalizer of another controller stays."""
+    replica = launch()
+    body = runtime("old")
+    body["metadata"]["finalizers"] = [FINALIZER, "example.com/theirs"]
+    scene.create(TRAINING_RUNTIMES, body)
+
+    def finalizers() -> list[str]:
+        return list((scene.find(TRAINING_RUNTIMES, "old") or {})["metadata"].get("finalizers") or ())
+
+    with dying(scene, replica) as deaths:
+        scene.api.delete(TRAINING_RUNTIMES, "old", scene.namespace)
+        until(replica, "the finalizer's end", lambda: finalizers() == ["example.com/theirs"])
+        awaited("the kill", lambda: not replica.controller.alive)
+    assert [(call.method, call.plural) for call in deaths] == [("PATCH", "trainingruntimes")]
+    replica.controller.start()
+    poked_and_quiet(scene, replica.proxy)
+    assert finalizers() == ["example.com/theirs"]
 
 
 @exhaustive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,9 +12,10 @@ from tests.faults.conftest import Replica, exhaustive
 from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet, runtime
 from tests.support import awaited
+from trainyard.api.constants import PLATFORM_NAME, TOPOLOGY_FEATURE
 from trainyard.kube import Resource
 from trainyard.kube.kinds import CONFIG_MAPS, PRIORITY_CLASSES
-from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAINING_RUNTIMES
+from trainyard.kube.training_kinds import JOB_SETS, PLATFORMS, POD_GROUPS, TRAINING_RUNTIMES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("shared")]
 NOTES = "faults.trainyard.dev/rendered-by"
@@ -63,6 +64,11 @@ def taken(scene: Scene, resource: Resource) -> bool:
     return True
 
 
+def topology_deleted(scene: Scene) -> None:
+    """The fabric no longer has the tier that the job's runtime names."""
+    scene.api.patch(PLATFORMS, PLATFORM_NAME, None, {"spec": {"tiers": [{"name": "spine", "tier": 3}]}})
+
+
 def rendered_by_another_version(scene: Scene) -> None:
     """The stored JobSet has what this version would not write."""
     metadata = {"annotations": {NOTES: "another version"}, "labels": {NOTES: "another"}}
@@ -79,15 +85,26 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
         snapshot_and_runtime_deleted,
         priority_class_deleted,
         pod_group_deleted_and_taken,
+        topology_deleted,
         rendered_by_another_version,
     )
 }
 
 
+@pytest.fixture
+def fabric(scene: Scene) -> Iterator[None]:
+    """A Platform whose fabric has racks."""
+    kind = {"apiVersion": PLATFORMS.api_version, "kind": PLATFORMS.kind}
+    spec = {"schedulerFeatures": [TOPOLOGY_FEATURE], "tiers": [{"name": "rack", "tier": 1}]}
+    scene.api.create(PLATFORMS, {**kind, "metadata": {"name": PLATFORM_NAME}, "spec": spec})
+    yield
+    scene.api.delete(PLATFORMS, PLATFORM_NAME)
+
+
 @pytest.mark.parametrize("gang", [True, pytest.param(False, marks=exhaustive)], ids=["gang", "plain"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_running_job_stops_whatever_became_of_what_it_was_made_from(
-    scene: Scene, shared: Replica, fault: str, gang: bool
+    scene: Scene, shared: Replica, request: pytest.FixtureRequest, fault: str, gang: bool
 ) -> None:
     pod = {}
     if fault == "priority_class_deleted":
@@ -101,7 +118,13 @@ def test_a_running_job_stops_whatever_became_of_what_it_was_made_from(
             },
         )
         pod = {"priorityClassName": scene.namespace}
-    scene.runtime(gang=gang, **pod)
+    body = runtime(gang=gang, **pod)
+    if fault == "topology_deleted":
+        if not gang:
+            pytest.skip("only a gang has a topology")
+        request.getfixturevalue("fabric")
+        body["spec"]["podGroupPolicy"] = {"volcano": {"networkTopology": {"mode": "hard", "highestTierName": "rack"}}}
+    scene.create(TRAINING_RUNTIMES, body)
     scene.running()
     FAULTS[fault](scene)
     since = len(shared.proxy.calls)
@@ -116,6 +139,10 @@ def test_a_running_job_stops_whatever_became_of_what_it_was_made_from(
     ]
     assert [list(call.body["spec"]) for call in applied] == [["suspend"]], list(map(str, applied))
     assert all(call.body["metadata"].get("uid") for call in applied)
+    if fault == "topology_deleted":
+        scene.change(suspend=False)
+        scene.awaited_event('the fabric has no tier "rack"')
+        assert scene.job_set()["spec"]["suspend"]
 
 
 def test_stopping_is_the_first_thing_that_is_written(scene: Scene, shared: Replica) -> None:
@@ -183,6 +210,8 @@ def test_a_stopped_job_with_active_pods_resumes_as_it_is_and_says_so(scene: Scen
     after = scene.suspended(value=False)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert "image:1" in json.dumps(after["spec"])
+    scene.awaited_event("the JobSet resumes unchanged: ")
+    assert "immutable fields, and node still has running pods" in scene.events()
 
 
 def test_suspend_and_resume_in_a_hurry_end_as_the_last_change_asks(scene: Scene, shared: Replica) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +11,16 @@ import pytest
 from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.scene import Scene, poked_and_quiet
+from tests.support import ROOT, awaited
+from trainyard.controller.status import is_recorded
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
 
 pytestmark = pytest.mark.cluster
 OURS = "trainyard.dev/"
 LABEL = "trainyard.dev/train-job"
+FORMER = "4257e11c5b68bb715f91e51156e58c8cd0b5c1a1"
+"""A version whose controller runs with the same requirements."""
 
 
 def aged(scene: Scene, name: str = "job") -> None:
@@ -136,6 +142,60 @@ def test_a_job_rendered_by_another_version_is_remade_on_resume_with_a_reason(sce
     poked_and_quiet(scene, replica.proxy)
     scene.history.catch_up()
     assert len(scene.history.uids("JobSet", "job")) == 2
+
+
+@pytest.fixture(scope="module")
+def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program as it was at a recorded commit."""
+    folder = tmp_path_factory.mktemp("former")
+    archive = subprocess.run(["git", "archive", FORMER], cwd=ROOT, capture_output=True)
+    if archive.returncode:
+        pytest.skip(f"commit {FORMER} is not in this clone")
+    subprocess.run(["tar", "-x"], cwd=folder, input=archive.stdout, check=True)
+    return folder
+
+
+@exhaustive
+def test_jobs_go_on_under_a_former_version_and_under_the_present_one_again(
+    scene: Scene, launch: Launch, former: Path
+) -> None:
+    scene.runtime(gang=True, spec_template={"ttlSecondsAfterFinished": 3600})
+    present, before = launch("present"), launch("former", root=former, start=False)
+    names = ("runs", "waits", "stops")
+    for name in names:
+        scene.running(name)
+    scene.change("waits", suspend=True)
+    scene.suspended("waits")
+    scene.condition("Suspended", "waits")
+    scene.play("waits", suspended=1)
+    awaited("the records", lambda: all(recorded(scene, name) for name in names))
+    uids = {name: scene.job_set(name)["metadata"]["uid"] for name in names}
+    present.controller.kill()
+
+    before.controller.start()
+    poked_and_quiet(scene, before.proxy)
+    scene.change("waits", suspend=False)
+    scene.suspended("waits", value=False)
+    scene.change("stops", suspend=True)
+    scene.suspended("stops")
+    scene.condition("Suspended", "stops")
+    scene.play("stops", suspended=1)
+    scene.running("theirs")
+    before.controller.kill()
+
+    present.controller.start()
+    poked_and_quiet(scene, present.proxy)
+    scene.change("stops", suspend=False)
+    scene.suspended("stops", value=False)
+    assert {name: scene.job_set(name)["metadata"]["uid"] for name in names} == uids
+    for name in (*names, "theirs"):
+        scene.play(name, "Completed")
+        scene.condition("Complete", name)
+        scene.job_set(name, lambda body: body["spec"].get("ttlSecondsAfterFinished") == 3600)
+
+
+def recorded(scene: Scene, name: str) -> bool:
+    return is_recorded(scene.job(name) or {}, scene.job_set(name))
 
 
 def test_a_job_handed_back_to_upstream_is_left_to_it(scene: Scene, shared: Replica) -> None:

@@ -1,9 +1,11 @@
-"""With Volcano's own controller: a queue closes once the jobs in it have ended."""
+"""With Volcano's own controller and webhooks: a queue closes once its jobs have ended, and an outage delays gangs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import yaml
 from tests.compatibility.servers import install
 from tests.faults.bench import Bench
 from tests.faults.conftest import Replica, exhaustive
-from tests.faults.scene import Scene, runtime
+from tests.faults.scene import Scene, runtime, within
+from tests.queues.real_webhook import certificate, manager, registrations
 from tests.support import awaited
 from trainyard import upstream
 from trainyard.cluster import ports
@@ -21,11 +24,14 @@ from trainyard.cluster.controlplane import ControlPlaneProcess
 from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.toolchain import program_path
-from trainyard.kube.training_kinds import COMMANDS, POD_GROUPS, QUEUES, TRAINING_RUNTIMES
+from trainyard.kube.training_kinds import COMMANDS, JOB_SETS, POD_GROUPS, QUEUES, TRAINING_RUNTIMES
 from trainyard.settings.versions import supported_versions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("volcano"), exhaustive]
 PROGRAM = "vc-controller-manager"
+KIND = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind}
+AGAIN = 62.0
+"""Seconds after which every rejection has been retried."""
 KINDS = ("batch.volcano.sh_jobs", "batch.volcano.sh_cronjobs", "bus.volcano.sh_commands")
 CONFIGURATIONS = ("config.volcano.sh_colocationconfigurations",)
 MORE = ("scheduling.volcano.sh_queues", "shard.volcano.sh_nodeshards", "topology.volcano.sh_hypernodes")
@@ -76,8 +82,7 @@ def state(scene: Scene, queue: str) -> str:
 
 def test_a_queue_closes_when_its_jobs_have_ended(scene: Scene, shared: Replica) -> None:
     queue = scene.namespace
-    kind = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind}
-    stored = scene.api.create(QUEUES, {**kind, "metadata": {"name": queue}, "spec": {"weight": 1}})
+    stored = scene.api.create(QUEUES, {**KIND, "metadata": {"name": queue}, "spec": {"weight": 1}})
     try:
         awaited("the queue to be open", lambda: state(scene, queue) == "Open")
         body = runtime(gang=True)
@@ -104,3 +109,56 @@ def test_a_queue_closes_when_its_jobs_have_ended(scene: Scene, shared: Replica) 
         awaited("the queue to be closed", lambda: state(scene, queue) == "Closed")
     finally:
         scene.api.delete(QUEUES, queue)
+
+
+@contextmanager
+def registered(control_plane: Bench, port: int, authority: bytes) -> Iterator[None]:
+    """Have the API server ask the webhooks of PodGroups."""
+    found = list(registrations(POD_GROUPS, port, authority))
+    try:
+        for resource, body in found:
+            control_plane.api.create(resource, body)
+        yield
+    finally:
+        for resource, body in found:
+            control_plane.api.delete(resource, body["metadata"]["name"])
+
+
+def accepted(scene: Scene) -> bool:
+    """Return whether the webhooks of PodGroups answer."""
+    kind = {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind}
+    body = {**kind, "metadata": {"name": "probe"}, "spec": {"minMember": 1}}
+    return bool(scene.api.session.request("POST", POD_GROUPS.path(namespace=scene.namespace), body, dry_run=True).ok)
+
+
+def test_gangs_start_within_a_minute_of_the_return_of_volcanos_webhook(
+    scene: Scene, shared: Replica, control_plane: Bench, tmp_path: Path
+) -> None:
+    scene.api.ensure(QUEUES, {**KIND, "metadata": {"name": "default"}, "spec": {"weight": 1}})
+    awaited("the queue to be open", lambda: state(scene, "default") == "Open")
+    scene.runtime(gang=True)
+    scene.runtime("plain")
+    port, files, authority = certificate(tmp_path)
+    served = partial(manager, POD_GROUPS, control_plane.server.kubeconfig, port, files, tmp_path)
+    with registered(control_plane, port, authority):
+        with served():
+            awaited("the webhooks", lambda: accepted(scene), timeout=60)
+            scene.running("before")
+        since = len(shared.proxy.calls)
+        scene.submit()
+        scene.awaited_event("failed calling webhook")
+        scene.change("before", suspend=True)
+        scene.suspended("before")
+        scene.condition("Suspended", "before")
+        scene.running("plain", runtime="plain")
+
+        def attempts() -> int:
+            return sum(call.plural == "podgroups" and call.target == "job" for call in shared.proxy.writes(since=since))
+
+        awaited("long pauses between attempts", lambda: attempts() >= 6, timeout=120)
+        assert scene.find(JOB_SETS, "job") is None
+        with served():
+            awaited("the webhooks", lambda: accepted(scene), timeout=60)
+            with within(AGAIN):
+                scene.job_set(timeout=AGAIN)
+            assert scene.find(POD_GROUPS, "job")

@@ -1,15 +1,14 @@
-"""The queue webhooks of Volcano on an otherwise empty control plane, and sequences of changes sent to them."""
+"""Volcano's webhook manager; its queue webhooks on an empty control plane, and sequences of changes sent to them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import datetime
-import os
 import socket
 import subprocess
 from base64 import b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +20,13 @@ from tests.support import LiveCluster
 from trainyard import pki, upstream
 from trainyard.cluster.toolchain import program_path
 from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
 _CRDS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 _VERSION = "1.14.1"
-_REGISTRATIONS = "admissionregistration.k8s.io"
 _PATIENCE = 60.0
 
 
@@ -42,7 +41,7 @@ class Answer:
 @asynccontextmanager
 async def queue_webhooks(cluster: LiveCluster, folder: Path) -> AsyncIterator[Client]:
     """Run the webhook manager against a cluster with the kind Queue and the queue ``default``; then remove all."""
-    port, pair, authority = _certificate(folder)
+    port, pair, authority = certificate(folder)
     crd = "config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml"
     assert crd in MANIFESTS
     (definition,) = upstream.documents("volcano", _VERSION, crd)
@@ -51,11 +50,10 @@ async def queue_webhooks(cluster: LiveCluster, folder: Path) -> AsyncIterator[Cl
         try:
             await client.create(_CRDS, upstream.without_descriptions(definition))
             await _awaited("the kind Queue", lambda: _served(client))
-            for body in _registrations(port, authority):
-                resource = Resource(_REGISTRATIONS, "v1", f"{body['kind'].lower()}s", body["kind"], namespaced=False)
+            for resource, body in registrations(QUEUES, port, authority):
                 registered.append((resource, body["metadata"]["name"]))
                 await client.create(resource, body)
-            with _manager(cluster, port, pair, folder) as process:
+            with manager(QUEUES, cluster.kubeconfig, port, pair, folder) as process:
                 await _awaited("the webhooks", lambda: _answering(client, process))
                 yield client
         finally:
@@ -148,23 +146,25 @@ async def _answering(client: Client, process: subprocess.Popen[bytes]) -> bool:
     return True
 
 
-def _registrations(port: int, authority: bytes) -> list[dict[str, Any]]:
-    bodies = []
-    for kind, path, operations in (
-        ("MutatingWebhookConfiguration", "mutate", ["CREATE"]),
-        ("ValidatingWebhookConfiguration", "validate", ["CREATE", "UPDATE", "DELETE"]),
+def registrations(kind: Resource, port: int, authority: bytes) -> Iterator[tuple[Resource, dict[str, Any]]]:
+    """Yield the webhook configurations of a kind, with their resources."""
+    name = kind.kind.lower()
+    validated = ["CREATE"] if kind.namespaced else ["CREATE", "UPDATE", "DELETE"]
+    for resource, path, operations in (
+        (MUTATING_WEBHOOKS, "mutate", ["CREATE"]),
+        (VALIDATING_WEBHOOKS, "validate", validated),
     ):
         rule = {
-            "apiGroups": [QUEUES.group],
-            "apiVersions": [QUEUES.version],
-            "resources": ["queues"],
+            "apiGroups": [kind.group],
+            "apiVersions": [kind.version],
+            "resources": [kind.plural],
             "operations": operations,
         }
         webhook = {
-            "name": f"{path}queue.volcano.sh",
+            "name": f"{path}{name}.volcano.sh",
             "rules": [rule],
             "clientConfig": {
-                "url": f"https://127.0.0.1:{port}/queues/{path}",
+                "url": f"https://127.0.0.1:{port}/{kind.plural}/{path}",
                 "caBundle": b64encode(authority).decode(),
             },
             "failurePolicy": "Fail",
@@ -173,18 +173,19 @@ def _registrations(port: int, authority: bytes) -> list[dict[str, Any]]:
             "timeoutSeconds": 30,
             "admissionReviewVersions": ["v1"],
         }
-        bodies.append(
+        yield (
+            resource,
             {
-                "apiVersion": f"{_REGISTRATIONS}/v1",
-                "kind": kind,
-                "metadata": {"name": f"{ADMISSION_SERVICE}-queues-{path}"},
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": {"name": f"{ADMISSION_SERVICE}-{kind.plural}-{path}"},
                 "webhooks": [webhook],
-            }
+            },
         )
-    return bodies
 
 
-def _certificate(folder: Path) -> tuple[int, tuple[Path, Path, Path], bytes]:
+def certificate(folder: Path) -> tuple[int, tuple[Path, Path, Path], bytes]:
+    """Return a free port, the files of a certificate for it, and the certificate of its authority."""
     now = datetime.datetime.now(datetime.UTC)
     lifetime = datetime.timedelta(days=1)
     authority = pki.authority("tests", now=now, lifetime=lifetime)
@@ -198,11 +199,14 @@ def _certificate(folder: Path) -> tuple[int, tuple[Path, Path, Path], bytes]:
 
 
 @contextlib.contextmanager
-def _manager(cluster: LiveCluster, port: int, files: tuple[Path, Path, Path], folder: Path) -> Any:
+def manager(
+    kind: Resource, kubeconfig: Path, port: int, files: tuple[Path, Path, Path], folder: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the webhook manager with the webhooks of a kind."""
     command = [
         str(program_path("vc-webhook-manager", _VERSION)),
-        f"--kubeconfig={cluster.kubeconfig}",
-        "--enabled-admission=/queues/mutate,/queues/validate",
+        f"--kubeconfig={kubeconfig}",
+        f"--enabled-admission=/{kind.plural}/mutate,/{kind.plural}/validate",
         f"--tls-cert-file={files[0]}",
         f"--tls-private-key-file={files[1]}",
         f"--ca-cert-file={files[2]}",
@@ -214,7 +218,7 @@ def _manager(cluster: LiveCluster, port: int, files: tuple[Path, Path, Path], fo
         "--logtostderr",
     ]
     with (folder / "webhook.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **cluster.env})
+        process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             yield process
         finally:
