@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -80,6 +81,13 @@ def require(result: subprocess.CompletedProcess[str]) -> str:
     )
     return result.stdout
 
+
+_CONTROLLERS = frozenset(
+    {
+        *("kube-controller-manager", "kube-apiserver", "trainyard-controller", "trainer"),
+        *("vc-scheduler", "vc-controller-manager", "vc-webhook-manager"),
+    }
+)
 
 PATIENCE = 3
 """How much longer than on an idle machine something may take: several clusters share it."""
@@ -189,6 +197,31 @@ def _session(kubeconfig: Path, _modified: int) -> Session:
     return Session(kubeconfig)
 
 
+def stack_versions(cluster: LiveCluster, stack: str = "local") -> dict[str, Any]:
+    """Return what the labeled objects of a stack were last written by, without the writes of running controllers."""
+    from components.registry import cluster_kinds, namespaced_kinds
+
+    groups = {
+        (version.rpartition("/")[0], plural)
+        for kinds in (cluster_kinds(), namespaced_kinds())
+        for (version, _), plural in kinds.items()
+    }
+    names = ",".join(sorted(f"{plural}.{group}".rstrip(".") for group, plural in groups if group != "kueue.x-k8s.io"))
+    found = cluster.get(names, "-A", "-l", f"trainyard.dev/stack={stack}", "--show-managed-fields")["items"]
+    return {
+        f"{each['kind']}/{metadata.get('namespace', '')}/{metadata['name']}": (
+            metadata["uid"],
+            [
+                entry
+                for entry in metadata["managedFields"]
+                if entry.get("subresource") != "status" and entry["manager"] not in _CONTROLLERS
+            ],
+        )
+        for each in found
+        for metadata in [each["metadata"]]
+    }
+
+
 def stack_file(
     folder: Path, name: str, change: Callable[[dict[str, Any]], None] | None = None, *, stack: str = "local"
 ) -> Path:
@@ -204,6 +237,17 @@ def stack_file(
     path = folder / f"Pulumi.{stack}.yaml"
     path.write_text(yaml.safe_dump(document, sort_keys=False))
     return path
+
+
+def plain_project(folder: Path, config_file: Path, stack: str) -> Path:
+    """Write the project of plain `pulumi` with one stack file; its program is that of the checkout."""
+    definition = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    definition["main"] = str(ROOT / "stacks")
+    definition["runtime"]["options"]["virtualenv"] = str(ROOT / ".venv")
+    definition.pop("stackConfigDir")
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(definition, sort_keys=False))
+    shutil.copyfile(config_file, folder / f"Pulumi.{stack}.yaml")
+    return folder
 
 
 def environment(state_home: Path) -> dict[str, str]:

@@ -1,10 +1,15 @@
-"""Takeover of an installation made from upstream's manifests, with queues, a job and running pods in use."""
+"""Takeover of an installation made from upstream's manifests, with queues, a job and running pods in use.
+
+The stack that takes it over has the replicas of production; `destroy` gives the former installation back.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +18,19 @@ from unittest import mock
 import pytest
 import yaml
 
+from tests.cluster.elections import REPLICATED, holder_of, leaders, ready_replicas
 from tests.conftest import live
-from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
+from tests.support import (
+    LiveCluster,
+    awaited,
+    environment,
+    plain_project,
+    require,
+    run,
+    stack_file,
+    stack_versions,
+    trainyard,
+)
 from trainyard import upstream
 from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.kube import Client
@@ -31,6 +47,11 @@ USED = ("queues", "jobs.batch.volcano.sh", "podgroups", "pods", "jobsets")
 """Kinds of the objects of users."""
 STACK = "trainyard.dev/stack"
 BINDINGS = ("clusterrolebindings", "rolebindings")
+WEBHOOKS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+INSTALLED = (*BINDINGS, *WEBHOOKS, "clusterroles", "roles", "deployments", "queues", "namespaces", "serviceaccounts")
+INSTALLED += ("configmaps", "services", "customresourcedefinitions", "priorityclasses")
+"""Kinds of the objects of an installation."""
+METADATA_ONLY = ("Namespace", "CustomResourceDefinition")
 
 
 def queue(name: str, parent: str) -> dict[str, Any]:
@@ -45,7 +66,7 @@ def queue(name: str, parent: str) -> dict[str, Any]:
     }
 
 
-def volcano_job() -> dict[str, Any]:
+def volcano_job(name: str = "training") -> dict[str, Any]:
     annotations = {"trainyard.dev/simulated-duration": "1h"}
     container = {"name": "worker", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
     task = {
@@ -59,7 +80,7 @@ def volcano_job() -> dict[str, Any]:
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
-        "metadata": {"name": "training", "namespace": "vision"},
+        "metadata": {"name": name, "namespace": "vision"},
         "spec": {"schedulerName": "volcano", "minAvailable": 2, "queue": "vision", "tasks": [task]},
     }
 
@@ -141,6 +162,34 @@ def used(cluster: LiveCluster) -> dict[str, str]:
 def labeled(cluster: LiveCluster, *kinds: str) -> set[str]:
     found = cluster.get(",".join(kinds), "-A", "-l", STACK)["items"]
     return {f"{each['kind']}/{each['metadata']['name']}" for each in found}
+
+
+def contents(cluster: LiveCluster) -> dict[str, Any]:
+    """Return the objects of an installation by kind, namespace and name, without what the API server sets."""
+    found = {}
+    for each in cluster.get(",".join(INSTALLED), "-A", "--show-managed-fields")["items"]:
+        metadata = each["metadata"]
+        if metadata["name"].startswith("system:") or metadata.get("namespace", "").startswith("kube-"):
+            continue
+        kept = {key: metadata.get(key) or {} for key in ("labels", "annotations")}
+        body = (
+            {} if each["kind"] in METADATA_ONLY else {k: v for k, v in each.items() if k not in ("metadata", "status")}
+        )
+        for webhook in body.get("webhooks", ()):
+            webhook["clientConfig"].pop("caBundle", None)  # The running programs write it.
+        if (each["kind"], metadata["name"]) == ("Queue", "root"):
+            for computed in ("deserved", "guarantee"):  # Volcano's scheduler writes the sums of its children.
+                body["spec"].pop(computed, None)
+        managers = {entry["manager"] for entry in metadata.get("managedFields", ())}
+        key = f"{each['kind']}/{metadata.get('namespace', '')}/{metadata['name']}"
+        found[key] = {**body, **kept, "stack": "trainyard" in managers}
+    return found
+
+
+@pytest.fixture(scope="module")
+def before_takeover(former: LiveCluster) -> dict[str, Any]:
+    """The objects of the former installation."""
+    return contents(former)
 
 
 def configure(cluster: LiveCluster, **settings: Any) -> None:
@@ -230,12 +279,15 @@ def test_a_rejection_stops_up_before_the_first_write(former: LiveCluster) -> Non
     require(former.kubectl(*fix.partition("kubectl ")[2].split()))
 
 
-def test_up_replaces_the_programs_and_keeps_what_users_have(former: LiveCluster) -> None:
+def test_up_replaces_the_programs_and_keeps_what_users_have(
+    former: LiveCluster, before_takeover: dict[str, Any]
+) -> None:
     before, deployments, pods = used(former), uids(former, "deployments"), running_pods(former)
     preview = operate(former, "preview")
     assert any(
         "Deployment volcano-system/volcano-scheduler is deleted and created again" in n for n in preview["notes"]
     )
+    configure(former, volcano={"replicas": 2}, jobset={"replicas": 2})  # as in production
     operate(former, "up", "--yes")
     assert before.items() <= used(former).items()
     assert running_pods(former) == pods
@@ -245,15 +297,80 @@ def test_up_replaces_the_programs_and_keeps_what_users_have(former: LiveCluster)
     assert plan(former) == (0, {})
 
 
-def test_destroy_keeps_what_was_taken_and_no_permission_of_the_stack(former: LiveCluster) -> None:
+def test_another_replica_leads_after_the_leader_was_killed(former: LiveCluster) -> None:
+    assert ready_replicas(former) == [2] * len(REPLICATED)
+    before = awaited("a leader of each program", lambda: leaders(former))
+    for _, pid in before.values():
+        os.kill(pid, signal.SIGKILL)
+
+    def others_lead() -> bool:
+        return all(holder_of(former, lease) not in ("", holder) for lease, (holder, _) in before.items())
+
+    awaited("other leaders", others_lead)
+    awaited("two ready replicas of each", lambda: ready_replicas(former) == [2] * len(REPLICATED))
+
+
+def test_up_writes_nothing_if_its_objects_violate_a_mandatory_rule(former: LiveCluster) -> None:
+    configured, written = former.config_file.read_text(), stack_versions(former)
+    rules = {"states": {"IMG-001": "deny"}, "parameters": {"IMG-001": {"registries": ["mirror.example/"]}}}
+    queues = {**yaml.safe_load(configured)["config"]["trainyard:queues"], "unreviewed": {"weight": 1}}
+    configure(former, policies={"preview": True, **rules}, queues=queues)
+    failed = former.trainyard("up", "--yes", "--config-file", str(former.config_file))
+    former.config_file.write_text(configured)
+    assert failed.returncode == 2, failed.stdout + failed.stderr
+    assert "violate mandatory rules; nothing is written" in failed.stderr
+    assert "ClusterTrainingRuntime/torch-distributed-gang: IMG-001" in failed.stderr
+    assert stack_versions(former) == written
+
+
+def test_a_target_is_all_that_a_run_writes(former: LiveCluster, tmp_path: Path) -> None:
+    configured, written = former.config_file.read_text(), stack_versions(former)
+    amend(former, vision={"weight": 2}, language={"weight": 3})
+    require(targeted(former, tmp_path, "vision"))
+    after = stack_versions(former)
+    assert former.get("queue", "vision")["spec"]["weight"] == 2
+    assert {name for name in written.keys() | after.keys() if written.get(name) != after.get(name)} == {"Queue//vision"}
+    amend(former, vision={"deserved": {"nvidia.com/gpu": "16"}}, language={"deserved": {"nvidia.com/gpu": "48"}})
+    failed = targeted(former, tmp_path, "language")
+    former.config_file.write_text(configured)
+    text = failed.stdout + failed.stderr
+    assert failed.returncode != 0, text
+    assert "This change writes Queues before Pulumi does, which --target and --exclude would not limit" in text
+    assert "Queue/vision: deserved" in text
+    assert stack_versions(former) == after
+
+
+def amend(cluster: LiveCluster, **queues: dict[str, Any]) -> None:
+    """Change settings of queues."""
+    tree = yaml.safe_load(cluster.config_file.read_text())["config"]["trainyard:queues"]
+    configure(cluster, queues={**tree, **{name: tree[name] | change for name, change in queues.items()}})
+
+
+def targeted(cluster: LiveCluster, folder: Path, queue: str) -> subprocess.CompletedProcess[str]:
+    """Run plain `pulumi up` for one queue."""
+    project, only = plain_project(folder, cluster.config_file, "local"), f"**::Queue/{queue}"
+    options = ("--non-interactive", "--stack", "local", "--yes", "--skip-preview", "--target", only)
+    return run("pulumi", "-C", project, "up", *options, env=cluster.env, timeout=300)
+
+
+def test_destroy_gives_back_the_former_installation(former: LiveCluster, before_takeover: dict[str, Any]) -> None:
     before, definitions = used(former), uids(former, "customresourcedefinitions")
-    operate(former, "destroy", "--yes")
-    assert labeled(former, *BINDINGS, "deployments") == set()
-    webhooks = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-    assert labeled(former, *webhooks, "validatingadmissionpolicybindings") == set()
-    after = used(former)
+    result = operate(former, "destroy", "--yes")
+    assert result["unrestored"] == []
+    assert "Deployment volcano-system/volcano-scheduler was created again" in result["restored"]
+    assert "Queue research was restored" in result["restored"]
+    after = contents(former)
+    assert {name: after.get(name) for name in before_takeover} == before_takeover
+    assert labeled(former, *INSTALLED, "validatingadmissionpolicybindings", "hypernodes") == set()
+    users = used(former)
     kept = {"Queue/research", "Queue/vision", "Queue/legacy", "Job/training", "JobSet/held"}
-    assert {name: after.get(name) for name in kept} == {name: before[name] for name in kept}
-    assert [name for name in before if name.startswith("Pod/") and name not in after] == []
+    assert {name: users.get(name) for name in kept} == {name: before[name] for name in kept}
+    assert [name for name in before if name.startswith("Pod/") and name not in users] == []
     left = uids(former, "customresourcedefinitions")
     assert left["CustomResourceDefinition/queues.scheduling.volcano.sh"] in definitions.values()
+    assert former.get("secrets", "-n", "kube-system", "-l", "app.kubernetes.io/managed-by=trainyard")["items"] == []
+
+
+def test_the_restored_scheduler_places_a_gang(former: LiveCluster) -> None:
+    create(former, volcano_job("restored"))
+    awaited("four running pods", lambda: len(running_pods(former)) == 4)

@@ -65,8 +65,8 @@ OF_THE_PLATFORM: Final = {
     "trainyard.dev/takeover-record",
     "trainyard.dev/v1alpha1",
 }
-"""A type of Secret, finalizers, names of versions and controllers, and keys of objects that no tenant writes or that are simulated:
-nodes, HyperNodes, webhook configurations, policies, and the objects of trainyard simulate."""
+"""A type of Secret, finalizers, names of versions and controllers, and keys of objects that no tenant writes or that
+are simulated: nodes, HyperNodes, webhook configurations, policies, and the objects of trainyard simulate."""
 
 
 @pytest.fixture(scope="module")

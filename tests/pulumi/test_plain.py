@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import ROOT, LiveCluster, require, run
+from tests.support import LiveCluster, plain_project, require, run
 
 pytestmark = pytest.mark.cluster
 
@@ -21,14 +21,7 @@ STACK = "plain"
 @pytest.fixture(scope="module")
 def project(cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout's Pulumi.yaml beside one stack file, the program being the project's own."""
-    folder = tmp_path_factory.mktemp("project")
-    definition = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-    definition["main"] = str(ROOT / "stacks")
-    definition["runtime"]["options"]["virtualenv"] = str(ROOT / ".venv")
-    definition.pop("stackConfigDir")
-    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(definition, sort_keys=False))
-    shutil.copyfile(cluster.config_file, folder / f"Pulumi.{STACK}.yaml")
-    return folder
+    return plain_project(tmp_path_factory.mktemp("project"), cluster.config_file, STACK)
 
 
 @pytest.fixture(scope="module")
