@@ -14,6 +14,7 @@ from trainyard.settings.stack_loader import has_environment, stack_file
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trainyard.explain import Observed
     from trainyard.kube import Client
     from trainyard.progress import Progress
 
@@ -26,6 +27,7 @@ __all__ = [
     "client_of",
     "config_path",
     "line_progress",
+    "recorded_state",
     "settings_of",
     "text_of",
 ]
@@ -120,3 +122,18 @@ def text_of(name: str | Path) -> str:
     from trainyard.manifests.files import read_text
 
     return read_text(name)
+
+
+def recorded_state(file: Path) -> Observed:
+    """Return the state of a file of `trainyard snapshot save`; ``-`` is standard input.
+
+    Raises
+    ------
+    TrainyardError
+        It cannot be read, or contains something else.
+    """
+    from datetime import UTC, datetime
+
+    from trainyard.explain import observed_of_text
+
+    return observed_of_text(text_of(file), str(file), datetime.now(UTC))
