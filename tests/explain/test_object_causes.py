@@ -368,6 +368,30 @@ def test_message_of_the_scheduler_where_nodes_may_not_be_read() -> None:
     assert found.unread == ("Node", "Pod", "PodGroup")
 
 
+def test_message_of_an_earlier_session_is_no_cause() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.pod_group["status"]["conditions"] = [{"type": "Unschedulable", "status": "True", "message": "2/2 tasks"}]
+    assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "POL-000 no decision",
+        'failed calling webhook "a.b.c": connection refused',
+        'admission webhook "a.b.c" denied the request: no',
+        "status unknown for quota: tenant, resources: pods",
+    ],
+)
+def test_rejections_before_the_objects_were_created_are_no_cause(message: str) -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.event(job.train_job, "TrainJobResourcesCreationFailed", message)
+    cluster.event(job.job, "FailedCreate", message)
+    assert cluster.causes("train") == []
+
+
 def test_missing_runtime() -> None:
     cluster = Cluster()
     job = cluster.job("train")

@@ -51,6 +51,27 @@ def test_a_running_job_of_a_closed_queue_has_no_cause() -> None:
     assert cluster.causes("busy-vision") == []
 
 
+REFUSED = 'admission webhook "validatepodgroup.volcano.sh" denied the request: '
+SUBMIT = "can only submit PodGroup to queue with state `Open`, queue `vision` status is `Closed`. "
+
+
+@pytest.mark.parametrize(
+    ("message", "cause", "queue"),
+    [(SUBMIT, "queue-closed", "vision"),
+     ('unable to find queue: queues.scheduling.volcano.sh "gone" not found', "queue-missing", "gone")],
+)  # fmt: skip
+def test_queue_for_which_volcano_rejects_the_pod_group(message: str, cause: str, queue: str) -> None:
+    cluster = Cluster().queue("vision", "research", deserved=32, state="Closed")
+    job = cluster.job("train")
+    cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
+    cluster.event(job.train_job, "TrainJobResourcesCreationFailed", REFUSED + message)
+    found = cluster.explain("train")
+    check(found, cause, queue, queue=queue)
+    assert [each.cause.id for each in found.causes] == [cause, "webhook-rejected"]
+    cluster.queue("vision", "research").queue("gone")
+    assert cluster.causes("train") == ["webhook-rejected"]  # until the controller tries again
+
+
 def test_queue_with_child_queues() -> None:
     cluster = Cluster()
     cluster.job("train", queue="research")

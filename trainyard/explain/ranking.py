@@ -14,7 +14,8 @@ RANKS: Final = (
     *("deadline-exceeded", "job-set-deleted", "runtime-not-supported", "restarts-exhausted", "job-failed"),
     *("managed-elsewhere", "suspended-by-kueue", "suspended-by-user"),
     # Nothing is created.
-    *("runtime-missing", "policy-denied", "policy-server-away", "webhook-away", "webhook-rejected"),
+    *("runtime-missing", "policy-denied", "policy-server-away", "webhook-away"),
+    *("queue-missing", "queue-closed", "webhook-rejected"),
     *("quota-exceeded", "quota-not-counted", "priority-class-unknown", "creation-failed"),
     *("controller-not-running", "job-set-controller-not-running", "volcano-controllers-not-running"),
     # Something runs before the gang.
@@ -22,7 +23,7 @@ RANKS: Final = (
     # Placed pods do not start.
     *("image-pull", "container-configuration", "volume-missing", "volume-pending", "volume-mount", "container-crash"),
     # The gang is never placed.
-    *("scheduler-not-running", "queue-missing", "queue-not-leaf", "queue-tree-stopped", "queue-closed"),
+    *("scheduler-not-running", "queue-not-leaf", "queue-tree-stopped"),
     *("pods-gated", "gang-too-few-pods", "node-selector-unmatched", "node-taint-not-tolerated", "node-too-small"),
     *("queue-over-capability", "fabric-no-domain", "gang-larger-than-domain", "gang-larger-than-cluster"),
     # The gang is placed when others change.

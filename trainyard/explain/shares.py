@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
@@ -83,10 +84,11 @@ class Shares:
         """Running and waiting gangs."""
         bodies = [body for kind in _READ for body in self._index.of(kind)]
         pods = self._index.knows(Kind.POD)
-        try:
-            return read_jobs(bodies, pods=pods)
-        except _MALFORMED:
-            return read_jobs(map(well_formed, bodies), pods=pods)
+        with contextlib.suppress(*_MALFORMED):
+            found = read_jobs(bodies, pods=pods)
+            if all(isinstance(job.queue, str) for job in found):
+                return found
+        return read_jobs(map(well_formed, bodies), pods=pods)
 
     @cached_property
     def by_name(self) -> dict[str, Job]:

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -121,7 +121,8 @@ class _Reader:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
         self.unread.add(kind)
-        if namespace is None and self._namespace is not None and resource.namespaced:
+        own = namespace is None and kind not in (Kind.DEPLOYMENT, Kind.LEASE)
+        if own and self._namespace is not None and resource.namespaced:
             return await self.read(resource, kind, self._namespace, selector)
         return []
 
@@ -133,14 +134,11 @@ class _Reader:
         everywhere, finished = await asyncio.gather(self.read(PODS, Kind.POD, None, _UNFINISHED), own)
         return [*everywhere, *finished]
 
-    def platform(self) -> list[asyncio.Future[list[Object]]]:
+    def platform(self) -> list[Coroutine[None, None, list[Object]]]:
         """Return reads of the Deployments and Leases of the platform."""
         reads = [(DEPLOYMENTS, Kind.DEPLOYMENT, name) for name in PLATFORM_DEPLOYMENTS]
         reads += [(LEASES, Kind.LEASE, name) for names in PLATFORM_LEASES.values() for name in names]
-        return [
-            asyncio.ensure_future(self.read(resource, kind, None, f"metadata.name={name}"))
-            for resource, kind, name in reads
-        ]
+        return [self.read(resource, kind, None, f"metadata.name={name}") for resource, kind, name in reads]
 
 
 def _unique(lists: Iterable[Iterable[Object]]) -> Iterable[Object]:

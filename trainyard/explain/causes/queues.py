@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from trainyard.explain.body_fields import name_of, namespace_of, text
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation
+from trainyard.explain.situation import Situation, State
 from trainyard.queues.amounts import Amounts
 from trainyard.queues.amounts import text as amount_text
 from trainyard.queues.effective_limits import bounds
@@ -96,8 +97,16 @@ GUARANTEES: Final = Cause(
 )
 
 
+_REFUSED_CLOSED: Final = re.compile(r"queue `([^`]+)` status is `(Clos[a-z]+)`")
+_REFUSED_MISSING: Final = re.compile(
+    r'unable to find (?:job )?queue: queues?\.scheduling\.volcano\.sh "([^"]+)" not found'
+)
+
+
 def _find(situation: Situation) -> Iterator[Found]:
     index, queue = situation.index, situation.queue
+    if situation.state is State.WAITING and not situation.all_pods:
+        yield from _refused(situation)
     if situation.ended or not queue or not index.knows(Kind.QUEUE):
         return
     shares = situation.view.shares
@@ -118,6 +127,23 @@ def _find(situation: Situation) -> Iterator[Found]:
     yield from _stopped(situation)
     if not shares.fault:
         yield from _limited(situation)
+
+
+def _refused(situation: Situation) -> Iterator[Found]:
+    """Yield why Volcano's webhook rejects the PodGroup, if that is the queue; what was corrected since is no cause."""
+    shares, known = situation.view.shares, situation.index.knows(Kind.QUEUE)
+    for body in (situation.root, situation.job_set, *situation.jobs):
+        for event in reversed(situation.index.events(body) if body is not None else []):
+            message = text(event, "message")
+            if match := _REFUSED_CLOSED.search(message):
+                state = shares.states.get(match[1], match[2]) if known else match[2]
+                if state in ("Closed", "Closing"):
+                    yield CLOSED.found(queue=match[1], state=state.lower())
+                return
+            if match := _REFUSED_MISSING.search(message):
+                if match[1] not in shares.states:
+                    yield MISSING.found(queue=match[1], queues=list(shares.tree.leaves))
+                return
 
 
 def _stopped(situation: Situation) -> Iterator[Found]:
