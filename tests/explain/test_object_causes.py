@@ -217,11 +217,11 @@ def refused(message: str, reason: str = "TrainJobResourcesCreationFailed") -> Cl
 
 
 def test_policy_that_denies() -> None:
-    message = "ACC-002 JobSet train spec.replicatedJobs[0].template: 40 accelerators exceed the limit of 32"
+    message = "ACC-002 JobSet train spec.replicatedJobs[0].template[a/b]: 40 accelerators exceed the limit of 32"
     found = refused(message, "PolicyDenied").explain("train")
     check(found, "policy-denied", "ask the platform team about rule ACC-002", rule="ACC-002")
-    assert found.causes[0].numbers["field"] == "spec.replicatedJobs[0].template"
-    assert "40 accelerators exceed the limit of 32" in found.message
+    assert found.causes[0].numbers["field"] == "spec.replicatedJobs[0].template[a/b]"
+    assert found.causes[0].numbers["reason"] == "40 accelerators exceed the limit of 32"
 
 
 def test_denial_of_an_earlier_state_is_no_cause() -> None:

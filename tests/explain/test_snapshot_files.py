@@ -155,3 +155,11 @@ def test_topology_commands_read_a_file(file: Path) -> None:
     assert in_process("topology", "check", str(file)).returncode == 0
     named = in_process("topology", "import", "--from", "nodes", str(file), "--tier", "rack", "--label", "rack=gpu")
     assert "rack-0-node-0" in require(named)
+
+
+def test_a_reader_without_the_stack_uses_the_kubeconfig_of_the_environment(tmp_path: Path) -> None:
+    env = {"KUBECONFIG": str(tmp_path / "of-a-person"), "TRAINYARD_STATE_HOME": str(tmp_path)}
+    for command in (["explain", "train"], ["snapshot", "save", str(tmp_path / "f.json")]):
+        assert "of-a-person" in in_process(*command, env=env).stderr
+        assert "of-a-person" not in in_process(*command, "--stack", "local", env=env).stderr
+        assert "other" in in_process(*command, "--kubeconfig", str(tmp_path / "other"), env=env).stderr

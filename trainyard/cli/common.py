@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ __all__ = [
     "client_of",
     "config_path",
     "line_progress",
+    "reader_of",
     "recorded_state",
     "settings_of",
     "text_of",
@@ -109,6 +111,17 @@ def client_of(kubeconfig: Path | None, context: str | None, settings: StackSetti
     if kubeconfig is None:
         raise TrainyardError("No cluster is given", fix="set --kubeconfig")
     return Client.from_kubeconfig(kubeconfig, context)
+
+
+def reader_of(stack: str | None, kubeconfig: Path | None, context: str | None) -> Client:
+    """Return a client for a reader of a cluster, who may not have the stack.
+
+    The cluster is that of the kubeconfig, else of the stack, else of ``KUBECONFIG``, else of stack local.
+    """
+    if kubeconfig is None and stack is None and (files := os.environ.get("KUBECONFIG")):
+        kubeconfig = Path(files)
+    name = stack or "local"
+    return client_of(kubeconfig, context, None if kubeconfig else settings_of(name), name)
 
 
 def text_of(name: str | Path) -> str:

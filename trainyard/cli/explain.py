@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import Output, client_of, recorded_state, settings_of
+from trainyard.cli.common import Output, reader_of, recorded_state
 
 if TYPE_CHECKING:
     from trainyard.explain import Observed
@@ -40,8 +40,10 @@ def _explain(
         Path | None,
         typer.Option("--from", metavar="FILE", help="File of `trainyard snapshot save`, instead of a cluster."),
     ] = None,
-    stack: Annotated[str, typer.Option("--stack", "-s", help="Stack of the cluster.")] = "local",
-    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the cluster.")] = None,
+    stack: Annotated[str | None, typer.Option("--stack", "-s", help="Stack of the cluster.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Kubeconfig; without stack, that of KUBECONFIG.")
+    ] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Explain why a job waits or failed: the cause with its numbers, the fix, and what was looked at.
@@ -57,11 +59,11 @@ def _explain(
         raise typer.Exit(1)
 
 
-def _live(namespace: str, stack: str, kubeconfig: Path | None, context: str | None) -> Observed:
+def _live(namespace: str, stack: str | None, kubeconfig: Path | None, context: str | None) -> Observed:
     from trainyard.live.cluster_snapshot import read_cluster
 
     async def read() -> Observed:
-        async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:
+        async with reader_of(stack, kubeconfig, context) as client:
             return await read_cluster(client, namespace)
 
     return asyncio.run(read())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import client_of, settings_of
+from trainyard.cli.common import reader_of
 
 if TYPE_CHECKING:
     from trainyard.explain import Observed
@@ -36,8 +36,10 @@ def _save(
         str | None,
         typer.Option("--namespace", "-n", help="Record only the jobs of this namespace; by default of all."),
     ] = None,
-    stack: Annotated[str, typer.Option("--stack", "-s", help="Stack of the cluster.")] = "local",
-    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the cluster.")] = None,
+    stack: Annotated[str | None, typer.Option("--stack", "-s", help="Stack of the cluster.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Kubeconfig; without stack, that of KUBECONFIG.")
+    ] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Record jobs, pods, queues, nodes, fabric and events; no Secrets, ConfigMaps, commands or environment values.
@@ -48,7 +50,7 @@ def _save(
     from trainyard.live.cluster_snapshot import read_cluster, write_snapshot
 
     async def read() -> Observed:
-        async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:
+        async with reader_of(stack, kubeconfig, context) as client:
             return await read_cluster(client, namespace)
 
     observed = asyncio.run(read())

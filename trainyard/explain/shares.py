@@ -26,7 +26,6 @@ __all__ = ["Shares"]
 
 _READ: Final = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.POD)
 _MALFORMED: Final = (TypeError, ValueError, AttributeError, KeyError)
-RECLAIM: Final = "reclaim"
 
 
 class Shares:

@@ -155,9 +155,10 @@ def _of_event(situation: Situation, body: Body, event: Body) -> Found | None:
         return WEBHOOK_AWAY.found(webhook=match[1], object=made, reason=match[2][:_MAXIMUM].strip())
     if (own or _DENIED.search(message)) and (rule := _RULE.search(message)):
         rest = message[rule.end() :]
-        path = _PATH.search(message)
+        path = _PATH.search(rest)
+        reason = rest[path.end() :].removeprefix(":") if path else rest
         return POLICY.found(
-            rule=rule[1], object=made, field=path[1] if path else "the object", reason=rest[:_MAXIMUM].strip()
+            rule=rule[1], object=made, field=path[1] if path else "the object", reason=reason[:_MAXIMUM].strip()
         )
     if match := _DENIED.search(message):
         return WEBHOOK_REJECTED.found(webhook=match[1], object=made, reason=match[2][:_MAXIMUM].strip())
