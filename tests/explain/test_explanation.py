@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.explain.recorded_clusters import NOW, Cluster, body, owner
+from tests.support import ROOT
 from trainyard.errors import TrainyardError
 from trainyard.explain import CAUSES, FAMILIES, Observed, State, as_text, explain
 from trainyard.explain.ranking import RANKS
@@ -101,6 +102,30 @@ def test_a_pod_is_explained_alone() -> None:
     }
     assert cluster.explain("pod/train-node-0-0").cause == "image-pull"
     assert cluster.explain("pod/train-node-0-1").cause is None
+
+
+def test_a_pod_waits_with_its_gang() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=6, tier=1)
+    found = cluster.explain("pod/train-node-0-0")
+    assert (found.cause, found.causes[0].numbers["pods"]) == ("gang-larger-than-domain", 6)
+
+
+def test_a_gang_whose_other_pods_ended_runs() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.pods[0]["status"]["phase"] = "Succeeded"
+    found = cluster.explain("train")
+    assert (found.state, found.cause) == (State.RUNNING, None)
+
+
+def test_an_elastic_gang_with_its_minimum_runs() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", pods=4, nodes=cluster.names[:2])
+    assert cluster.explain("train").state is State.WAITING
+    job.pod_group["spec"]["minMember"] = 2
+    found = cluster.explain("train")
+    assert (found.state, found.cause) == (State.RUNNING, None)
 
 
 def test_job_set_job_and_pod_of_a_person() -> None:
@@ -252,3 +277,8 @@ def test_a_large_cluster_is_explained_in_a_second() -> None:
     behind = next(each for each in found.causes if each.cause.id == "priority-behind-others")
     assert behind.numbers["waiting"] == 2250
     assert seconds < 1
+
+
+def test_every_cause_has_a_scenario() -> None:
+    texts = "".join(file.read_text() for file in (ROOT / "tests" / "explain").glob("test_*_causes.py"))
+    assert [name for name in CAUSES if f'"{name}"' not in texts] == []

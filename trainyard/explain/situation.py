@@ -162,7 +162,7 @@ class Situation:
 
     @cached_property
     def pods(self) -> list[Body]:
-        """Pods that are neither finished nor being deleted; of the object that was named only."""
+        """Pods that are neither finished nor being deleted; of the Job or Pod that was named only."""
         chosen = self.all_pods
         if self.named is not self.root and kind_of(self.named) in (Kind.JOB, Kind.POD):
             named = kind_of(self.named)
@@ -228,8 +228,8 @@ class Situation:
 
     @cached_property
     def unplaced(self) -> list[Body]:
-        """Pods without a node."""
-        return [pod for pod in self.pods if not text(pod, "spec", "nodeName") and not gated(pod)]
+        """Pods of the gang without a node, whichever was named."""
+        return [pod for pod in self.all_pods if _lives(pod) and _is_unplaced(pod)]
 
     @cached_property
     def demands(self) -> list[Demand]:
@@ -297,15 +297,14 @@ class Situation:
             return State.SUSPENDED
         if self.initializers or not self.pods:
             return State.WAITING
-        gang = self.gang
-        if gang is not None and not gang.running:
-            return State.WAITING
-        if len(self.unplaced) == len(self.pods) or (gang is None and self.unplaced):
+        unplaced = [pod for pod in self.pods if _is_unplaced(pod)]
+        elastic = self.gang is not None and self.gang.running
+        if len(unplaced) == len(self.pods) or (unplaced and not elastic):
             return State.WAITING
         if any(gated(pod) for pod in self.pods):
             return State.WAITING
         running = [pod for pod in self.pods if condition(pod, "Ready") or text(pod, "status", "phase") == "Running"]
-        return State.RUNNING if len(running) >= len(self.pods) - len(self.unplaced) else State.STARTING
+        return State.RUNNING if len(running) >= len(self.pods) - len(unplaced) else State.STARTING
 
     @property
     def waits_for_room(self) -> bool:
@@ -332,6 +331,10 @@ class Situation:
 def gated(pod: Body) -> bool:
     """Return whether a pod has scheduling gates."""
     return bool(sequence(pod, "spec", "schedulingGates"))
+
+
+def _is_unplaced(pod: Body) -> bool:
+    return not text(pod, "spec", "nodeName") and not gated(pod)
 
 
 def _lives(pod: Body) -> bool:
