@@ -18,7 +18,7 @@ FAILED: Final = Cause(
     "initializer-failed",
     "Failed initializer",
     "conditions of the Jobs that others wait for; exit codes of their containers",
-    "{initializer}, which the gang waits for, failed {times} times{ended}",
+    "{initializer}, which the gang waits for, failed (failed pods: {times}){ended}",
     "read its log: `kubectl logs -n {namespace} {pod}`; check storageUri and the credentials",
     {
         **{"initializer": "dataset-initializer", "times": 1, "ended": ", last with exit code 1 (Error)"},

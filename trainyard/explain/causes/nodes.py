@@ -50,7 +50,7 @@ CORDONED: Final = Cause(
     "nodes-cordoned",
     "Cordoned nodes that would help",
     "`spec.unschedulable` of the nodes, and their free resources",
-    "{count} cordoned nodes ({nodes}) would have places for it",
+    "nodes {nodes} ({count} in all) are cordoned, and would have places for it",
     "ask the platform team whether they return to service (`kubectl uncordon NODE`)",
     {"count": 2, "nodes": ["rack-0-node-1", "rack-0-node-2"]},
 )
@@ -58,7 +58,7 @@ NOT_READY: Final = Cause(
     "nodes-not-ready",
     "Failed nodes that would help",
     "condition Ready of the nodes, and their free resources",
-    "{count} nodes that are not ready ({nodes}) would have places for it",
+    "nodes {nodes} ({count} in all) are not ready, and would have places for it",
     "ask the platform team to repair them",
     {"count": 1, "nodes": ["rack-0-node-3"]},
 )

@@ -44,7 +44,7 @@ CRASH: Final = Cause(
     "container-crash",
     "Container that ends again and again",
     "`status.containerStatuses` of the pods",
-    "container {container} of pod {pod} ended {restarts} times, last with exit code {code} ({reason})",
+    "container {container} of pod {pod} crashes (restarts: {restarts}), last with exit code {code} ({reason})",
     "read its log: `kubectl logs -n {namespace} {pod} -c {container} --previous`",
     {
         **{"container": "node", "pod": "train-node-0-0", "restarts": 4, "code": 137, "reason": "OOMKilled"},

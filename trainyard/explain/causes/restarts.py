@@ -22,7 +22,7 @@ RESTARTING: Final = Cause(
     "gang-restarting",
     "Gang that lost a member and restarts",
     "`status.restarts` and events of the JobSet; events of its pods and of the PodGroup",
-    "the gang restarted {restarts} times{bound}; last: {reason}",
+    "the gang lost a member and starts again (restarts: {restarts}{bound}); last: {reason}",
     "{remedy}",
     {
         **{
