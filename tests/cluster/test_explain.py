@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster.jobs import lasting, node_patch, train_job
 from tests.support import LiveCluster, awaited, in_process, require
@@ -92,32 +93,30 @@ EXPECTED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "paused": ("Suspended", "suspended-by-user", {}, "kubectl patch trainjob ex-paused -n vision"),
     "data": ("Waiting", "initializer-running", {"initializers": ["dataset-initializer"]}, "kubectl logs -n language"),
 }
-HOMES = {body["metadata"]["name"]: body["metadata"]["namespace"] for body in (*FILLERS, *JOBS, job("cordoned"))}
+HOMES = {body["metadata"]["name"]: body["metadata"]["namespace"] for body in (*FILLERS, *JOBS)}
 
 
 @pytest.fixture
 def waiting(platform: LiveCluster) -> Iterator[LiveCluster]:
     """The platform with jobs that wait; they are gone afterwards."""
     last = [names[-1] for names in racks(platform).values()]
+    runtime, cordoned = runtime_of_class(platform, "training"), job("cordoned", nodes=2)
     try:
         require(platform.kubectl("cordon", *last))
-        require(platform.apply(runtime_of_class(platform, "training"), *FILLERS))
+        require(platform.apply(runtime, *FILLERS))
         for body in FILLERS:
-            name, home = body["metadata"]["name"], body["metadata"]["namespace"]
-            reached(platform, name, home, "Running", None)
-        require(platform.apply(job("cordoned", nodes=2)))
+            reached(platform, body["metadata"]["name"], body["metadata"]["namespace"], "Running", None)
+        require(platform.apply(cordoned))
         found = reached(platform, "ex-cordoned", "vision", "Waiting", "nodes-cordoned")
         assert sorted(found["numbers"]["nodes"]) == sorted(last)
         assert "kubectl uncordon" in found["fix"]
-        removed(platform, ["ex-cordoned"], "vision")
+        removed(platform, cordoned)
         require(platform.kubectl("uncordon", *last))
         require(platform.apply(*JOBS))
         yield platform
     finally:
         platform.kubectl("uncordon", *last)
-        for home in sorted(set(HOMES.values())):
-            removed(platform, [name for name, namespace in HOMES.items() if namespace == home], home)
-        require(platform.kubectl("delete", "clustertrainingruntime", POLITE, "--ignore-not-found"))
+        removed(platform, *FILLERS, *JOBS, cordoned, runtime)
 
 
 def runtime_of_class(platform: LiveCluster, priority_class: str) -> dict[str, Any]:
@@ -137,11 +136,13 @@ def racks(platform: LiveCluster) -> dict[str, list[str]]:
     return found
 
 
-def removed(platform: LiveCluster, names: list[str], namespace: str) -> None:
-    """Delete jobs, and wait until their pods are gone."""
-    require(platform.kubectl("delete", "trainjob", *names, "-n", namespace, "--ignore-not-found"))
-    for name in names:
-        awaited(f"pods of {name} to go", lambda name=name: not platform.pods(name, namespace))
+def removed(platform: LiveCluster, *bodies: dict[str, Any]) -> None:
+    """Delete objects, and wait until the pods of jobs are gone."""
+    text = yaml.safe_dump_all([{key: body[key] for key in ("apiVersion", "kind", "metadata")} for body in bodies])
+    require(platform.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=text))
+    for name, namespace in ((body["metadata"]["name"], body["metadata"].get("namespace")) for body in bodies):
+        if namespace:
+            awaited(f"pods of {name} to go", lambda name=name, home=namespace: not platform.pods(name, home))
 
 
 def reached(platform: LiveCluster, name: str, namespace: str, state: str, cause: str | None) -> Found:
