@@ -25,7 +25,7 @@ IMAGE: Final = Cause(
     "{count} of {pods} pods cannot pull image {image} ({reason}): {message}",
     "correct the image, or add a pull secret to the ServiceAccount of the job",
     {
-        **{"count": 2, "pods": 2, "image": "ghcr.io/example/train:2", "reason": "ImagePullBackOff"},
+        **{"count": 2, "pods": 2, "image": "example.com/train:2", "reason": "ImagePullBackOff"},
         "message": "manifest unknown",
     },
 )
