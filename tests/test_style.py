@@ -34,6 +34,7 @@ REGISTRIES = (
     "trainyard/cluster/supervisor/host_programs",
     "trainyard/controller/keys",
     "trainyard/convert/kinds",
+    "trainyard/explain/causes",
     "trainyard/live",
     "trainyard/reference",
     "trainyard/render/frameworks",

@@ -28,6 +28,8 @@ _GROUPS = (
     "scheduler",
     "runtimes",
     "simulate",
+    "explain",
+    "snapshot",
     "controller",
 )
 

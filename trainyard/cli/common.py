@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from trainyard.settings.stack_loader import has_environment, stack_file
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trainyard.explain import Observed
     from trainyard.kube import Client
     from trainyard.progress import Progress
 
@@ -26,6 +28,8 @@ __all__ = [
     "client_of",
     "config_path",
     "line_progress",
+    "reader_of",
+    "recorded_state",
     "settings_of",
     "text_of",
 ]
@@ -109,6 +113,17 @@ def client_of(kubeconfig: Path | None, context: str | None, settings: StackSetti
     return Client.from_kubeconfig(kubeconfig, context)
 
 
+def reader_of(stack: str | None, kubeconfig: Path | None, context: str | None) -> Client:
+    """Return a client for a reader of a cluster, who may not have the stack.
+
+    The cluster is that of the kubeconfig, else of the stack, else of ``KUBECONFIG``, else of stack local.
+    """
+    if kubeconfig is None and stack is None and (files := os.environ.get("KUBECONFIG")):
+        kubeconfig = Path(files)
+    name = stack or "local"
+    return client_of(kubeconfig, context, None if kubeconfig else settings_of(name), name)
+
+
 def text_of(name: str | Path) -> str:
     """Return the text of a file; ``-`` is standard input.
 
@@ -120,3 +135,18 @@ def text_of(name: str | Path) -> str:
     from trainyard.manifests.files import read_text
 
     return read_text(name)
+
+
+def recorded_state(file: Path) -> Observed:
+    """Return the state of a file of `trainyard snapshot save`; ``-`` is standard input.
+
+    Raises
+    ------
+    TrainyardError
+        It cannot be read, or contains something else.
+    """
+    from datetime import UTC, datetime
+
+    from trainyard.explain import observed_of_text
+
+    return observed_of_text(text_of(file), str(file), datetime.now(UTC))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import PlanFormat, client_of, settings_of, text_of
+from trainyard.cli.common import PlanFormat, client_of, recorded_state, settings_of, text_of
+from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.queues.plan import Plan
@@ -32,6 +33,10 @@ def _plan(
         list[str] | None,
         typer.Option("--jobs", help="File with PodGroups, Pods and PriorityClasses from `kubectl get … -o yaml`."),
     ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="File of `trainyard snapshot save`, instead of the live cluster."),
+    ] = None,
     output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
     stack: Annotated[str, typer.Option("--stack", "-s", help="Stack of the live cluster.")] = "local",
     kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the live cluster.")] = None,
@@ -42,9 +47,11 @@ def _plan(
     from trainyard.queues.snapshot import snapshot_of_file
     from trainyard.stack_checks import stack_scheduling
 
+    if from_ is not None and old != _LIVE:
+        raise TrainyardError(f"--from records a cluster, and OLD is {old}", fix="write `live` for OLD")
     after = snapshot_of_file(text_of(new), new, stack_scheduling)
     if old == _LIVE:
-        found = _live(after, stack, kubeconfig, context)
+        found = _live(after, from_, stack, kubeconfig, context)
     else:
         found = _recorded(snapshot_of_file(text_of(old), old, stack_scheduling, valid=False), after, jobs or [])
     if output is PlanFormat.JSON:
@@ -53,8 +60,12 @@ def _plan(
         typer.echo((as_markdown if output is PlanFormat.MARKDOWN else as_text)(found))
 
 
-def _live(after: Snapshot, stack: str, kubeconfig: Path | None, context: str | None) -> Plan:
-    from trainyard.live.plan import live_plan
+def _live(after: Snapshot, from_: Path | None, stack: str, kubeconfig: Path | None, context: str | None) -> Plan:
+    from trainyard.live.plan import live_plan, plan_from
+    from trainyard.live.queues import recorded_shares
+
+    if from_ is not None:
+        return plan_from(recorded_shares(recorded_state(from_)), after)
 
     async def read() -> Plan:
         async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:

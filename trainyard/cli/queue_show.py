@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import Output, client_of, settings_of, text_of
+from trainyard.cli.common import Output, client_of, recorded_state, settings_of, text_of
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ def _show(
     file: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="Stack settings or Queue manifests, instead of a cluster.")
     ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="File of `trainyard snapshot save`, instead of a cluster."),
+    ] = None,
     resource: Annotated[
         list[str] | None, typer.Option("--resource", help="Resource to show; by default the accelerators.")
     ] = None,
@@ -39,7 +43,7 @@ def _show(
     """Show the queue tree with guarantee, deserved share, usage, borrowed and pending amounts."""
     from trainyard.queues.usage import draw_usage, drawn_resources
 
-    found = _of_file(file) if file is not None else _of_cluster(stack, kubeconfig, context)
+    found = _of_file(file) if file is not None else _of_cluster(from_, stack, kubeconfig, context)
     if output is Output.JSON:
         typer.echo(json.dumps({"queues": [each.as_json() for each in found]}, indent=2))
     else:
@@ -54,15 +58,15 @@ def _of_file(file: str) -> list[QueueUsage]:
     return queue_usage(snapshot_of_file(text_of(file), file), [], {})
 
 
-def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> list[QueueUsage]:
-    from trainyard.live.queues import read_shares
+def _of_cluster(from_: Path | None, stack: str, kubeconfig: Path | None, context: str | None) -> list[QueueUsage]:
+    from trainyard.live.queues import read_shares, recorded_shares
     from trainyard.queues.usage import queue_usage
 
     async def read() -> LiveQueues:
         async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:
             return await read_shares(client)
 
-    live = asyncio.run(read())
+    live = recorded_shares(recorded_state(from_)) if from_ is not None else asyncio.run(read())
     if not live.queues:
         raise TrainyardError("The cluster has no queues", fix="install the platform with `trainyard up`")
     return queue_usage(live.snapshot, live.jobs, live.states, live.allocated)

@@ -18,6 +18,7 @@ __all__ = [
     "MUTATING_WEBHOOKS",
     "NAMESPACES",
     "NODES",
+    "PERSISTENT_VOLUME_CLAIMS",
     "PODS",
     "PRIORITY_CLASSES",
     "RESOURCE_QUOTAS",
@@ -49,6 +50,7 @@ MUTATING_WEBHOOKS: Final = Resource(
 )
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PODS: Final = Resource("", "v1", "pods", "Pod")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")

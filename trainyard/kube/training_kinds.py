@@ -19,6 +19,7 @@ __all__ = [
     "TRAINING_RUNTIMES",
     "TRAIN_JOBS",
     "VOLCANO_JOBS",
+    "WORKLOADS",
 ]
 
 _TRAINER, _TRAINYARD = "trainer.kubeflow.org", "trainyard.dev"
@@ -37,3 +38,4 @@ HYPER_NODES: Final = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "
 VOLCANO_JOBS: Final = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")
 COMMANDS: Final = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
 RESOURCE_FLAVORS: Final = Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False)
+WORKLOADS: Final = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from trainyard.api.constants import PLATFORM_NAME
+from trainyard.explain.cluster_index import ClusterIndex
+from trainyard.explain.observed import Kind, Observed
 from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.kinds import NODES, PODS, PRIORITY_CLASSES
 from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES
@@ -13,7 +15,7 @@ from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.queued_gangs import Job, read_jobs
 from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster
 
-__all__ = ["LiveQueues", "read_pod_groups", "read_queues", "read_shares"]
+__all__ = ["LiveQueues", "read_pod_groups", "read_queues", "read_shares", "recorded_shares"]
 
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -91,6 +93,17 @@ async def read_shares(client: Client) -> LiveQueues:
     queues = [await _list(client, resource) for resource in (QUEUES, POD_GROUPS, NODES, PRIORITY_CLASSES)]
     pods = await _pods(client) if queues[1] else ()
     return LiveQueues(queues[0], queues[1], nodes=queues[2], priority_classes=queues[3], pods=pods)
+
+
+def recorded_shares(observed: Observed) -> LiveQueues:
+    """Return the same as `read_shares` from a recorded cluster."""
+    index = ClusterIndex(observed)
+    queues, groups, nodes, classes = (
+        tuple(dict(body) for body in index.of(kind))
+        for kind in (Kind.QUEUE, Kind.POD_GROUP, Kind.NODE, Kind.PRIORITY_CLASS)
+    )
+    pods = tuple(dict(body) for body in index.unfinished_pods) if index.knows(Kind.POD) else None
+    return LiveQueues(queues, groups, nodes=nodes, priority_classes=classes, pods=pods)
 
 
 async def _pods(client: Client) -> tuple[Object, ...] | None:

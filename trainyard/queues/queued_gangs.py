@@ -11,7 +11,7 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION, SYSTEM_PRIORITY_CLASS
 from trainyard.queues.amounts import Amounts, total, units
 from trainyard.queues.queue import DEFAULT
 
-__all__ = ["Job", "Pod", "read_jobs", "requires_domain"]
+__all__ = ["Job", "Pod", "pod_request", "read_jobs", "requires_domain"]
 
 _DONE = frozenset({"Completed", "Succeeded", "Failed"})
 _PREEMPTABLE = "volcano.sh/preemptable"
@@ -186,11 +186,11 @@ def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[Pod, ...]
 
 def _pod(body: Mapping[str, Any]) -> Pod:
     spec = body.get("spec") or {}
-    return Pod(_request(spec), bool(spec.get("nodeName")), _evictable(body))
+    return Pod(pod_request(spec), bool(spec.get("nodeName")), _evictable(body))
 
 
-def _request(spec: Mapping[str, Any]) -> Amounts:
-    """Return what a running pod requests; init containers only count while it starts."""
+def pod_request(spec: Mapping[str, Any]) -> Amounts:
+    """Return what a running pod requests, in units, by its spec; init containers only count while it starts."""
     sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
     requests = [
         (each.get("resources") or {}).get("requests") or {} for each in (*(spec.get("containers") or ()), *sidecars)

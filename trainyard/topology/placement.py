@@ -10,7 +10,7 @@ from trainyard.topology.hypernode_manifests import HyperNode
 from trainyard.topology.membership import NodeIndex
 from trainyard.topology.rules import RULES
 
-__all__ = ["placement_findings"]
+__all__ = ["own_nodes", "placement_findings"]
 
 
 def placement_findings(graph: Graph, index: NodeIndex | None) -> Iterator[Finding]:
@@ -23,7 +23,7 @@ def placement_findings(graph: Graph, index: NodeIndex | None) -> Iterator[Findin
     index
         The nodes of the cluster; None if unknown.
     """
-    own = {each.name: _own(each, index) for each in graph.by_name.values()}
+    own = {each.name: own_nodes(each, index) for each in graph.by_name.values()}
     if graph.is_forest:
         yield from _depth(graph, own)
         yield from _overlaps(graph, own)
@@ -32,7 +32,7 @@ def placement_findings(graph: Graph, index: NodeIndex | None) -> Iterator[Findin
         yield from _orphans(own, index)
 
 
-def _own(each: HyperNode, index: NodeIndex | None) -> list[str]:
+def own_nodes(each: HyperNode, index: NodeIndex | None) -> list[str]:
     """Return the nodes that match a HyperNode's own members."""
     names: list[str] = []
     for member in each.members:

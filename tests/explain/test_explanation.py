@@ -1,0 +1,284 @@
+"""Explanations as a contract: what can be named, text and JSON, ranking, every state has an answer, and its speed."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.explain.recorded_clusters import NOW, Cluster, body, owner
+from tests.support import ROOT
+from trainyard.errors import TrainyardError
+from trainyard.explain import CAUSES, FAMILIES, Observed, State, as_text, explain
+from trainyard.explain.ranking import RANKS
+from trainyard.explain.situation import NAMED_KINDS
+
+
+def test_every_cause_is_declared_once_and_ranked_once() -> None:
+    declared = [cause.id for family in FAMILIES.values() for cause in family.causes]
+    assert sorted(declared) == sorted(RANKS)
+    assert len(set(declared)) == len(declared) == len(CAUSES)
+
+
+@pytest.mark.parametrize("cause", CAUSES.values(), ids=lambda cause: cause.id)
+def test_the_example_of_a_cause_fills_its_texts(cause: Any) -> None:
+    found = cause.found(**cause.example)
+    assert found.message
+    assert found.fix
+    assert cause.title[0].isupper()
+    assert json.dumps(found.as_json())
+    used = cause.message + cause.fix
+    assert [name for name in cause.example if f"{{{name}}}" not in used] == []
+
+
+def test_json_is_the_contract() -> None:
+    cluster = Cluster()
+    cluster.job("train", queue="reserch")
+    found = cluster.explain("train").as_json()
+    assert list(found)[:7] == ["job", "state", "cause", "numbers", "fix", "chain", "others"]
+    assert (found["job"], found["state"], found["cause"]) == ("vision/train", "Waiting", "queue-missing")
+    assert found["numbers"] == {"queue": "reserch", "queues": ["default", "language", "vision"]}
+    assert {"step": "queue", "object": "root", "state": "does not exist"} in found["chain"]
+    assert found["others"] == []
+
+
+def test_text_is_a_paragraph_with_fix_others_and_chain() -> None:
+    cluster = Cluster()
+    cluster.fill("vision", cluster.names)
+    cluster.job("train", "language", pods=1)
+    lines = as_text(cluster.explain("train", "language")).splitlines()
+    assert lines[0] == (
+        "TrainJob language/train waits: queue language uses 0 of the 32 nvidia.com/gpu that it deserves; the rest is "
+        "lent to vision (32 above its share), and the scheduler takes it back since 2026-11-24T11:50:00Z "
+        "(0 pods are being deleted)."
+    )
+    assert lines[1].startswith("Fix: wait: ")
+    assert "Also:" in lines
+    chain = [line.split()[0] for line in lines[lines.index("Looked at:") + 1 :]]
+    assert chain == [
+        "TrainJob",
+        "runtime",
+        "admission",
+        "JobSet",
+        "Jobs",
+        "PodGroup",
+        "queue",
+        "nodes",
+        "pods",
+        "events",
+    ]
+    assert "  queue      language < research < root: open, 0 of 32 deserved nvidia.com/gpu used, at most 64" in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("train", "TrainJob"), ("trainjob/train", "TrainJob"), ("TrainJobs/train", "TrainJob")),
+        *(("jobset/train", "JobSet"), ("js/train", "JobSet"), ("jobsets.jobset.x-k8s.io/train", "JobSet")),
+        *(("train-node-0", "Job"), ("job/train-node-0", "Job"), ("jobs.batch/train-node-0", "Job")),
+        *(("train-node-0-1", "Pod"), ("pod/train-node-0-1", "Pod"), ("po/train-node-0-1", "Pod")),
+    ],
+)
+def test_any_object_of_a_job_can_be_named(name: str, kind: str) -> None:
+    cluster = Cluster()
+    cluster.job("train", queue="reserch")
+    found = cluster.explain(name)
+    assert (found.kind, found.cause) == (kind, "queue-missing")
+    assert found.chain[0].object == "vision/train"
+
+
+def test_a_pod_is_explained_alone() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.pods[0]["status"] = {
+        "phase": "Pending",
+        "containerStatuses": [{"name": "c", "image": "i", "state": {"waiting": {"reason": "ErrImagePull"}}}],
+    }
+    assert cluster.explain("pod/train-node-0-0").cause == "image-pull"
+    assert cluster.explain("pod/train-node-0-1").cause is None
+
+
+def test_a_pod_waits_with_its_gang() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=6, tier=1)
+    found = cluster.explain("pod/train-node-0-0")
+    assert (found.cause, found.causes[0].numbers["pods"]) == ("gang-larger-than-domain", 6)
+
+
+def test_a_gang_whose_other_pods_ended_runs() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.pods[0]["status"]["phase"] = "Succeeded"
+    found = cluster.explain("train")
+    assert (found.state, found.cause) == (State.RUNNING, None)
+
+
+def test_an_elastic_gang_with_its_minimum_runs() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", pods=4, nodes=cluster.names[:2])
+    assert cluster.explain("train").state is State.WAITING
+    job.pod_group["spec"]["minMember"] = 2
+    found = cluster.explain("train")
+    assert (found.state, found.cause) == (State.RUNNING, None)
+
+
+def test_job_set_job_and_pod_of_a_person() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", queue="reserch")
+    cluster.without(job.train_job)
+    assert cluster.explain("train").cause == "queue-missing"
+    cluster.without(job.job_set)
+    assert cluster.explain("job/train-node-0").cause == "queue-missing"
+    cluster.without(job.job)
+    assert cluster.explain("pod/train-node-0-0").cause == "queue-missing"
+
+
+def test_volcano_job() -> None:
+    cluster = Cluster()
+    template = {"spec": {"schedulerName": "volcano", "containers": [{"name": "c"}]}}
+    spec = {"queue": "gone", "tasks": [{"name": "t", "replicas": 2, "template": template}]}
+    cluster.bodies.append(body("batch.volcano.sh/v1alpha1", "Job", "vc", "vision", spec=spec))
+    found = cluster.explain("vcjob/vc")
+    assert (found.kind, found.cause, found.state) == ("Volcano Job", "queue-missing", State.WAITING)
+
+
+def test_missing_job_names_the_namespace_in_which_it_is() -> None:
+    cluster = Cluster()
+    cluster.job("train")
+    with pytest.raises(TrainyardError, match="train does not exist in namespace language") as error:
+        cluster.explain("train", "language")
+    assert error.value.fix == "use -n vision"
+    with pytest.raises(TrainyardError) as error:
+        cluster.explain("thing/train")
+    assert error.value.fix.startswith("write trainjob/NAME, jobset/NAME")
+
+
+def rich() -> Cluster:
+    """Return a cluster in which many families have something to look at."""
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[:5])
+    cluster.job("older", pods=4, tier=1, minutes=30)
+    job = cluster.job("train", pods=4, tier=1, priority_class="training")
+    job.job_set["status"] = {"restarts": 1}
+    job.everywhere(nodeSelector={"gpu": "h100"}, volumes=[{"persistentVolumeClaim": {"claimName": "c"}}])
+    job.pods[0]["status"]["containerStatuses"] = [{"state": {"waiting": {"reason": "ErrImagePull"}}}]
+    cluster.event(job.job, "FailedCreate", "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1")
+    cluster.deployment("volcano-scheduler", "volcano-system", ready=0)
+    metadata = {"ownerReferences": owner("trainjob", "train")}
+    cluster.bodies.append(body("kueue.x-k8s.io/v1beta2", "Workload", "w", "vision", metadata=metadata))
+    return cluster
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Any:
+    yield path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield from places(child, (*path, key))
+
+
+STATE = rich().bodies
+PATHS = [path for path in places(STATE) if len(path) > 1]
+ODD = st.sampled_from(
+    [
+        None,
+        "",
+        "x",
+        "-1",
+        "8Gi",
+        "1e400",
+        0,
+        -3,
+        2**70,
+        1.5,
+        True,
+        [],
+        {},
+        ["x"],
+        [None],
+        {"x": 1},
+        {"": None},
+        [[]],
+        [{}],
+    ]
+)
+MUTATIONS = st.lists(
+    st.tuples(st.integers(0, len(PATHS) - 1), st.one_of(ODD, st.just("remove"))), min_size=1, max_size=8
+)
+NAMES = [
+    f"{kind}/{name}"
+    for kind, name in zip(NAMED_KINDS, ("train", "train", "x", "train-node-0", "train-node-0-0"), strict=True)
+]
+
+
+def mutated(changes: list[tuple[int, Any]]) -> list[Any]:
+    state = copy.deepcopy(STATE)
+    for index, value in changes:
+        parent: Any = state
+        *above, last = PATHS[index]
+        for step in above:
+            try:
+                parent = parent[step]
+            except (KeyError, IndexError, TypeError):
+                parent = None
+        if isinstance(parent, dict):
+            parent.pop(last, None)
+            if value != "remove":
+                parent[last] = value
+        elif isinstance(parent, list) and isinstance(last, int) and last < len(parent):
+            parent[last] = value
+    return state
+
+
+@given(MUTATIONS, st.sampled_from(NAMES))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_state_has_an_answer(changes: list[tuple[int, Any]], name: str) -> None:
+    observed = Observed(NOW, tuple(mutated(changes)))
+    found = None
+    with contextlib.suppress(TrainyardError):  # the job itself is gone
+        found = explain(observed, name, "vision")
+    if found is None:
+        return
+    assert as_text(found)
+    assert json.dumps(found.as_json())
+    assert found.cause is not None or found.state in (State.RUNNING, State.STARTING, State.COMPLETE)
+
+
+@given(st.sets(st.sampled_from(sorted({each["kind"] for each in STATE} - {"TrainJob"}))))
+@settings(max_examples=100, deadline=None)
+def test_missing_kinds_leave_an_answer(kinds: set[str]) -> None:
+    found = explain(Observed(NOW, tuple(each for each in STATE if each["kind"] not in kinds)), "train", "vision")
+    assert as_text(found)
+
+
+def test_a_large_cluster_is_explained_in_a_second() -> None:
+    """5,000 jobs of two pods, on 1,000 nodes."""
+    cluster = Cluster(racks=40, nodes_per_rack=25)
+    cluster.queue("research", deserved=8000, capability=8000)
+    for queue in ("vision", "language"):
+        cluster.queue(queue, "research", deserved=4000, capability=8000)
+    names = cluster.names
+    for number in range(500):
+        queue = "vision" if number % 2 else "language"
+        cluster.job(f"running-{number}", queue, nodes=[names[2 * number], names[2 * number + 1]], minutes=60)
+    for number in range(4499):
+        cluster.job(f"waiting-{number}", "vision" if number % 2 else "language", tier=1, minutes=30)
+    cluster.job("train", tier=1, pods=4)
+    observed = cluster.observed
+    began = time.process_time()
+    found = explain(observed, "train", "vision")
+    seconds = time.process_time() - began
+    assert found.cause == "queue-over-deserved"
+    behind = next(each for each in found.causes if each.cause.id == "priority-behind-others")
+    assert behind.numbers["waiting"] == 2250
+    assert seconds < 1
+
+
+def test_every_cause_has_a_scenario() -> None:
+    texts = "".join(file.read_text() for file in (ROOT / "tests" / "explain").glob("test_*_causes.py"))
+    assert [name for name in CAUSES if f'"{name}"' not in texts] == []

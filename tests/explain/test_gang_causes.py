@@ -1,0 +1,281 @@
+"""Causes in gangs, fabric, nodes and priority, each beside a near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.explain.recorded_clusters import GPU, Cluster, body, check
+
+
+def test_gang_with_fewer_pods_than_its_minimum() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=3).pod_group["spec"]["minMember"] = 4
+    check(cluster.explain("train"), "gang-too-few-pods", "set minMember to at most 3", minimum=4, pods=3)
+
+
+def test_elastic_gang_has_enough_pods() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=4).pod_group["spec"]["minMember"] = 2
+    assert cluster.causes("train") == []
+
+
+def test_gang_larger_than_any_domain() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=6, tier=1)
+    numbers = {"pods": 6, "tier": "1 (rack)", "places": 4, "domain": "rack-0"}
+    check(cluster.explain("train"), "gang-larger-than-domain", "use at most 4 pods", **numbers)
+
+
+def test_gang_fits_a_domain_of_a_higher_tier() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=6, tier=2)
+    assert cluster.causes("train") == []
+
+
+def test_soft_topology_and_a_scheduler_without_the_plugin_limit_nothing() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", pods=6, tier=1)
+    job.pod_group["spec"]["networkTopology"]["mode"] = "soft"
+    assert cluster.causes("train") == []
+    job.pod_group["spec"]["networkTopology"]["mode"] = "hard"
+    cluster.platform["spec"]["schedulerFeatures"].remove("network-topology-aware")
+    assert cluster.causes("train") == []
+
+
+def test_a_tier_name_limits_like_its_number() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", pods=6)
+    job.pod_group["spec"]["networkTopology"] = {"mode": "hard", "highestTierName": "rack"}
+    check(cluster.explain("train"), "gang-larger-than-domain", "at most 4 pods", places=4)
+
+
+def test_a_subgroup_larger_than_any_domain() -> None:
+    cluster = Cluster()
+    spec = cluster.job("train", pods=6).pod_group["spec"]
+    topology = {"mode": "hard", "highestTierAllowed": 1}
+    spec["subGroupPolicy"] = [{"name": "node", "subGroupSize": 6, "networkTopology": topology}]
+    check(cluster.explain("train"), "gang-larger-than-domain", "at most 4 pods", pods=6)
+    spec["subGroupPolicy"][0]["subGroupSize"] = 3
+    assert cluster.causes("train") == []
+
+
+def test_no_domain_has_a_node_that_the_gang_may_use() -> None:
+    cluster = Cluster()
+    extra = cluster._node("outside")
+    extra["metadata"]["labels"]["gpu"] = "h200"
+    cluster.bodies.append(extra)
+    cluster.job("train", pods=1, tier=1).everywhere(nodeSelector={"gpu": "h200"})
+    check(cluster.explain("train"), "fabric-no-domain", "highestTierAllowed", tier="1 (rack)")
+
+
+def test_free_devices_in_two_domains() -> None:
+    cluster = Cluster()
+    cluster.fill("language", ["rack-0-node-0"], name="left")
+    cluster.fill("language", ["rack-1-node-0", "rack-1-node-1"], name="right")
+    cluster.job("train", pods=4, tier=1)
+    found = cluster.explain("train")
+    numbers = {
+        **{"pods": 4, "places": 5, "domain": "rack-0", "moving": ["language/left (1 pod)"]},
+        "domains": ["rack-0 has 3 places", "rack-1 has 2 places"],
+    }
+    check(found, "fabric-fragmented", "wait until language/left (1 pod) leaves rack-0", **numbers)
+
+
+def test_one_domain_with_enough_free_devices_is_enough() -> None:
+    cluster = Cluster()
+    cluster.fill("language", ["rack-0-node-0"])
+    cluster.job("train", pods=4, tier=1)
+    assert cluster.causes("train") == []
+
+
+def test_too_few_free_devices_in_sum_are_no_fragmentation() -> None:
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[1:6])
+    cluster.job("train", pods=4, tier=1)
+    assert "fabric-fragmented" not in cluster.causes("train")
+
+
+def test_gang_larger_than_the_cluster() -> None:
+    cluster = Cluster()
+    for name in ("research", "vision"):
+        cluster.queue(name, "root" if name == "research" else "research")
+    cluster.job("train", pods=10)
+    check(cluster.explain("train"), "gang-larger-than-cluster", "use at most 8 pods", pods=10, places=8)
+
+
+def test_gang_as_large_as_the_cluster() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=8)
+    assert cluster.causes("train") == []
+
+
+def test_enough_in_sum_but_on_no_node() -> None:
+    cluster = Cluster()
+    cluster.fill("language", cluster.names, gpus=2)
+    cluster.job("train", pods=1)
+    numbers = {"requested": "8", "free": "48", "most": "6", "resource": GPU}
+    check(cluster.explain("train"), "node-fragmented", "request at most 6 nvidia.com/gpu per pod", **numbers)
+
+
+def test_one_node_with_room_is_enough() -> None:
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[1:], gpus=2)
+    cluster.job("train", pods=1)
+    assert cluster.causes("train") == []
+
+
+def test_node_selector_that_no_node_matches() -> None:
+    cluster = Cluster()
+    cluster.job("train").everywhere(nodeSelector={"gpu": "h200"})
+    found = cluster.explain("train")
+    check(found, "node-selector-unmatched", "labels that nodes have", nodes=8, wanted=["nodeSelector gpu=h200"])
+    assert "nodes have gpu=h100" in found.message
+
+
+def affinity(operator: str, *values: str) -> dict[str, Any]:
+    expression = {"key": "gpu", "operator": operator, "values": list(values)}
+    term = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
+
+
+def test_affinity_that_no_node_matches() -> None:
+    cluster = Cluster()
+    cluster.job("train").everywhere(affinity=affinity("NotIn", "h100"))
+    check(cluster.explain("train"), "node-selector-unmatched", "label nodes", wanted=["nodeAffinity"])
+
+
+def test_selector_and_affinity_that_nodes_match() -> None:
+    cluster = Cluster()
+    cluster.job("train").everywhere(nodeSelector={"gpu": "h100"}, affinity=affinity("In", "h100", "h200"))
+    assert cluster.causes("train") == []
+
+
+def taint(cluster: Cluster, names: list[str]) -> None:
+    for name in names:
+        cluster.find("Node", name)["spec"]["taints"] = [{"key": "repair", "value": "yes", "effect": "NoSchedule"}]
+
+
+def test_taints_that_are_not_tolerated() -> None:
+    cluster = Cluster()
+    taint(cluster, cluster.names)
+    cluster.job("train")
+    found = cluster.explain("train")
+    check(found, "node-taint-not-tolerated", "toleration for repair=yes:NoSchedule", nodes=8)
+
+
+def test_tolerated_taints_and_a_single_tainted_node() -> None:
+    cluster = Cluster()
+    taint(cluster, cluster.names[:1])
+    cluster.job("train")
+    assert cluster.causes("train") == []
+    cluster = Cluster()
+    taint(cluster, cluster.names)
+    cluster.job("train").everywhere(tolerations=[{"key": "repair", "operator": "Exists"}])
+    assert cluster.causes("train") == []
+
+
+def test_pod_larger_than_any_node() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=1, gpus=16)
+    numbers = {"requested": "16", "offers": "8", "resource": GPU}
+    check(cluster.explain("train"), "node-too-small", "at most 8 nvidia.com/gpu per pod", **numbers)
+
+
+def test_pod_as_large_as_a_node() -> None:
+    cluster = Cluster()
+    cluster.job("train", pods=1, gpus=8)
+    assert cluster.causes("train") == []
+
+
+def cordon(cluster: Cluster, names: list[str]) -> None:
+    for name in names:
+        cluster.find("Node", name)["spec"]["unschedulable"] = True
+
+
+def test_cordoned_nodes_that_would_help() -> None:
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[:4])
+    cordon(cluster, cluster.names[4:])
+    cluster.job("train", pods=2)
+    found = cluster.explain("train")
+    check(found, "nodes-cordoned", "kubectl uncordon", count=4, nodes=cluster.names[4:])
+
+
+def test_cordoned_nodes_of_a_domain_that_would_help() -> None:
+    cluster = Cluster()
+    cordon(cluster, ["rack-0-node-0", "rack-1-node-0"])
+    cluster.job("train", pods=4, tier=1)
+    check(cluster.explain("train"), "nodes-cordoned", "uncordon", count=2, nodes=["rack-0-node-0", "rack-1-node-0"])
+
+
+def test_cordoned_nodes_are_no_cause_where_others_have_room_or_they_do_not_suffice() -> None:
+    cluster = Cluster()
+    cordon(cluster, cluster.names[4:])
+    cluster.job("train", pods=2)
+    assert cluster.causes("train") == []
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[:7])
+    cordon(cluster, cluster.names[7:])
+    cluster.job("train", pods=2)
+    assert "nodes-cordoned" not in cluster.causes("train")
+
+
+def test_failed_nodes_that_would_help() -> None:
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[:4])
+    cluster.fill("vision", cluster.names[4:6])
+    for name in cluster.names[6:]:
+        cluster.find("Node", name)["status"]["conditions"][0]["status"] = "Unknown"
+    cluster.job("train", pods=1)
+    check(cluster.explain("train"), "nodes-not-ready", "repair", count=2, nodes=cluster.names[6:])
+
+
+def test_failed_nodes_are_no_cause_where_others_have_room() -> None:
+    cluster = Cluster()
+    cluster.find("Node", cluster.names[0])["status"]["conditions"][0]["status"] = "False"
+    cluster.job("train", pods=1)
+    assert cluster.causes("train") == []
+
+
+def test_other_jobs_of_the_queue_are_served_first() -> None:
+    cluster = Cluster()
+    cluster.job("older", pods=8, minutes=30)
+    cluster.job("urgent", pods=8, minutes=1, priority_class="training-urgent")
+    cluster.job("younger", pods=8, minutes=2)
+    cluster.job("train", pods=2, minutes=10)
+    numbers = {
+        **{"place": 3, "waiting": 4, "queue": "vision", "priority": 0, "highest": 10000},
+        "ahead": ["vision/urgent (priority 10000)", "vision/older (priority 0)"],
+    }
+    check(cluster.explain("train"), "priority-behind-others", "a higher value than 10000", **numbers)
+    assert cluster.causes("urgent") == []
+
+
+def test_jobs_of_another_queue_are_not_ahead() -> None:
+    cluster = Cluster()
+    cluster.job("older", "language", pods=8, minutes=30)
+    cluster.job("train")
+    assert cluster.causes("train") == []
+
+
+def test_unknown_priority_class() -> None:
+    cluster = Cluster()
+    cluster.job("train", priority_class="trainning")
+    check(cluster.explain("train"), "priority-class-unknown", "use one of training, training-urgent", name="trainning")
+
+
+def test_known_priority_classes() -> None:
+    cluster = Cluster()
+    cluster.job("train", priority_class="training")
+    cluster.job("other", "language", priority_class="system-node-critical")
+    assert cluster.causes("train") == cluster.causes("other", "language") == []
+
+
+def test_pods_of_other_schedulers_use_nodes_too() -> None:
+    cluster = Cluster()
+    requests = {"resources": {"requests": {GPU: "8"}}}
+    for name in cluster.names:
+        spec = {"nodeName": name, "containers": [{"name": "c", **requests}]}
+        cluster.bodies.append(body("v1", "Pod", f"other-{name}", "somewhere", spec=spec, status={"phase": "Running"}))
+    cluster.job("train", pods=1)
+    check(cluster.explain("train"), "cluster-full", "wait", free="0", users=["somewhere (64)"])

@@ -1,0 +1,518 @@
+"""Causes in pods, initializers, restarts, admission, platform, runtimes and suspension, each beside a near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, ended, minutes_ago, owner
+from trainyard.explain import State
+from trainyard.explain.explanation import UNKNOWN
+
+CORE = "v1"
+
+
+def placed(cluster: Cluster, **status: Any) -> Job:
+    """Add a job whose pods have nodes and do not run yet."""
+    job = cluster.job("train", nodes=cluster.names[:2])
+    for pod in job.pods:
+        pod["status"] = {"phase": "Pending", **status}
+    return job
+
+
+def waiting(reason: str, message: str = "") -> list[dict[str, Any]]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return [{"name": "node", "image": "train:1", "state": state}]
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
+def test_image_that_cannot_be_pulled(reason: str) -> None:
+    cluster = Cluster()
+    placed(cluster, containerStatuses=waiting(reason, "manifest unknown"))
+    found = cluster.explain("train")
+    check(found, "image-pull", "pull secret", count=2, pods=2, image="train:1", reason=reason)
+    assert found.state is State.STARTING
+
+
+def test_container_that_is_being_created_is_no_failed_pull() -> None:
+    cluster = Cluster()
+    placed(cluster, containerStatuses=waiting("ContainerCreating"))
+    found = cluster.explain("train")
+    assert (found.causes, found.state, found.cause) == ((), State.STARTING, None)
+
+
+def test_container_that_cannot_be_created() -> None:
+    cluster = Cluster()
+    placed(cluster, containerStatuses=waiting("CreateContainerConfigError", 'secret "token" not found'))
+    found = cluster.explain("train")
+    check(found, "container-configuration", "namespace vision", container="node", pod="train-node-0-0")
+
+
+def crash(code: int, restarts: int) -> list[dict[str, Any]]:
+    last = {"terminated": {"exitCode": code, "reason": "OOMKilled"}}
+    return [{**waiting("CrashLoopBackOff")[0], "restartCount": restarts, "lastState": last}]
+
+
+def test_container_that_ends_again_and_again() -> None:
+    cluster = Cluster()
+    placed(cluster, containerStatuses=crash(137, 4))
+    found = cluster.explain("train")
+    check(found, "container-crash", "--previous", code=137, restarts=4, reason="OOMKilled", pod="train-node-0-0")
+
+
+def test_container_that_runs_again_is_no_crash() -> None:
+    cluster = Cluster()
+    job = placed(cluster)
+    status = {"name": "node", "restartCount": 1, "state": {"running": {}}, "lastState": crash(1, 1)[0]["lastState"]}
+    for pod in job.pods:
+        pod["status"] = {"phase": "Running", "containerStatuses": [status]}
+    assert cluster.causes("train") == []
+
+
+def claim(cluster: Cluster, phase: str) -> dict[str, Any]:
+    spec = {"storageClassName": "fast"}
+    found = body(CORE, "PersistentVolumeClaim", "datasets", "vision", spec=spec, status={"phase": phase})
+    cluster.bodies.append(found)
+    return found
+
+
+VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "datasets"}}]
+
+
+def test_missing_claim() -> None:
+    cluster = Cluster()
+    cluster.job("train").everywhere(volumes=VOLUMES)
+    check(cluster.explain("train"), "volume-missing", "correct claimName", claim="datasets", namespace="vision")
+
+
+def test_pending_claim() -> None:
+    cluster = Cluster()
+    cluster.job("train").everywhere(volumes=VOLUMES)
+    cluster.event(claim(cluster, "Pending"), "ProvisioningFailed", 'storageclass "fast" not found')
+    found = cluster.explain("train")
+    check(found, "volume-pending", "another storage class", claim="datasets", storage_class="fast")
+    assert 'storageclass "fast" not found' in found.message
+
+
+def test_bound_claim_and_one_that_waits_for_the_pods() -> None:
+    cluster = Cluster()
+    cluster.job("train").everywhere(volumes=VOLUMES)
+    found = claim(cluster, "Bound")
+    assert cluster.causes("train") == []
+    found["status"]["phase"] = "Pending"
+    cluster.event(found, "WaitForFirstConsumer", "waiting for first consumer to be created before binding", "Normal")
+    assert cluster.causes("train") == []
+
+
+def test_volume_that_cannot_be_mounted() -> None:
+    cluster = Cluster()
+    job = placed(cluster)
+    cluster.event(job.pods[0], "FailedMount", 'secret "keys" not found')
+    check(cluster.explain("train"), "volume-mount", "create what is missing", pod="train-node-0-0")
+    for pod in job.pods:
+        pod["status"]["phase"] = "Running"
+    assert cluster.causes("train") == []
+
+
+def test_scheduling_gates() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    for pod in job.pods:
+        pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+    found = cluster.explain("train")
+    check(found, "pods-gated", "removes the gates", count=2, pods=2, gates=["kueue.x-k8s.io/admission"])
+    for pod in job.pods:
+        pod["spec"]["schedulingGates"] = []
+    assert cluster.causes("train") == []
+
+
+def with_initializer(cluster: Cluster, **status: Any) -> Job:
+    """Add a job whose pods wait for an initializer."""
+    found = cluster.job("train")
+    cluster.without(*found.pods, found.job)
+    parts = found.job_set["spec"]["replicatedJobs"]
+    labels = {"trainer.kubeflow.org/trainjob-ancestor-step": "dataset-initializer"}
+    parts.insert(0, {"name": "dataset-initializer", "replicas": 1, "template": {"metadata": {"labels": labels}}})
+    parts[1]["dependsOn"] = [{"name": "dataset-initializer", "status": "Complete"}]
+    name = "train-dataset-initializer-0"
+    labels = {"jobset.sigs.k8s.io/replicatedjob-name": "dataset-initializer"}
+    metadata = {"ownerReferences": owner("jobset", "train"), "labels": labels}
+    job = body("batch/v1", "Job", name, "vision", metadata=metadata, spec={"parallelism": 1}, status=status)
+    owned = {"ownerReferences": owner("job", name)}
+    spec = {"nodeName": "platform", "containers": [{"name": "c"}]}
+    pod = body(CORE, "Pod", f"{name}-x", "vision", metadata=owned, spec=spec, status={"phase": "Running"})
+    cluster.bodies += [job, pod]
+    return Job(found.train_job, found.job_set, job, found.pod_group, [pod])
+
+
+def test_initializer_that_runs() -> None:
+    cluster = Cluster()
+    with_initializer(cluster)
+    found = cluster.explain("train")
+    check(found, "initializer-running", "kubectl logs -n vision", initializers=["dataset-initializer"])
+    assert found.state is State.WAITING
+    assert len(found.causes) == 1
+
+
+def test_initializer_that_failed() -> None:
+    cluster = Cluster()
+    job = with_initializer(cluster, failed=1)
+    state = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    job.pods[0]["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": state}]}
+    found = cluster.explain("train")
+    check(found, "initializer-failed", "storageUri", times=1, initializer="dataset-initializer")
+    assert "exit code 3 (Error)" in found.message
+
+
+def test_initializer_that_succeeded() -> None:
+    cluster = Cluster()
+    job = with_initializer(cluster, succeeded=1)
+    job.job_set["status"]["replicatedJobsStatus"] = [{"name": "dataset-initializer", "succeeded": 1}]
+    assert not {"initializer-running", "initializer-failed"} & set(cluster.causes("train"))
+
+
+def test_gang_that_lost_a_member_and_restarts() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", pods=2)
+    job.job_set["status"]["restarts"] = 2
+    job.job_set["spec"]["failurePolicy"] = {"maxRestarts": 3}
+    gone = body(CORE, "Pod", "train-node-0-1", "vision")
+    cluster.event(gone, "Evict", "Pod is evicted, because of reclaim")
+    found = cluster.explain("train")
+    check(found, "gang-restarting", "request within the share", restarts=2, bound=" of at most 3")
+    assert "pod train-node-0-1 was evicted" in found.message
+
+
+def test_gang_that_restarted_and_runs_again() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.job_set["status"]["restarts"] = 2
+    assert cluster.causes("train") == []
+    cluster = Cluster()
+    cluster.job("train")
+    cluster.event(body(CORE, "Pod", "other-node-0-1", "vision"), "Evict", "because of reclaim")
+    assert cluster.causes("train") == []
+
+
+def test_restarts_are_exhausted() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.without(*job.pods)
+    job.train_job["status"] = ended("Failed", "ReachedMaxRestarts")
+    job.job_set["status"] = {"restarts": 3}
+    job.job["status"] = ended("Failed", "BackoffLimitExceeded", "it failed")
+    found = cluster.explain("train")
+    check(found, "restarts-exhausted", "higher maxRestarts", restarts=3)
+    assert "BackoffLimitExceeded" in found.message
+    assert found.state is State.FAILED
+
+
+def refused(message: str, reason: str = "TrainJobResourcesCreationFailed") -> Cluster:
+    """Return a cluster with a TrainJob for which nothing is created."""
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
+    return cluster.event(job.train_job, reason, f"TrainJob resources reconciliation failed: {message}")
+
+
+def test_policy_that_denies() -> None:
+    message = "ACC-002 JobSet train spec.replicatedJobs[0].template[a/b]: 40 accelerators exceed the limit of 32"
+    found = refused(message, "PolicyDenied").explain("train")
+    check(found, "policy-denied", "ask the platform team about rule ACC-002", rule="ACC-002")
+    assert found.causes[0].numbers["field"] == "spec.replicatedJobs[0].template[a/b]"
+    assert found.causes[0].numbers["reason"] == "40 accelerators exceed the limit of 32"
+
+
+def test_denial_of_an_earlier_state_is_no_cause() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.event(job.train_job, "PolicyDenied", "TrainJob resources reconciliation failed: ACC-002 too many")
+    assert cluster.causes("train") == []
+
+
+def test_policy_server_without_an_answer() -> None:
+    found = refused("POL-000 no decision: the policy server did not answer within 2 s").explain("train")
+    check(found, "policy-server-away", "policy server")
+
+
+def creation(message: str) -> Cluster:
+    """Return a cluster with a Job whose pods are rejected."""
+    cluster = Cluster()
+    job = cluster.job("train")
+    return cluster.without(*job.pods).event(job.job, "FailedCreate", f"Error creating: {message}")
+
+
+def test_webhook_without_an_answer() -> None:
+    cluster = creation(
+        'Internal error occurred: failed calling webhook "validatepod.volcano.sh": failed to call webhook: Post "https://'
+        'volcano-admission:443/pods/validate": dial tcp 10.0.0.7:443: connect: connection refused'
+    )
+    check(cluster.explain("train"), "webhook-away", "look at the Deployment", webhook="validatepod.volcano.sh")
+
+
+def test_webhook_that_rejects() -> None:
+    cluster = creation('admission webhook "validatepod.volcano.sh" denied the request: queue is not open')
+    found = cluster.explain("train")
+    check(found, "webhook-rejected", "change what the message names", webhook="validatepod.volcano.sh")
+    assert "queue is not open" in found.message
+
+
+def test_admission_policy_that_denies_pods() -> None:
+    cluster = creation(
+        "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'pod-004' with binding 'pod-004' denied request: "
+        "POD-004 spec.hostNetwork: the host network is not allowed"
+    )
+    check(cluster.explain("train"), "policy-denied", "POD-004", rule="POD-004", field="spec.hostNetwork")
+
+
+def test_object_quota() -> None:
+    cluster = creation(
+        'pods "x" is forbidden: exceeded quota: tenant, requested: pods=1, used: pods=9, limited: pods=9'
+    )
+    numbers = {"quota": "tenant", "requested": "pods=1", "used": "pods=9", "limited": "pods=9", "namespace": "vision"}
+    check(cluster.explain("train"), "quota-exceeded", "larger quota", **numbers)
+
+
+def test_quota_that_is_not_counted() -> None:
+    cluster = creation('pods "x" is forbidden: status unknown for quota: tenant, resources: pods')
+    check(cluster.explain("train"), "quota-not-counted", "five minutes", quota="tenant")
+
+
+def test_full_quota_whose_pods_exist_is_no_cause() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.event(job.job, "FailedCreate", "exceeded quota: tenant, requested: pods=1, used: pods=9, limited: pods=9")
+    status = {"hard": {"pods": "9"}, "used": {"pods": "9"}}
+    cluster.bodies.append(body(CORE, "ResourceQuota", "tenant", "vision", spec={}, status=status))
+    assert cluster.causes("train") == []
+
+
+def test_objects_that_cannot_be_created() -> None:
+    found = refused("spec.trainer.numNodes: 0 is less than 1").explain("train")
+    check(found, "creation-failed", "trainyard render")
+    assert "spec.trainer.numNodes: 0 is less than 1" in found.message
+
+
+def test_event_about_an_earlier_object_of_the_name_is_no_cause() -> None:
+    cluster = refused("spec.trainer.numNodes: 0 is less than 1")
+    cluster.find("TrainJob", "train")["metadata"]["uid"] = "new"
+    next(each for each in cluster.bodies if each["kind"] == "Event")["involvedObject"]["uid"] = "old"
+    assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize("how", ["replicas", "lease"])
+def test_scheduler_that_does_not_run(how: str) -> None:
+    cluster = Cluster().deployment("volcano-scheduler", "volcano-system", ready=0 if how == "replicas" else 1)
+    lease = {"renewTime": minutes_ago(5), "leaseDurationSeconds": 15}
+    cluster.bodies.append(body("coordination.k8s.io/v1", "Lease", "vc-scheduler", "volcano-system", spec=lease))
+    cluster.job("train")
+    state = "0 of 1 replicas are ready" if how == "replicas" else "its Lease vc-scheduler was renewed 300 s ago"
+    check(cluster.explain("train"), "scheduler-not-running", "kubectl get pods -n volcano-system", state=state)
+
+
+def test_scheduler_that_runs() -> None:
+    cluster = Cluster().deployment("volcano-scheduler", "volcano-system")
+    lease = {"renewTime": NOW.isoformat(), "leaseDurationSeconds": 15}
+    cluster.bodies.append(body("coordination.k8s.io/v1", "Lease", "vc-scheduler", "volcano-system", spec=lease))
+    cluster.job("train")
+    assert cluster.causes("train") == []
+
+
+def test_controller_that_does_not_run() -> None:
+    cluster = Cluster().deployment("kubeflow-trainer-controller-manager", "trainyard-system", ready=0)
+    job = cluster.job("train")
+    cluster.job("other")
+    cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
+    check(cluster.explain("train"), "controller-not-running", "trainyard-system", namespace="trainyard-system")
+    assert cluster.causes("other") == []
+
+
+def test_job_set_controller_that_does_not_run() -> None:
+    cluster = Cluster().deployment("jobset-controller-manager", "jobset-system", ready=0)
+    job = cluster.job("train")
+    cluster.job("other")
+    cluster.without(job.job, *job.pods)
+    check(cluster.explain("train"), "job-set-controller-not-running", "jobset-system", jobs=0, wanted=1)
+    assert cluster.causes("other") == []
+
+
+def volcano_job(cluster: Cluster, **fields: Any) -> dict[str, Any]:
+    template = {"spec": {"schedulerName": "volcano", "containers": [{"name": "c"}]}}
+    spec = {"queue": "vision", "tasks": [{"name": "t", "replicas": 2, "template": template}]}
+    found = body("batch.volcano.sh/v1alpha1", "Job", "vc", "vision", spec=spec, **fields)
+    cluster.bodies.append(found)
+    return found
+
+
+def test_volcano_controllers_that_do_not_run() -> None:
+    cluster = Cluster().deployment("volcano-controllers", "volcano-system", ready=0)
+    volcano_job(cluster)
+    cluster.job("train")
+    check(cluster.explain("vcjob/vc"), "volcano-controllers-not-running", "volcano-system", missing="PodGroup")
+    assert cluster.causes("train") == []
+
+
+def test_message_of_the_scheduler_where_nodes_may_not_be_read() -> None:
+    cluster = Cluster(unread=frozenset({"Node", "Pod", "PodGroup.scheduling.volcano.sh"}))
+    job = cluster.job("train")
+    status = {"type": "Unschedulable", "status": "True", "message": "2/2 tasks in gang unschedulable"}
+    job.pod_group["status"]["conditions"] = [status]
+    found = cluster.explain("train")
+    check(
+        found,
+        "scheduler-message",
+        "a person who may list all Nodes and PodGroups",
+        message="2/2 tasks in gang unschedulable",
+    )
+    assert found.unread == ("Node", "Pod", "PodGroup")
+
+
+def test_message_of_an_earlier_session_is_no_cause() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.pod_group["status"]["conditions"] = [{"type": "Unschedulable", "status": "True", "message": "2/2 tasks"}]
+    assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "POL-000 no decision",
+        'failed calling webhook "a.b.c": connection refused',
+        'admission webhook "a.b.c" denied the request: no',
+        "status unknown for quota: tenant, resources: pods",
+    ],
+)
+def test_rejections_before_the_objects_were_created_are_no_cause(message: str) -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.event(job.train_job, "TrainJobResourcesCreationFailed", message)
+    cluster.event(job.job, "FailedCreate", message)
+    assert cluster.causes("train") == []
+
+
+def test_missing_runtime() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    job.train_job["spec"]["runtimeRef"]["name"] = "torch"
+    assert cluster.causes("train") == []  # the JobSet was created from it
+    cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
+    found = cluster.explain("train")
+    check(found, "runtime-missing", "torch-distributed-gang", name="torch", kind="ClusterTrainingRuntime")
+
+
+def test_runtime_of_the_namespace() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
+    job.train_job["spec"]["runtimeRef"] = {"name": "own", "kind": "TrainingRuntime"}
+    check(cluster.explain("train"), "runtime-missing", "own", kind="TrainingRuntime")
+    cluster.bodies.append(body("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", "own", "vision"))
+    assert cluster.causes("train") == []
+
+
+def test_deprecated_runtime() -> None:
+    cluster = Cluster()
+    cluster.job("train")
+    metadata = cluster.find("ClusterTrainingRuntime", "torch-distributed-gang")["metadata"]
+    metadata["labels"] = {"trainer.kubeflow.org/support": "deprecated"}
+    metadata["annotations"] = {"trainyard.dev/remove-after": "2027-01-31"}
+    found = cluster.explain("train")
+    check(found, "runtime-deprecated", "trainyard runtimes list", removal=" and is removed after 2027-01-31")
+
+
+def test_suspended_by_a_person() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", suspend=True)
+    cluster.without(*job.pods)
+    found = cluster.explain("train")
+    check(found, "suspended-by-user", "kubectl patch trainjob train -n vision", since=minutes_ago(10))
+    assert found.state is State.SUSPENDED
+    job.train_job["spec"]["suspend"] = False
+    assert "suspended-by-user" not in cluster.causes("train")
+
+
+def workload(cluster: Cluster, **condition: str) -> None:
+    metadata = {"ownerReferences": owner("trainjob", "train")}
+    status = {"conditions": [condition]}
+    cluster.bodies.append(body("kueue.x-k8s.io/v1beta2", "Workload", "w", "vision", metadata=metadata, status=status))
+
+
+def test_suspended_by_kueue() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", suspend=True)
+    cluster.without(*job.pods)
+    job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
+    workload(cluster, type="QuotaReserved", status="False", message="insufficient quota")
+    found = cluster.explain("train")
+    check(
+        found, "suspended-by-kueue", "kubectl describe workload w -n vision", queue="local", reason="insufficient quota"
+    )
+    assert len(found.causes) == 1
+
+
+def test_suspended_by_a_person_though_kueue_admitted_it() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", suspend=True)
+    cluster.without(*job.pods)
+    job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
+    workload(cluster, type="Admitted", status="True")
+    assert cluster.causes("train") == ["suspended-by-user"]
+
+
+def test_managed_by_another_controller() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", managedBy="kueue.x-k8s.io/multikueue")
+    cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
+    check(cluster.explain("train"), "managed-elsewhere", "kueue", manager="kueue.x-k8s.io/multikueue")
+    job.train_job["spec"]["managedBy"] = "trainer.kubeflow.org/trainjob-controller"
+    assert cluster.causes("train") == []
+
+
+ENDS = {
+    "DeadlineExceeded": ("deadline-exceeded", "activeDeadlineSeconds"),
+    "JobSetMissing": ("job-set-deleted", "create it again"),
+    "TrainingRuntimeNotSupported": ("runtime-not-supported", "ClusterTrainingRuntime"),
+    "FailedJobs": ("job-failed", "kubectl logs"),
+}
+
+
+@pytest.mark.parametrize(("reason", "cause"), [(reason, ENDS[reason]) for reason in ENDS])
+def test_failed_job(reason: str, cause: tuple[str, str]) -> None:
+    cluster = Cluster()
+    job = cluster.job("train", activeDeadlineSeconds=60)
+    job.train_job["status"] = ended("Failed", reason, "it ended")
+    found = cluster.explain("train")
+    check(found, *cause)
+    assert (found.state, len(found.causes)) == (State.FAILED, 1)
+
+
+def test_exit_code_of_a_failed_job() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    job.train_job["status"] = ended("Failed", "FailedJobs")
+    state = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    job.pods[1]["status"] = {"phase": "Failed", "containerStatuses": [{"name": "node", "state": state}]}
+    found = cluster.explain("train")
+    check(found, "job-failed", "kubectl logs -n vision train-node-0-1")
+    assert "exit code 137 (OOMKilled)" in found.message
+
+
+def test_job_that_is_complete_needs_no_cause() -> None:
+    cluster = Cluster()
+    cluster.job("train").train_job["status"] = ended("Complete", "AllJobsCompleted")
+    found = cluster.explain("train")
+    assert (found.state, found.cause, found.fix) == (State.COMPLETE, None, "")
+
+
+def test_unknown_cause_names_what_was_looked_at() -> None:
+    cluster = Cluster()
+    cluster.job("train")
+    found = cluster.explain("train")
+    assert found.cause == UNKNOWN
+    assert "none of the known causes applies" in found.message
+    steps = ["TrainJob", "runtime", "admission", "JobSet", "Jobs", "PodGroup", "queue", "nodes", "pods", "events"]
+    assert [link.step for link in found.chain] == steps
+    assert all(step in found.message for step in steps)
+    assert "trainyard snapshot save" in found.fix

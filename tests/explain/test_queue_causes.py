@@ -1,0 +1,279 @@
+"""Causes in the queue tree and in shares, each beside a near miss."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.recorded_clusters import GPU, NOT_READ, Cluster, check, minutes_ago
+from trainyard.explain import State
+
+
+def full(cluster: Cluster, *, vision: int = 4, language: int = 4) -> Cluster:
+    """Fill nodes with jobs of two queues."""
+    names = cluster.names
+    if vision:
+        cluster.fill("vision", names[:vision])
+    if language:
+        cluster.fill("language", names[vision : vision + language])
+    return cluster
+
+
+def test_a_job_that_runs_needs_no_cause() -> None:
+    cluster = Cluster()
+    cluster.fill("vision", cluster.names[:2])
+    found = cluster.explain("busy-vision")
+    assert (found.state, found.cause, found.fix, found.causes) == (State.RUNNING, None, "", ())
+    assert found.message == "TrainJob vision/busy-vision runs."
+
+
+def test_missing_queue() -> None:
+    cluster = Cluster()
+    cluster.job("train", queue="reserch")
+    check(cluster.explain("train"), "queue-missing", "use one of default, language, vision", queue="reserch")
+
+
+def test_a_queue_that_exists_is_not_missing() -> None:
+    cluster = Cluster()
+    cluster.job("train", queue="vision")
+    assert "queue-missing" not in cluster.causes("train")
+
+
+@pytest.mark.parametrize("state", ["Closed", "Closing"])
+def test_closed_queue(state: str) -> None:
+    cluster = Cluster().queue("vision", "research", deserved=32, state=state)
+    cluster.job("train")
+    check(cluster.explain("train"), "queue-closed", "ask the platform team to open vision", state=state.lower())
+
+
+def test_a_running_job_of_a_closed_queue_has_no_cause() -> None:
+    cluster = Cluster().queue("vision", "research", deserved=32, state="Closing")
+    cluster.fill("vision", cluster.names[:1])
+    assert cluster.causes("busy-vision") == []
+
+
+REFUSED = 'admission webhook "validatepodgroup.volcano.sh" denied the request: '
+SUBMIT = "can only submit PodGroup to queue with state `Open`, queue `vision` status is `Closed`. "
+
+
+@pytest.mark.parametrize(
+    ("message", "cause", "queue"),
+    [(SUBMIT, "queue-closed", "vision"),
+     ('unable to find queue: queues.scheduling.volcano.sh "gone" not found', "queue-missing", "gone")],
+)  # fmt: skip
+def test_queue_for_which_volcano_rejects_the_pod_group(message: str, cause: str, queue: str) -> None:
+    cluster = Cluster().queue("vision", "research", deserved=32, state="Closed")
+    job = cluster.job("train")
+    cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
+    cluster.event(job.train_job, "TrainJobResourcesCreationFailed", REFUSED + message)
+    found = cluster.explain("train")
+    check(found, cause, queue, queue=queue)
+    assert [each.cause.id for each in found.causes] == [cause, "webhook-rejected"]
+    cluster.queue("vision", "research").queue("gone")
+    assert cluster.causes("train") == ["webhook-rejected"]  # until the controller tries again
+
+
+def test_queue_with_child_queues() -> None:
+    cluster = Cluster()
+    cluster.job("train", queue="research")
+    found = cluster.explain("train")
+    check(found, "queue-not-leaf", "submit it to one of language, vision", children=["language", "vision"])
+
+
+def test_an_inner_queue_is_fine_without_the_tree() -> None:
+    cluster = Cluster()
+    cluster.platform["spec"]["schedulerFeatures"] = ["allocate", "proportion", "gang"]
+    cluster.job("train", queue="research")
+    assert "queue-not-leaf" not in cluster.causes("train")
+
+
+def test_scheduling_is_stopped_by_a_job_of_another_tenant() -> None:
+    cluster = Cluster()
+    cluster.job("probe", "language", queue="research")
+    cluster.job("train")
+    check(cluster.explain("train"), "queue-tree-stopped", "delete PodGroup language/probe")
+
+
+def test_a_job_in_another_leaf_stops_nothing() -> None:
+    cluster = Cluster()
+    cluster.job("probe", "language")
+    cluster.job("train")
+    assert "queue-tree-stopped" not in cluster.causes("train")
+
+
+def test_scheduling_is_stopped_by_a_queue_without_parent_and_by_a_cycle() -> None:
+    for parent, text in (("gone", "does not exist"), ("lost", "cycle")):
+        cluster = Cluster().queue("lost", parent)
+        cluster.job("train")
+        found = cluster.explain("train")
+        check(found, "queue-tree-stopped", "trainyard queues check")
+        assert text in found.message
+
+
+def test_gang_larger_than_the_capability_of_its_queue() -> None:
+    cluster = Cluster().queue("small", capability=8)
+    cluster.job("train", queue="small", pods=2)
+    numbers = {"limited_by": "small", "limit": "8", "requested": "16", "pods": 2, "resource": GPU}
+    check(cluster.explain("train"), "queue-over-capability", "request at most 8 nvidia.com/gpu", **numbers)
+
+
+def test_gang_larger_than_the_capability_of_a_queue_above() -> None:
+    cluster = Cluster().queue("research", capability=24)
+    cluster.job("train", pods=4)
+    check(
+        cluster.explain("train"), "queue-over-capability", "capability of research", limited_by="research", limit="24"
+    )
+
+
+def test_gang_of_exactly_the_capability_is_not_too_large() -> None:
+    cluster = Cluster().queue("small", capability=16)
+    cluster.job("train", queue="small", pods=2)
+    assert cluster.causes("train") == []
+
+
+def test_queue_at_its_capability() -> None:
+    cluster = Cluster().queue("small", capability=16)
+    cluster.job("first", "small", pods=2, nodes=cluster.names[:2])
+    cluster.job("train", "small", pods=1)
+    found = cluster.explain("train", "small")
+    check(found, "queue-capability-full", "small/first", used="16", limit="16", requested="8", queue="small")
+
+
+def test_queue_below_its_capability() -> None:
+    cluster = Cluster().queue("small", capability=24)
+    cluster.job("first", "small", pods=2, nodes=cluster.names[:2])
+    cluster.job("train", "small", pods=1)
+    assert cluster.causes("train", "small") == []
+
+
+def test_queue_above_it_at_its_limit() -> None:
+    cluster = Cluster().queue("research", capability=32)
+    cluster.fill("language", cluster.names[:4])
+    cluster.job("train", pods=1)
+    found = cluster.explain("train")
+    check(
+        found,
+        "queue-ancestor-full",
+        "language/busy-language",
+        ancestor="research",
+        used="32",
+        limit="32",
+        requested="8",
+    )
+
+
+def test_a_full_ancestor_whose_borrower_gives_back_is_a_lent_share() -> None:
+    cluster = Cluster().queue("research", capability=40)
+    cluster.fill("language", cluster.names[:5])
+    cluster.job("train", pods=1)
+    assert cluster.causes("train") == []  # four nodes are free, and language gives one of its five back
+
+
+def test_capability_is_known_without_the_right_to_read_nodes() -> None:
+    cluster = Cluster(unread=NOT_READ | {"PodGroup.scheduling.volcano.sh", "Pod"}).queue("small", capability=8)
+    cluster.find("Queue", "small")["status"]["allocated"] = {GPU: "8"}
+    job = cluster.job("train", "small", pods=1)
+    job.pod_group["spec"]["minResources"] = {GPU: "8"}
+    check(cluster.explain("train", "small"), "queue-capability-full", "capability", used="8", limit="8")
+
+
+def test_guarantees_of_others() -> None:
+    cluster = (
+        Cluster().queue("vision", "research", deserved=48, guarantee=48).queue("language", "research", deserved=16)
+    )
+    cluster.fill("language", cluster.names[:2])
+    cluster.job("train", "language", pods=1)
+    found = cluster.explain("train", "language")
+    check(found, "queue-guarantees-of-others", "lower guarantees of vision", holders=["vision"], limit="16", used="16")
+
+
+def test_guarantees_that_leave_enough() -> None:
+    cluster = (
+        Cluster().queue("vision", "research", deserved=48, guarantee=40).queue("language", "research", deserved=16)
+    )
+    cluster.fill("language", cluster.names[:2])
+    cluster.job("train", "language", pods=1)
+    assert "queue-guarantees-of-others" not in cluster.causes("train", "language")
+
+
+def test_share_that_is_lent_out_is_taken_back() -> None:
+    cluster = Cluster()
+    busy = cluster.fill("vision", cluster.names)
+    for pod in busy.pods[:3]:
+        pod["metadata"]["deletionTimestamp"] = minutes_ago(2)
+    cluster.job("train", "language", pods=2)
+    found = cluster.explain("train", "language")
+    numbers = {"queue": "language", "used": "0", "deserved": "32", "leaving": 3, "since": minutes_ago(2)}
+    check(found, "share-lent-out", "grace period", **numbers)
+    assert "cluster-full" in [each.cause.id for each in found.causes]
+
+
+def test_share_that_was_just_asked_for_is_lent_since_the_job_waits() -> None:
+    cluster = Cluster()
+    cluster.fill("vision", cluster.names)
+    cluster.job("train", "language", pods=2, minutes=7)
+    numbers = {"lenders": ["vision (32 above its share)"], "since": minutes_ago(7), "leaving": 0}
+    check(cluster.explain("train", "language"), "share-lent-out", "wait", **numbers)
+
+
+def test_nothing_is_lent_where_every_queue_is_within_its_share() -> None:
+    cluster = full(Cluster(), vision=4, language=4)
+    cluster.job("train", "language", pods=1)
+    found = cluster.causes("train", "language")
+    assert "share-lent-out" not in found
+    assert found[0] == "queue-over-deserved"
+
+
+def test_job_that_takes_nothing_back() -> None:
+    cluster = Cluster()
+    cluster.fill("vision", cluster.names)
+    cluster.find("PriorityClass", "training")["preemptionPolicy"] = "Never"
+    job = cluster.job("train", "language", pods=1, priority_class="training")
+    for pod in job.pods:
+        pod["spec"]["preemptionPolicy"] = "Never"
+    found = cluster.explain("train", "language")
+    check(found, "share-not-claimed", "use a priority class that preempts", priority_class="training")
+    assert "share-lent-out" not in [each.cause.id for each in found.causes]
+
+
+@pytest.mark.parametrize("what", ["queue", "action"])
+def test_borrower_that_gives_nothing_back(what: str) -> None:
+    cluster = Cluster()
+    cluster.fill("vision", cluster.names)
+    cluster.job("train", "language", pods=1)
+    if what == "queue":
+        cluster.find("Queue", "vision")["spec"]["reclaimable"] = False
+    else:
+        cluster.platform["spec"]["schedulerFeatures"].remove("reclaim")
+    fix = "reclaimable: true for vision" if what == "queue" else "action reclaim"
+    check(cluster.explain("train", "language"), "share-not-reclaimable", fix, borrowers=["vision"])
+
+
+def test_queue_beyond_its_share_in_a_full_cluster() -> None:
+    cluster = full(Cluster(), vision=4, language=4)
+    cluster.job("train", pods=1)
+    numbers = {"queue": "vision", "used": "32", "deserved": "32", "requested": "8", "capacity": "64", "free": "0"}
+    check(cluster.explain("train"), "queue-over-deserved", "larger share", **numbers)
+
+
+def test_queue_beyond_its_share_borrows_what_is_free() -> None:
+    cluster = full(Cluster(), vision=4, language=3)
+    cluster.job("train", pods=1)
+    assert cluster.causes("train") == []
+
+
+def test_full_cluster() -> None:
+    cluster = Cluster()
+    cluster.queue("vision", "research", deserved=64)
+    cluster.fill("language", cluster.names[:7])
+    cluster.queue("language", "research", deserved=64)
+    cluster.job("train", pods=2)
+    numbers = {"requested": "16", "capacity": "64", "free": "8", "users": ["language (56)"]}
+    check(cluster.explain("train"), "cluster-full", "wait until other jobs end", **numbers)
+
+
+def test_a_cluster_with_room_is_not_full() -> None:
+    cluster = Cluster()
+    cluster.queue("vision", "research", deserved=64)
+    cluster.fill("language", cluster.names[:6])
+    cluster.job("train", pods=2)
+    assert cluster.causes("train") == []

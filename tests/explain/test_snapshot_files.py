@@ -1,0 +1,165 @@
+"""Snapshot files: no secrets, the same answers, and the commands that read them."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from tests.explain.recorded_clusters import GPU, NOW, Cluster, body
+from tests.support import ROOT, in_process, require
+from trainyard.errors import TrainyardError
+from trainyard.explain import Kind, Observed, explain, observed_of_text, recorded
+from trainyard.live import cluster_snapshot
+from trainyard.live.cluster_snapshot import write_snapshot
+from trainyard.reference.causes import cause_tables
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    found = Cluster()
+    found.fill("vision", found.names)
+    found.job("train", "language", pods=1)
+    return found
+
+
+@pytest.fixture
+def file(cluster: Cluster, tmp_path: Path) -> Path:
+    found = tmp_path / "cluster.json"
+    write_snapshot(cluster.observed, found)
+    return found
+
+
+def test_page_equals_the_declared_causes() -> None:
+    page = (ROOT / "docs" / "explain.md").read_text()
+    assert page.endswith(cause_tables()), "write it again: python -m trainyard.reference.causes"
+
+
+def test_file_gives_the_same_answer(cluster: Cluster, file: Path) -> None:
+    observed = observed_of_text(file.read_text(), str(file), NOW.replace(year=2030))
+    assert observed.now == NOW
+    assert explain(observed, "train", "language") == cluster.explain("train", "language")
+
+
+def test_only_its_owner_can_read_the_file(file: Path) -> None:
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o644)
+    write_snapshot(Observed(NOW, ()), file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_file_has_no_secrets() -> None:
+    container = {
+        **{"name": "c", "command": ["X-1"], "args": ["X-2"], "envFrom": [{"secretRef": {"name": "X-3"}}]},
+        "env": [{"name": "KEY", "value": "X-4"}, {"name": "OTHER", "valueFrom": {"secretKeyRef": {"key": "X-5"}}}],
+    }
+    metadata = {
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "X-6",
+            **{"example.com/api-token": "X-7", "vault/password": "X-8", "scheduling.k8s.io/group-name": "kept"},
+        },
+        "managedFields": [{"manager": "X-9"}],
+    }
+    pod = body(
+        "v1", "Pod", "p", "vision", metadata=metadata, spec={"containers": [container], "initContainers": [container]}
+    )
+    probe = {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": "X-14"}]}}
+    container |= {"livenessProbe": probe}
+    dataset = {"storageUri": "s3://user:X-15@host/data"}
+    trainer = {"env": [{"name": "KEY", "value": "X-12"}], "args": ["X-13"]}
+    secret = body("v1", "Secret", "s", "vision", data={"key": "X-10"})
+    config_map = body("v1", "ConfigMap", "m", "vision", data={"key": "X-11"})
+    job = body(
+        "trainer.kubeflow.org/v1alpha1", "TrainJob", "t", "vision", spec={"trainer": trainer, "initializer": dataset}
+    )
+    text = orjson.dumps(recorded(Observed(NOW, (pod, secret, config_map, job)))).decode()
+    assert "X-" not in text
+    assert [each["kind"] for each in json.loads(text)["items"]] == ["Pod", "TrainJob"]
+    assert all(name in text for name in ("KEY", "OTHER", "kept", "s3://host/data"))
+
+
+def test_kinds_of_too_many_objects_are_unread(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_snapshot, "MAX_OBJECTS", 8)
+    monkeypatch.setattr(cluster_snapshot, "MAX_EVENTS", 2)
+    for number in range(3):
+        cluster.event(cluster.find("TrainJob", "train"), f"R{number}", "m")
+        cluster.bodies[-1]["lastTimestamp"] = f"2026-11-24T0{number}:00:00Z"
+    file = tmp_path / "f.json"
+    write_snapshot(cluster.observed, file)
+    observed = observed_of_text(file.read_text(), "f", NOW)
+    assert observed.unread == {Kind.POD}
+    assert sorted(each["reason"] for each in observed.objects if each["kind"] == "Event") == ["R1", "R2"]
+
+
+def test_kinds_without_an_object_are_unread_in_other_files(cluster: Cluster) -> None:
+    documents = [each for each in cluster.bodies if each["kind"] in ("TrainJob", "Queue")]
+    for text in (yaml.safe_dump_all(documents), json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})):
+        observed = observed_of_text(text, "f", NOW)
+        assert frozenset(Kind.ALL) - observed.unread == {Kind.TRAIN_JOB, Kind.QUEUE}
+        assert explain(observed, "train", "language").cause == "unknown"
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "a: [", "x"])
+def test_files_of_something_else_are_errors(text: str) -> None:
+    with pytest.raises(TrainyardError, match="f"):
+        observed_of_text(text, "f", NOW)
+
+
+def test_explain_reads_a_file(file: Path) -> None:
+    found = json.loads(require(in_process("explain", "train", "-n", "language", "--from", str(file), "-o", "json")))
+    assert (found["job"], found["cause"]) == ("language/train", "share-lent-out")
+    assert "TrainJob language/train waits: " in require(
+        in_process("explain", "train", "-n", "language", "--from", str(file))
+    )
+
+
+def test_exit_code_is_one_for_an_unknown_cause_and_two_for_no_job(tmp_path: Path) -> None:
+    cluster, file = Cluster(), tmp_path / "f.json"
+    cluster.job("train")
+    write_snapshot(cluster.observed, file)
+    unknown = in_process("explain", "train", "-n", "vision", "--from", str(file))
+    assert (unknown.returncode, "none of the known causes applies" in unknown.stdout) == (1, True)
+    missing = in_process("explain", "train", "--from", str(file))
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "train does not exist in namespace default" in missing.stderr
+    assert "use -n vision" in missing.stderr
+    absent = in_process("explain", "train", "--from", str(tmp_path / "absent.json"))
+    assert (absent.returncode, "Traceback" in absent.stderr) == (2, False)
+
+
+def test_queues_show_reads_a_file(file: Path) -> None:
+    found: dict[str, Any] = json.loads(require(in_process("queues", "show", "--from", str(file), "-o", "json")))
+    vision = next(each for each in found["queues"] if each["queue"] == "vision")
+    assert (vision["used"][GPU], vision["reclaimable"][GPU], vision["usedFrom"]) == ("64", "32", "pods")
+
+
+def test_queues_plan_reads_a_file(file: Path, tmp_path: Path) -> None:
+    after = tmp_path / "queues.yaml"
+    queues = Cluster().queue("vision", "research", deserved=64, capability=64).queue("language", "research").bodies
+    kept = [each for each in queues if each["kind"] == "Queue" and each["metadata"]["name"] not in ("root", "default")]
+    after.write_text(yaml.safe_dump_all(kept))
+    plan = in_process("queues", "plan", "live", str(after), "--from", str(file), "-o", "json")
+    assert "vision/busy-vision" in require(plan)
+    refused = in_process("queues", "plan", str(after), str(after), "--from", str(file))
+    assert (refused.returncode, "write `live` for OLD" in refused.stderr) == (2, True)
+
+
+def test_topology_commands_read_a_file(file: Path) -> None:
+    assert in_process("topology", "check", str(file)).returncode == 0
+    named = in_process("topology", "import", "--from", "nodes", str(file), "--tier", "rack", "--label", "rack=gpu")
+    assert "rack-0-node-0" in require(named)
+
+
+def test_a_reader_without_the_stack_uses_the_kubeconfig_of_the_environment(tmp_path: Path) -> None:
+    env = {"KUBECONFIG": str(tmp_path / "of-a-person"), "TRAINYARD_STATE_HOME": str(tmp_path)}
+    for command in (["explain", "train"], ["snapshot", "save", str(tmp_path / "f.json")]):
+        assert "of-a-person" in in_process(*command, env=env).stderr
+        assert "of-a-person" not in in_process(*command, "--stack", "local", env=env).stderr
+        assert "other" in in_process(*command, "--kubeconfig", str(tmp_path / "other"), env=env).stderr

@@ -1,0 +1,69 @@
+"""`trainyard explain`: why a job waits or failed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.common import Output, reader_of, recorded_state
+
+if TYPE_CHECKING:
+    from trainyard.explain import Observed
+
+__all__ = ["register"]
+
+_EPILOG = (
+    "Examples: trainyard explain train -n vision; trainyard explain pod/train-node-0-0-x7k2p -n vision; "
+    "trainyard explain train -n vision --from cluster.json"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explain", epilog=_EPILOG)(_explain)
+
+
+def _explain(
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB", help="A TrainJob, or trainjob/NAME, jobset/NAME, vcjob/NAME, job/NAME, pod/NAME."
+        ),
+    ],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.")] = "default",
+    output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="File of `trainyard snapshot save`, instead of a cluster."),
+    ] = None,
+    stack: Annotated[str | None, typer.Option("--stack", "-s", help="Stack of the cluster.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Kubeconfig; without stack, that of KUBECONFIG.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+) -> None:
+    """Explain why a job waits or failed: the cause with its numbers, the fix, and what was looked at.
+
+    Exit code 0: the cause is known, or the job runs or completed; 1: it waits or failed for an unknown reason.
+    """
+    from trainyard.explain import UNKNOWN, as_text, explain
+
+    observed = recorded_state(from_) if from_ is not None else _live(namespace, stack, kubeconfig, context)
+    explanation = explain(observed, job, namespace)
+    typer.echo(json.dumps(explanation.as_json(), indent=2) if output is Output.JSON else as_text(explanation))
+    if explanation.cause == UNKNOWN:
+        raise typer.Exit(1)
+
+
+def _live(namespace: str, stack: str | None, kubeconfig: Path | None, context: str | None) -> Observed:
+    from trainyard.live.cluster_snapshot import read_cluster
+
+    async def read() -> Observed:
+        async with reader_of(stack, kubeconfig, context) as client:
+            return await read_cluster(client, namespace)
+
+    return asyncio.run(read())

@@ -1,0 +1,173 @@
+"""Causes in admission: what webhooks, policies and quotas refuse of the objects that controllers create."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED
+from trainyard.explain.body_fields import Body, name_of, sequence, text, whole
+from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.cluster_index import kind_of
+from trainyard.explain.observed import Kind
+from trainyard.explain.situation import Situation, short_kind
+
+__all__ = ["FAMILY"]
+
+_MAXIMUM: Final = 400
+_RULE: Final = re.compile(r"\b(?!POL-000)([A-Z]{3}-[0-9]{3})\b:? ?")
+_NO_DECISION: Final = "POL-000"
+_PREFIX: Final = "TrainJob resources reconciliation failed: "
+_PATH: Final = re.compile(r"\b((?:spec|metadata)(?:[.\[][^\s:,;]*)?)")
+_CALLING: Final = re.compile(r"failed calling webhook \"([^\"]+)\": (.+)", re.DOTALL)
+_DENIED: Final = re.compile(
+    r"(?:admission webhook|ValidatingAdmissionPolicy) ['\"]([^'\"]+)['\"].*? denied(?: the)? request:? ?(.*)", re.DOTALL
+)
+_QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+), requested: (.+?), used: (.+?), limited: (.+)", re.DOTALL)
+_UNCOUNTED: Final = re.compile(r"status unknown for quota: ([^,\s]+)")
+_CREATION: Final = frozenset(
+    {"FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed"}
+)
+
+POLICY: Final = Cause(
+    "policy-denied",
+    "Admission rule that rejects what the controller creates",
+    "events of the TrainJob with reason PolicyDenied, and rejections by ValidatingAdmissionPolicies",
+    "rule {rule} rejects {object} at {field}: {reason}",
+    "change {field}, or ask the platform team about rule {rule} (docs/rules.md)",
+    {
+        **{"rule": "ACC-002", "object": "TrainJob vision/train", "field": "spec.trainer.resourcesPerNode"},
+        "reason": "40 accelerators exceed the limit of 32 of the tenant",
+    },
+)
+POLICY_SERVER: Final = Cause(
+    "policy-server-away",
+    "Policy server without an answer",
+    "events of the TrainJob with rule POL-000",
+    "the policy server gives no decision, and without one nothing is created: {reason}",
+    "wait a minute: the controller tries again; then ask the platform team to look at the policy server",
+    {"reason": "POL-000 the policy server did not answer within 2 s"},
+)
+WEBHOOK_AWAY: Final = Cause(
+    "webhook-away",
+    "Webhook without an answer",
+    "events about rejected creations: `failed calling webhook`",
+    "webhook {webhook} does not answer, so the API server rejects {object}: {reason}",
+    "ask the platform team to look at the Deployment behind {webhook}; creations are tried again",
+    {
+        **{"webhook": "validatepod.volcano.sh", "object": "the pods of Job train-node-0"},
+        "reason": "dial tcp 10.0.0.7:443: connect: connection refused",
+    },
+)
+WEBHOOK_REJECTED: Final = Cause(
+    "webhook-rejected",
+    "Webhook that rejects what a controller creates",
+    "events about rejected creations: `denied the request`",
+    "webhook {webhook} rejects {object}: {reason}",
+    "change what the message names, in the job or in its runtime",
+    {
+        **{"webhook": "validatejob.volcano.sh", "object": "the pods of Job train-node-0"},
+        "reason": "spec.queue: can only submit job to queue with state `Open`",
+    },
+)
+QUOTA: Final = Cause(
+    "quota-exceeded",
+    "Object quota of the namespace",
+    "events about rejected creations: `exceeded quota`",
+    "ResourceQuota {quota} of namespace {namespace} rejects {object}: it requests {requested}, "
+    "and {used} of {limited} are used",
+    "delete finished jobs or unused objects of the namespace, or ask the platform team for a larger quota",
+    {
+        **{"quota": "tenant", "namespace": "vision", "object": "the pods of Job train-node-0", "requested": "pods=1"},
+        **{"used": "pods=200", "limited": "pods=200"},
+    },
+)
+UNCOUNTED: Final = Cause(
+    "quota-not-counted",
+    "Quota that is not counted yet",
+    "events about rejected creations: `status unknown for quota`; status of the ResourceQuota",
+    "ResourceQuota {quota} of namespace {namespace} is not counted yet, so the API server rejects {object}",
+    "wait: the controller manager counts a new quota within five minutes, and creations are tried again",
+    {"quota": "tenant", "namespace": "vision", "object": "TrainJob vision/train"},
+)
+CREATION: Final = Cause(
+    "creation-failed",
+    "Objects that cannot be created",
+    "warnings about the TrainJob, its JobSet and its Jobs while objects are missing",
+    "the objects of {object} cannot be created: {reason}",
+    "change what the message names; `trainyard render` and `trainyard check` show the same without a cluster",
+    {"object": "TrainJob vision/train", "reason": "spec.trainer.numNodes: 0 is less than 1"},
+)
+
+
+def _find(situation: Situation) -> Iterator[Found]:
+    if situation.ended:
+        return
+    for body in _incomplete(situation):
+        for event in reversed(situation.index.events(body)):
+            if text(event, "type") == "Normal":
+                continue
+            found = _of_event(situation, body, event)
+            if found is not None:
+                yield found
+                break
+
+
+def _incomplete(situation: Situation) -> Iterator[Body]:
+    """Yield the objects for which a controller has to create others, and has not."""
+    job_set = situation.job_set
+    if situation.train_job is not None and job_set is None:
+        yield situation.root
+    if job_set is not None:
+        wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
+        if len(situation.jobs) < wanted:
+            yield job_set
+    for job in situation.jobs:
+        pods = situation.index.children(job, Kind.POD)
+        finished = sequence(job, "status", "conditions")
+        if len(pods) < whole(job, "spec", "parallelism", default=1) and not finished:
+            yield job
+    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods:
+        yield situation.root
+
+
+def _of_event(situation: Situation, body: Body, event: Body) -> Found | None:
+    message, reason = text(event, "message").removeprefix(_PREFIX), text(event, "reason")
+    if not message:
+        return None
+    own = reason in (POLICY_DENIED, RESOURCES_CREATION_FAILED)
+    if not own and reason not in _CREATION and not _DENIED.search(message) and not _CALLING.search(message):
+        return None
+    what = f"{short_kind(kind_of(body))} {situation.namespace}/{name_of(body)}"
+    made = {Kind.JOB: "the pods of ", Kind.JOB_SET: "the Jobs of "}.get(kind_of(body), "") + what
+    namespace = situation.namespace
+    if match := _QUOTA.search(message):
+        quota, requested, used, limited = match.groups()
+        return QUOTA.found(
+            quota=quota, namespace=namespace, object=made, requested=requested, used=used, limited=limited.strip()
+        )
+    if match := _UNCOUNTED.search(message):
+        return UNCOUNTED.found(quota=match[1], namespace=namespace, object=made)
+    if _NO_DECISION in message:
+        return POLICY_SERVER.found(reason=message[:_MAXIMUM])
+    if match := _CALLING.search(message):
+        return WEBHOOK_AWAY.found(webhook=match[1], object=made, reason=match[2][:_MAXIMUM].strip())
+    if (own or _DENIED.search(message)) and (rule := _RULE.search(message)):
+        rest = message[rule.end() :]
+        path = _PATH.search(rest)
+        reason = rest[path.end() :].removeprefix(":") if path else rest
+        return POLICY.found(
+            rule=rule[1], object=made, field=path[1] if path else "the object", reason=reason[:_MAXIMUM].strip()
+        )
+    if match := _DENIED.search(message):
+        return WEBHOOK_REJECTED.found(webhook=match[1], object=made, reason=match[2][:_MAXIMUM].strip())
+    return CREATION.found(object=made, reason=message[:_MAXIMUM])
+
+
+FAMILY: Final = Family(
+    "Admission and quota",
+    9,
+    (POLICY, POLICY_SERVER, WEBHOOK_AWAY, WEBHOOK_REJECTED, QUOTA, UNCOUNTED, CREATION),
+    _find,
+)

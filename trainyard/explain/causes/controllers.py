@@ -1,0 +1,158 @@
+"""Causes in the platform: schedulers and controllers that do not run, and what the scheduler says itself."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard.api.constants import CONTROLLER_SERVICE, VOLCANO_SCHEDULER
+from trainyard.explain.body_fields import condition, name_of, namespace_of, sequence, text, time, whole
+from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.observed import Kind
+from trainyard.explain.situation import Situation, State, short_kind
+
+__all__ = ["DEPLOYMENTS", "FAMILY", "LEASES"]
+
+_SCHEDULER, _CONTROLLERS, _JOB_SET = "volcano-scheduler", "volcano-controllers", "jobset-controller-manager"
+DEPLOYMENTS: Final = (CONTROLLER_SERVICE, _JOB_SET, _SCHEDULER, _CONTROLLERS, "volcano-admission")
+"""Deployments of the platform that jobs depend on."""
+LEASES: Final = {
+    _SCHEDULER: ("volcano", "vc-scheduler"),
+    _CONTROLLERS: ("vc-controller-manager",),
+    _JOB_SET: ("6d4f6a47.jobset.x-k8s.io", "6d4f6a47.x-k8s.io"),
+    CONTROLLER_SERVICE: ("trainer.kubeflow.org",),
+}
+_GRACE: Final = datetime.timedelta(seconds=15)
+_YOUNG: Final = datetime.timedelta(seconds=10)
+_MAXIMUM: Final = 300
+
+_EXAMPLE: Final = {
+    "deployment": "volcano-scheduler",
+    "namespace": "volcano-system",
+    "state": "0 of 1 replicas are ready",
+}
+_FIX: Final = "ask the platform team to look at `kubectl get pods -n {namespace}`; locally `trainyard cluster status`"
+
+SCHEDULER: Final = Cause(
+    "scheduler-not-running",
+    "Scheduler that does not run",
+    "status of Deployment volcano-scheduler, and its Lease",
+    "Volcano's scheduler does not run, so no gang is placed: Deployment {namespace}/{deployment}, {state}",
+    _FIX,
+    _EXAMPLE,
+)
+CONTROLLER: Final = Cause(
+    "controller-not-running",
+    "Trainyard's controller does not run",
+    "status of Deployment kubeflow-trainer-controller-manager, and its Lease; the JobSet of the TrainJob",
+    "the TrainJob has no JobSet, because Trainyard's controller does not run: Deployment {namespace}/{deployment}, "
+    "{state}",
+    _FIX,
+    {**_EXAMPLE, "deployment": CONTROLLER_SERVICE, "namespace": "trainyard-system"},
+)
+JOB_SETS: Final = Cause(
+    "job-set-controller-not-running",
+    "JobSet's controller does not run",
+    "status of Deployment jobset-controller-manager, and its Lease; the Jobs of the JobSet",
+    "the JobSet has {jobs} of {wanted} Jobs, because JobSet's controller does not run: Deployment "
+    "{namespace}/{deployment}, {state}",
+    _FIX,
+    {**_EXAMPLE, "deployment": _JOB_SET, "namespace": "jobset-system", "jobs": 0, "wanted": 1},
+)
+VOLCANO: Final = Cause(
+    "volcano-controllers-not-running",
+    "Volcano's controllers do not run",
+    "status of Deployment volcano-controllers, and its Lease; PodGroup and pods of the Volcano Job",
+    "the job has no {missing}, because Volcano's controllers do not run: Deployment {namespace}/{deployment}, {state}",
+    _FIX,
+    {**_EXAMPLE, "deployment": _CONTROLLERS, "missing": "pods"},
+)
+MESSAGE: Final = Cause(
+    "scheduler-message",
+    "Message of the scheduler",
+    "condition Unschedulable of the PodGroup; condition PodScheduled of the pods",
+    "the scheduler says: {message}",
+    "{remedy}",
+    {
+        "message": "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable",
+        "remedy": "ask a person who may list Nodes to run the same command",
+    },
+)
+
+
+def _find(situation: Situation) -> Iterator[Found]:
+    if situation.ended or situation.state is State.SUSPENDED:
+        return
+    if situation.train_job is not None and situation.job_set is None and _is_old(situation):
+        yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE)
+    job_set = situation.job_set
+    if job_set is not None:
+        wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
+        if not situation.jobs and wanted:
+            yield from _stopped(situation, JOB_SETS, _JOB_SET, jobs=len(situation.jobs), wanted=wanted)
+    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods:
+        missing = "pods" if situation.pod_group is not None else "PodGroup"
+        yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing=missing)
+    elif situation.unplaced and situation.pod_group is None and _is_volcano(situation):
+        yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing="PodGroup")
+    if situation.unplaced and _is_volcano(situation):
+        yield from _stopped(situation, SCHEDULER, _SCHEDULER)
+    yield from _message(situation)
+
+
+def _is_volcano(situation: Situation) -> bool:
+    return any(text(spec, "schedulerName") == VOLCANO_SCHEDULER for spec in situation.pod_specs)
+
+
+def _is_old(situation: Situation) -> bool:
+    created = time(situation.root, "metadata", "creationTimestamp")
+    return created is None or situation.index.observed.now - created >= _YOUNG
+
+
+def _stopped(situation: Situation, cause: Cause, name: str, **numbers: object) -> Iterator[Found]:
+    if not situation.index.knows(Kind.DEPLOYMENT):
+        return
+    for body in situation.index.of(Kind.DEPLOYMENT):
+        if name_of(body) == name:
+            state = _fault(situation, name, namespace_of(body), body)
+            if state:
+                yield cause.found(deployment=name, namespace=namespace_of(body), state=state, **numbers)
+
+
+def _fault(situation: Situation, name: str, namespace: str, body: object) -> str:
+    wanted = whole(body, "spec", "replicas", default=1)
+    ready = whole(body, "status", "readyReplicas") or whole(body, "status", "availableReplicas")
+    if not ready:
+        return f"0 of {wanted} replicas are ready"
+    for lease in LEASES.get(name, ()):
+        found = situation.index.find(Kind.LEASE, lease, namespace)
+        renewed = time(found, "spec", "renewTime")
+        if renewed is None:
+            continue
+        age = situation.index.observed.now - renewed
+        if age > datetime.timedelta(seconds=whole(found, "spec", "leaseDurationSeconds", default=15)) + _GRACE:
+            return f"its Lease {lease} was renewed {int(age.total_seconds())} s ago"
+    return ""
+
+
+def _message(situation: Situation) -> Iterator[Found]:
+    """Yield what the scheduler says, while pods wait."""
+    if situation.state is not State.WAITING or not situation.unplaced:
+        return
+    found = condition(situation.pod_group, "Unschedulable")
+    messages = [text(found, "message")]
+    for pod in situation.unplaced[:1]:
+        messages.append(text(condition(pod, "PodScheduled", "False"), "message"))
+    message = next(filter(None, messages), "")
+    if message:
+        unread = [f"{short_kind(kind)}s" for kind in (Kind.NODE, Kind.POD_GROUP) if not situation.index.knows(kind)]
+        remedy = (
+            f"ask a person who may list all {' and '.join(unread)} to run the same command"
+            if unread
+            else "run the command again in a minute; if the message stays, ask the platform team"
+        )
+        yield MESSAGE.found(message=message[:_MAXIMUM], remedy=remedy)
+
+
+FAMILY: Final = Family("Platform", 10, (SCHEDULER, CONTROLLER, JOB_SETS, VOLCANO, MESSAGE), _find)

@@ -1,0 +1,236 @@
+"""Causes in gangs and the fabric: a gang that is too large for a domain, or whose free devices are scattered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from trainyard.api.constants import GROUP_NAME_ANNOTATION
+from trainyard.explain.body_fields import Body, namespace_of, text, whole
+from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.fabric_limits import fabric_limits
+from trainyard.explain.node_table import Demand, Domain, NodeFacts, NodeTable, placed
+from trainyard.explain.observed import Kind
+from trainyard.explain.situation import Situation
+from trainyard.queues.amounts import text as amount_text
+
+__all__ = ["FAMILY"]
+
+_SHOWN: Final = 3
+
+TOO_FEW: Final = Cause(
+    "gang-too-few-pods",
+    "Gang with fewer pods than its minimum",
+    "`spec.minMember` of the PodGroup; the pods that the Jobs create",
+    "its gang starts with {minimum} pods at once, and the job has {pods}",
+    "set minMember to at most {pods}, or create {minimum} pods",
+    {"minimum": 4, "pods": 3},
+)
+NO_DOMAIN: Final = Cause(
+    "fabric-no-domain",
+    "No domain that the gang may use",
+    "`networkTopology` of the PodGroup; the HyperNodes and the nodes in them",
+    "it must run inside one domain of tier {tier}, and no domain of that tier contains a node that its pods may use",
+    "allow a higher tier (highestTierAllowed), or ask the platform team to list the nodes in HyperNodes",
+    {"tier": "1 (rack)"},
+)
+LARGER_THAN_DOMAIN: Final = Cause(
+    "gang-larger-than-domain",
+    "Gang larger than any domain that it may use",
+    "`networkTopology` of the PodGroup; allocatable resources of the nodes in each HyperNode",
+    "its {pods} pods must run inside one domain of tier {tier}; the largest, {domain}, has places for {places} of them "
+    "even when empty",
+    "use at most {places} pods, fewer resources per pod, or allow a higher tier (highestTierAllowed)",
+    {"pods": 6, "tier": "1 (rack)", "domain": "rack-0", "places": 4},
+)
+FRAGMENTED: Final = Cause(
+    "fabric-fragmented",
+    "Enough free devices, but not in one domain",
+    "`networkTopology` of the PodGroup; free resources of the nodes in each HyperNode, and the gangs on them",
+    "its {pods} pods must run inside one domain of tier {tier}, and the free nodes have places for {places} of them, "
+    "but scattered: {domains}",
+    "wait until {moving} leaves {domain}, move it, use fewer pods, or allow a higher tier (highestTierAllowed)",
+    {
+        **{"pods": 4, "tier": "1 (rack)", "places": 6, "domains": ["rack-0 has 3 places", "rack-1 has 3 places"]},
+        **{"domain": "rack-0", "moving": ["vision/small (1 pod)"]},
+    },
+)
+LARGER_THAN_CLUSTER: Final = Cause(
+    "gang-larger-than-cluster",
+    "Gang larger than the cluster",
+    "allocatable resources of all nodes that the pods may use",
+    "its {pods} pods start together, and the nodes that they may use have places for {places} of them even when empty",
+    "use at most {places} pods, or fewer resources per pod",
+    {"pods": 10, "places": 8},
+)
+NODES_FRAGMENTED: Final = Cause(
+    "node-fragmented",
+    "Enough in sum, but on no single node",
+    "free resources of each node that the pods may use",
+    "each of its pods requests {requested} {resource} on one node; {free} are free in sum, and no node has more "
+    "than {most} ({nodes})",
+    "request at most {most} {resource} per pod, or wait until a job on one of these nodes ends",
+    {
+        **{"requested": "8", "resource": "nvidia.com/gpu", "free": "12", "most": "6"},
+        "nodes": ["rack-0-node-1 has 6", "rack-0-node-2 has 6"],
+    },
+)
+
+
+def _find(situation: Situation) -> Iterator[Found]:
+    if situation.ended:
+        return
+    yield from _too_few(situation)
+    table = situation.view.table
+    if not situation.waits_for_room or not situation.index.knows(Kind.NODE) or not table.nodes:
+        return
+    limits = list(fabric_limits(situation))
+    for demands, topology in limits:
+        yield from _in_domains(situation, demands, topology)
+    whole_gang = situation.demands
+    nodes = _allowed(table, whole_gang)
+    if not nodes or any(placed([demand], nodes, free=False) == 0 for demand in whole_gang):
+        return  # a cause of nodes
+    places = placed(whole_gang, nodes, free=False)
+    if places < situation.members:
+        yield LARGER_THAN_CLUSTER.found(pods=situation.members, places=places)
+    elif not limits:
+        yield from _on_nodes(whole_gang, [node for node in nodes if node.usable])
+
+
+def _too_few(situation: Situation) -> Iterator[Found]:
+    group = situation.pod_group
+    least = whole(group, "spec", "minMember")
+    expected = sum(count for _, _, count in situation.templates)
+    if group is not None and situation.gang is not None and not situation.gang.running and 0 < expected < least:
+        yield TOO_FEW.found(minimum=least, pods=expected)
+
+
+def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> Iterator[Found]:
+    table = situation.view.table
+    domains = table.allowed_domains(topology)
+    if domains is None:
+        return
+    allowed = {node.name: node for node in _allowed(table, demands)}
+    inside = [(domain, [allowed[name] for name in domain.nodes if name in allowed]) for domain in domains]
+    inside = [(domain, nodes) for domain, nodes in inside if nodes]
+    tier = _tier(topology, domains)
+    pods = sum(each.count for each in demands)
+    if not inside:
+        if allowed:
+            yield NO_DOMAIN.found(tier=tier)
+        return
+    largest, places = max(
+        ((domain, placed(demands, nodes, free=False)) for domain, nodes in inside), key=lambda each: each[1]
+    )
+    if not places:
+        return  # a cause of nodes
+    if places < pods:
+        yield LARGER_THAN_DOMAIN.found(pods=pods, tier=tier, domain=largest.name, places=places)
+        return
+    usable = [(domain, [node for node in nodes if node.usable]) for domain, nodes in inside]
+    free = [(domain, nodes, placed(demands, nodes)) for domain, nodes in usable]
+    together = placed(demands, [node for node in allowed.values() if node.usable])
+    if together < pods or any(places >= pods for _, _, places in free):
+        return
+    free.sort(key=lambda each: (-each[2], each[0].name))
+    capable = [(d, nodes) for d, nodes, _ in free if placed(demands, nodes, free=False) >= pods]
+    best, moving = _fewest_moves(table, demands, pods, capable)
+    yield FRAGMENTED.found(
+        pods=pods,
+        tier=tier,
+        places=_all_places(demands, [node for node in allowed.values() if node.usable]),
+        domains=[f"{domain.name} has {_places(places)}" for domain, _, places in free[:5]],
+        domain=best,
+        moving=moving,
+    )
+
+
+def _fewest_moves(
+    table: NodeTable, demands: Sequence[Demand], pods: int, domains: Iterable[tuple[Domain, list[NodeFacts]]]
+) -> tuple[str, list[str]]:
+    """Return the domain that has to lose the fewest gangs, and these with their pods in it."""
+    best: tuple[int, str, list[str]] | None = None
+    for domain, nodes in list(domains)[:_SHOWN]:
+        gangs: Counter[str] = Counter()
+        on: dict[str, set[str]] = {}
+        for node in nodes:
+            for pod in table.holders.get(node.name, ()):
+                name = _gang_name(pod)
+                gangs[name] += 1
+                on.setdefault(name, set()).add(node.name)
+        freed, moving = set[str](), list[str]()
+        for name, count in sorted(gangs.items(), key=lambda each: (each[1], each[0])):
+            moving.append(f"{name} ({count} pod{'s' if count > 1 else ''})")
+            freed |= on[name]
+            empty = [_emptied(node) if node.name in freed else node for node in nodes]
+            if placed(demands, empty) >= pods:
+                break
+        if best is None or len(moving) < best[0]:
+            best = len(moving), domain.name, moving
+    return ("one of them", ["a job"]) if best is None or not best[2] else (best[1], best[2][:5])
+
+
+def _emptied(node: NodeFacts) -> NodeFacts:
+    return NodeFacts(node.name, node.labels, node.taints, node.offers, node.offers, node.cordoned, node.ready)
+
+
+def _gang_name(pod: Body) -> str:
+    group = text(pod, "metadata", "annotations", GROUP_NAME_ANNOTATION)
+    return f"{namespace_of(pod)}/{group or text(pod, 'metadata', 'name')}"
+
+
+def _all_places(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> int:
+    """Return the places for pods of the first kind; more than the gang has pods, if there are."""
+    first = demands[0]
+    return placed([Demand(first.request, 1 << 20, first.spec)], nodes) if len(demands) == 1 else placed(demands, nodes)
+
+
+def _on_nodes(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> Iterator[Found]:
+    for demand in demands:
+        if placed([demand], nodes):
+            continue
+        sums = {name: sum(max(0, node.free.get(name, 0)) for node in nodes) for name in demand.request}
+        short = [
+            name
+            for name, amount in sorted(demand.request.items(), key=lambda each: ("/" not in each[0], each[0]))
+            if amount and all(node.free.get(name, 0) < amount for node in nodes)
+        ]
+        if not short or any(sums[name] < amount for name, amount in demand.request.items()):
+            continue
+        resource = short[0]
+        most = sorted(nodes, key=lambda node: (-node.free.get(resource, 0), node.name))[:_SHOWN]
+        yield NODES_FRAGMENTED.found(
+            requested=amount_text(resource, demand.request[resource]),
+            resource=resource,
+            free=amount_text(resource, sums[resource]),
+            most=amount_text(resource, max(0, most[0].free.get(resource, 0))),
+            nodes=[f"{node.name} has {amount_text(resource, max(0, node.free.get(resource, 0)))}" for node in most],
+        )
+        return
+
+
+def _allowed(table: NodeTable, demands: Iterable[Demand]) -> list[NodeFacts]:
+    found: dict[str, NodeFacts] = {}
+    for demand in demands:
+        found |= {node.name: node for node in table.allowed_nodes(demand.spec)}
+    return list(found.values())
+
+
+def _tier(topology: Body, domains: Sequence[Domain]) -> str:
+    number = domains[0].tier if domains else whole(topology, "highestTierAllowed")
+    name = text(topology, "highestTierName") or (domains[0].tier_name if domains else "")
+    return f"{number} ({name})" if name else str(number)
+
+
+def _places(count: int) -> str:
+    return f"{count} place{'' if count == 1 else 's'}"
+
+
+FAMILY: Final = Family(
+    "Gangs and fabric",
+    3,
+    (TOO_FEW, NO_DOMAIN, LARGER_THAN_DOMAIN, FRAGMENTED, LARGER_THAN_CLUSTER, NODES_FRAGMENTED),
+    _find,
+)

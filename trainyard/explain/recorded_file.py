@@ -1,0 +1,128 @@
+"""File of a recorded cluster: a List of Kubernetes objects without secrets, with the time and the missing kinds."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from trainyard.errors import TrainyardError
+from trainyard.explain.body_fields import Body, time
+from trainyard.explain.cluster_index import kind_of
+from trainyard.explain.observed import Kind, Observed
+from trainyard.manifests.loader import load_all
+
+__all__ = ["RECORDED", "observed_of_text", "recorded", "redacted"]
+
+RECORDED: Final = "trainyard.dev/recorded"
+"""Key of the record's own fields, beside the items."""
+
+_ANNOTATIONS: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+_CONTENTS: Final = frozenset(
+    {
+        *("env", "envFrom", "command", "args", "managedFields", "data", "stringData", "binaryData"),
+        *("httpHeaders", "volumeAttributes", "caBundle"),
+    }
+)
+_USER: Final = re.compile(r"://[^/\s@]+@")
+"""User and password in an address."""
+_TOKEN_WORDS: Final = ("token", "secret", "password", "credential", "apikey", "api-key")
+
+
+def recorded(observed: Observed) -> dict[str, Any]:
+    """Return the content of a file: JSON values without secrets."""
+    own = {"time": observed.now.astimezone(datetime.UTC).isoformat(), "unread": sorted(observed.unread)}
+    items = [redacted(body) for body in observed.objects if body.get("kind") not in ("Secret", "ConfigMap")]
+    return {"apiVersion": "v1", "kind": "List", RECORDED: own, "items": items}
+
+
+def redacted(body: Body) -> dict[str, Any]:
+    """Return an object without environment, commands, data, managed fields, last-applied copies and tokens.
+
+    Names of environment variables, volumes and Secrets are kept; values are not.
+    """
+    return _mapping(body)
+
+
+def _mapping(body: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in body.items():
+        if key in ("annotations", "labels") and isinstance(value, Mapping):
+            result[key] = {name: each for name, each in value.items() if _is_kept(name)}
+        elif key == "env" and isinstance(value, list):
+            result[key] = [{"name": each.get("name")} for each in value if isinstance(each, Mapping)]
+        elif key not in _CONTENTS:
+            result[key] = _value(value)
+    return result
+
+
+def _value(value: Any) -> Any:
+    if type(value) is dict:
+        return _mapping(value)
+    if type(value) is list:
+        return [_value(each) for each in value]
+    if type(value) is str and "://" in value and "@" in value:
+        return _USER.sub("://", value)
+    return value
+
+
+def _is_kept(annotation: str) -> bool:
+    lower = annotation.lower()
+    return annotation not in _ANNOTATIONS and not any(word in lower for word in _TOKEN_WORDS)
+
+
+def observed_of_text(text: str, source: str, now: datetime.datetime) -> Observed:
+    """Return the state of a file: of `trainyard snapshot save`, or Kubernetes objects in YAML or JSON.
+
+    In a file without a record of the time, ``now`` is the time, and kinds without an object are unread.
+
+    Raises
+    ------
+    TrainyardError
+        It is neither YAML nor JSON, or contains something other than Kubernetes objects.
+    """
+    objects: list[Body] = []
+    own: Mapping[str, Any] = {}
+    for document in _documents(text, source):
+        if document is None:
+            continue
+        if not isinstance(document, Mapping):
+            raise TrainyardError(f"{source} contains something other than Kubernetes objects", fix=_FIX)
+        if isinstance(document.get(RECORDED), Mapping):
+            own = document[RECORDED]
+        objects += _unpacked(document)
+    if not objects and not own:
+        raise TrainyardError(f"{source} contains no Kubernetes object", fix=_FIX)
+    if own:
+        unread = own.get("unread")
+        names = frozenset(each for each in unread if isinstance(each, str)) if isinstance(unread, list) else frozenset()
+        return Observed(time(own, "time") or now, tuple(objects), names)
+    return Observed(now, tuple(objects), frozenset(Kind.ALL) - {kind_of(body) for body in objects})
+
+
+_FIX: Final = "use a file of `trainyard snapshot save`"
+
+
+def _documents(text: str, source: str) -> Iterator[Any]:
+    """Yield the documents; JSON of this program without the checks that manifests of people need."""
+    if text.lstrip()[:1] == "{":
+        with contextlib.suppress(orjson.JSONDecodeError):
+            yield orjson.loads(text)
+            return
+    yield from load_all(text, source)
+
+
+def _unpacked(document: Mapping[str, Any]) -> Iterator[Body]:
+    items = document.get("items")
+    if not isinstance(items, list):
+        yield document
+        return
+    kind = str(document.get("kind") or "").removesuffix("List")
+    inherited = {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}
+    for item in items:
+        if isinstance(item, Mapping):
+            yield item if "kind" in item else {**inherited, **item}
