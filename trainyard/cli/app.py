@@ -28,6 +28,7 @@ _GROUPS = (
     "scheduler",
     "runtimes",
     "simulate",
+    "images",
     "controller",
 )
 
