@@ -5,7 +5,7 @@ container storage, a user namespace or root; the Python libraries on PyPI (oras,
 finished images between registries and write no reproducible layers. The format is small: tar, gzip and four JSON
 documents of the OCI image specification 1.0.
 
-The archive also has Docker's ``manifest.json``, which ``docker load`` and ``kind load image-archive`` read.
+The archive also has ``manifest.json``, which releases of ``docker load`` without the OCI format read.
 The compressed bytes depend on the release of zlib; the digests of the uncompressed layers do not.
 """
 
