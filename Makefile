@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-kueue simulate-controller mutation lock record-release upstream-lock help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,7 +28,7 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
-nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts certificate-rotation kills  ## full versions of the samples in `make test` (hours; -k continues after a failure)
+nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
 lint: $(READY)  ## style, types, import rules and module titles
 	@$(BIN)/ruff check .
@@ -92,6 +92,14 @@ mutation: $(READY)  ## mutate every admission rule and check that a case fails
 
 record-release: $(READY)  ## record what the program of this version declares, for the tests of later upgrades
 	@$(BIN)/python -m tests.components.release_record
+
+images-twice: $(READY)  ## build every image twice in different folders and compare the digests
+	@TRAINYARD_IMAGES=all $(BIN)/pytest -n0 -m slow tests/images/test_reproducible.py
+
+images-lock: $(READY)  ## update images/debian.lock and images/initializers.lock, on Debian 12; review the diff
+	@$(BIN)/python -m trainyard.images.debian_packages
+	@$(BIN)/pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header images/initializers.in -o images/initializers.lock
 
 upstream-lock: $(READY)  ## update components/upstream.lock from the pinned modules; review the diff
 	@$(BIN)/python -m components.upstream_lock

@@ -12,9 +12,9 @@ import pytest
 from tests.cluster_provider.test_toolchain import GROUP, ONE, TWO, fake_go
 from trainyard.cluster import toolchain as toolchain_module
 from trainyard.cluster.build import Build
-from trainyard.cluster.build_records import KEY_VARIABLE, is_recorded, record, require_recorded
+from trainyard.cluster.build_records import KEY_VARIABLE, is_recorded, record, require_recorded, seal
 from trainyard.cluster.process import ProcessSpec, start
-from trainyard.cluster.toolchain import Toolchain
+from trainyard.cluster.toolchain import ResolvedProgram, Toolchain, own_program
 from trainyard.errors import TrainyardError
 from trainyard.progress import LineProgress, SilentProgress
 
@@ -136,3 +136,28 @@ def test_a_key_of_the_environment_is_valid_on_another_machine(
 
 def test_the_key_is_for_its_owner_only(build: Build, tmp_path: Path) -> None:
     assert (tmp_path / "config" / "cache-key").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_seal_of_a_record_depends_on_the_text_and_the_key(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = seal("digests")
+    assert first == seal("digests") != seal("other digests")
+    monkeypatch.setenv("TRAINYARD_CONFIG_HOME", str(tmp_path / "another"))
+    assert seal("digests") != first
+    assert (tmp_path / "another" / "cache-key").stat().st_mode & 0o777 == 0o600
+
+
+def test_images_get_the_program_that_was_built_and_not_one_on_path(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = ResolvedProgram("one", "1.0.0", Path("/usr/bin/one"), "path")
+    monkeypatch.setattr(toolchain_module, "_on_path", lambda *_: other)
+    monkeypatch.setattr(toolchain_module, "PROGRAMS", (ONE, TWO))
+    monkeypatch.setattr(toolchain_module, "_shipped", lambda: build.sources.parent)
+    one = build.folder / "one"
+    assert own_program("one", build=False) == one
+    one.write_text("malicious")
+    with pytest.raises(TrainyardError, match=r"one 1\.0\.0 is not built"):
+        own_program("one", build=False)
+    assert own_program("one").read_text() == "built\n"

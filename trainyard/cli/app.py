@@ -30,6 +30,7 @@ _GROUPS = (
     "simulate",
     "explain",
     "snapshot",
+    "images",
     "controller",
 )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from trainyard.cluster.folders import cache_home, config_home, exclusive, write_private
 from trainyard.errors import TrainyardError
 
-__all__ = ["KEY_VARIABLE", "is_recorded", "record", "require_recorded"]
+__all__ = ["KEY_VARIABLE", "is_recorded", "record", "require_recorded", "seal"]
 
 KEY_VARIABLE = "TRAINYARD_CACHE_KEY"
 """Variable with the key, for CI: a secret that is equal in every run. Unset: a random key in the user's folder."""
@@ -32,6 +32,21 @@ def record(program: Path) -> None:
     TrainyardError
         The key or the record cannot be written.
     """
+    write_private(_record_file(program), _hash(program, _made_key()))
+
+
+def seal(text: str) -> str:
+    """Return the keyed hash of a record of other cached files, which contains their hashes.
+
+    Raises
+    ------
+    TrainyardError
+        The key cannot be written.
+    """
+    return hmac.new(_made_key(), text.encode(), "sha256").hexdigest()
+
+
+def _made_key() -> bytes:
     key = _key()
     if key is None:
         file = _key_file()
@@ -40,7 +55,7 @@ def record(program: Path) -> None:
             if key is None:
                 key = secrets.token_hex(32).encode()
                 write_private(file, key.decode())
-    write_private(_record_file(program), _hash(program, key))
+    return key
 
 
 def is_recorded(program: Path) -> bool:

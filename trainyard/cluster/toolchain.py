@@ -19,7 +19,7 @@ from trainyard.errors import TrainyardError
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program, ProgramGroup
 
-__all__ = ["ResolvedProgram", "Toolchain", "built_program", "pinned", "program_path"]
+__all__ = ["ResolvedProgram", "Toolchain", "built_program", "own_program", "pinned", "program_path"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,24 @@ def built_program(name: str) -> Path:
     path = Toolchain()._required([name])[0].path
     assert path is not None  # noqa: S101
     return path
+
+
+def own_program(name: str, *, build: bool = True, progress: Progress | None = None) -> Path:
+    """Return the file of a program in its current pin as built from the toolchain, never one on PATH.
+
+    Parameters
+    ----------
+    name
+        The program.
+    build
+        Whether to build it if it is missing.
+
+    Raises
+    ------
+    TrainyardError
+        It cannot be built; or it is missing, or is not what was built.
+    """
+    return Toolchain()._own(name, build, progress or SilentProgress())
 
 
 class Toolchain:
@@ -181,6 +199,15 @@ class Toolchain:
             if of_group:
                 self._build(group.name).run(of_group, progress or SilentProgress())
         return self.resolve(wanted)
+
+    def _own(self, name: str, build: bool, progress: Progress) -> Path:
+        program = next(program for program in PROGRAMS if program.name == name)
+        file = self._built(program)
+        if is_built(_group(program), file):
+            return file
+        if not build:
+            raise TrainyardError(f"{name} {program.version} is not built", fix="run `trainyard cluster toolchain`")
+        return self._build(program.group).run([program], progress) / name
 
     def folders(self) -> list[Path]:
         """Return the folders of the built programs of every current pin, for PATH; they are not verified."""

@@ -1,4 +1,4 @@
-"""Registry client that resolves digests through the OCI distribution API."""
+"""Registry client of the OCI distribution API: logins, tokens, digests of images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Mapping
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -20,7 +21,7 @@ import aiohttp
 from trainyard.errors import TrainyardError
 from trainyard.runtimes.images.image_reference import ImageReference
 
-__all__ = ["Registry", "UnresolvedError", "docker_credentials"]
+__all__ = ["Registry", "UnresolvedError", "docker_credentials", "trusting"]
 
 _MANIFESTS: Final = ", ".join(
     (
@@ -41,6 +42,9 @@ _REDIRECTIONS: Final = 5
 _PARAMETER: Final = re.compile(r'([a-zA-Z]+)="((?:[^"\\]|\\.)*)"')
 
 
+Body = Callable[[], bytes | AsyncIterator[bytes]]
+
+
 class UnresolvedError(Exception):
     """An image cannot be resolved; the message is short and deterministic."""
 
@@ -58,6 +62,8 @@ class Registry:
         Maximum seconds to wait for a rate-limited retry.
     connections
         Maximum concurrent requests.
+    tls
+        TLS context, also used on this machine; None: the system's authorities, and plain HTTP on this machine.
     """
 
     def __init__(
@@ -67,17 +73,22 @@ class Registry:
         timeout: float = 30,
         patience: float = 20,
         connections: int = 8,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._credentials = credentials or {}
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._patience = patience
+        self._tls = tls
         self._turns = asyncio.Semaphore(connections)
         self._tokens: dict[tuple[str, str], str] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Registry:
         self._session = aiohttp.ClientSession(
-            timeout=self._timeout, trust_env=True, headers={"User-Agent": "trainyard"}
+            timeout=self._timeout,
+            trust_env=True,
+            headers={"User-Agent": "trainyard"},
+            connector=aiohttp.TCPConnector(ssl=self._tls) if self._tls is not None else None,
         )
         return self
 
@@ -86,6 +97,12 @@ class Registry:
     ) -> None:
         assert self._session is not None  # noqa: S101
         await self._session.close()
+
+    def origin(self, registry: str) -> str:
+        """Return the URL of a registry."""
+        host = _HOSTS.get(registry, registry)
+        plain = self._tls is None and _own_machine(urlsplit(f"//{host}").hostname or "")
+        return f"{'http' if plain else 'https'}://{host}"
 
     async def digest(self, image: ImageReference) -> str:
         """Return the digest of a tag in its registry.
@@ -108,10 +125,10 @@ class Registry:
                 raise UnresolvedError(f"{image.registry} does not support the distribution API") from error
 
     async def _digest(self, image: ImageReference) -> str:
-        url = f"{_origin(image.registry)}/v2/{image.repository}/manifests/{image.digest or image.tag or 'latest'}"
-        status, headers, _ = await self._asked("HEAD", url, image)
+        url = f"{self.origin(image.registry)}/v2/{image.repository}/manifests/{image.digest or image.tag or 'latest'}"
+        status, headers, _ = await self.request("HEAD", url, image)
         if status == 200 and "Docker-Content-Digest" not in headers:
-            status, headers, body = await self._asked("GET", url, image)
+            status, headers, body = await self.request("GET", url, image)
             if status == 200 and "Docker-Content-Digest" not in headers:
                 return f"sha256:{hashlib.sha256(body).hexdigest()}"
         if status == 404:
@@ -128,32 +145,56 @@ class Registry:
             raise UnresolvedError(f"{image.registry} returned a digest that is not SHA-256")
         return digest
 
-    async def _asked(self, method: str, url: str, image: ImageReference) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a request; retry with a token if required, and after a delay if rate-limited."""
+    async def request(
+        self,
+        method: str,
+        url: str,
+        image: ImageReference,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request; retry with a token if required, and after a delay if rate-limited.
+
+        Parameters
+        ----------
+        method, url, headers
+            The request; its URL is in the registry of the image.
+        image
+            The image, whose repository the token is for.
+        body
+            Returns the body, once for each attempt.
+        """
+        sent = (headers or {}, body)
         scope = (image.registry, image.repository)
         authorized = False
         for attempt in range(1, _ATTEMPTS + 1):
-            status, headers, body = await self._once(method, url, self._tokens.get(scope))
+            status, received, content = await self._once(method, url, self._tokens.get(scope), *sent)
             if status == 401 and not authorized:
                 authorized = True
-                self._tokens[scope] = await self._authorization(headers.get("WWW-Authenticate", ""), image)
-                status, headers, body = await self._once(method, url, self._tokens[scope])
+                self._tokens[scope] = await self._authorization(received.get("WWW-Authenticate", ""), image)
+                status, received, content = await self._once(method, url, self._tokens[scope], *sent)
             if (status != 429 and status < 500) or attempt == _ATTEMPTS:
                 break
-            await asyncio.sleep(min(_seconds(headers.get("Retry-After")), self._patience))
-        return status, headers, body
+            await asyncio.sleep(min(_seconds(received.get("Retry-After")), self._patience))
+        return status, received, content
 
-    async def _once(self, method: str, url: str, authorization: str | None) -> tuple[int, Mapping[str, str], bytes]:
+    async def _once(
+        self, method: str, url: str, authorization: str | None, sent: Mapping[str, str], body: Body | None
+    ) -> tuple[int, Mapping[str, str], bytes]:
         """Send one request; follow redirects only over TLS, and without forwarding credentials to other hosts."""
         assert self._session is not None  # noqa: S101
         origin = urlsplit(url).netloc
         for _ in range(_REDIRECTIONS):
             known = authorization if urlsplit(url).netloc == origin else None
-            headers = {"Accept": _MANIFESTS, **({"Authorization": known} if known else {})}
-            async with self._session.request(method, url, headers=headers, allow_redirects=False) as response:
+            headers = {"Accept": _MANIFESTS, **sent, **({"Authorization": known} if known else {})}
+            data = body() if body is not None else None
+            async with self._session.request(
+                method, url, headers=headers, data=data, allow_redirects=False
+            ) as response:
                 if response.status not in (301, 302, 303, 307, 308):
-                    body = await _bounded(response, _LARGEST_MANIFEST) if method == "GET" else b""
-                    return response.status, response.headers, body
+                    content = await _bounded(response, _LARGEST_MANIFEST) if method == "GET" else b""
+                    return response.status, response.headers, content
                 url = urljoin(url, response.headers.get("Location", ""))
             if not _trusted(url):
                 raise UnresolvedError(f"{origin} redirects to an address without TLS")
@@ -191,34 +232,57 @@ class Registry:
         return next((self._credentials[key] for key in keys if key in self._credentials), None)
 
 
-def docker_credentials() -> dict[str, tuple[str, str]]:
+def docker_credentials(given: Path | None = None) -> dict[str, tuple[str, str]]:
     """Return the credentials of ``docker login``: user and password by registry; credential helpers are not supported.
+
+    Parameters
+    ----------
+    given
+        File with a Docker configuration, as in a pull secret; None: that of ``docker login``, if it exists.
 
     Raises
     ------
     TrainyardError
-        The file is invalid.
+        The file is invalid, or does not exist although it was given.
     """
-    file = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    file = given or Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
         auths = json.loads(file.read_text(encoding="utf-8")).get("auths", {})
-    except OSError:
+    except OSError as error:
+        if given is not None:
+            raise TrainyardError(
+                f"{file} cannot be read: {error.strerror}", fix="give a Docker configuration"
+            ) from error
         return {}
     except (ValueError, AttributeError) as error:
         raise TrainyardError(f"{file} is not a valid Docker configuration", fix="log in again, or remove it") from error
     found = {}
     for registry, entry in auths.items() if isinstance(auths, dict) else ():
         try:
-            user, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
+            if "auth" in entry:
+                user, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
+            else:
+                user, password = str(entry["username"]), str(entry["password"])
         except (KeyError, TypeError, ValueError):
             continue
         found[registry] = (user, password)
     return found
 
 
-def _origin(registry: str) -> str:
-    host = _HOSTS.get(registry, registry)
-    return f"http://{host}" if _own_machine(urlsplit(f"//{host}").hostname or "") else f"https://{host}"
+def trusting(ca: Path) -> ssl.SSLContext:
+    """Return a TLS context that trusts the certificate authority in a PEM file.
+
+    Raises
+    ------
+    TrainyardError
+        The file cannot be read, or has no certificate.
+    """
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except (OSError, ssl.SSLError) as error:
+        raise TrainyardError(
+            f"{ca} is not a PEM file with a certificate", fix="give the certificate authority of the registry"
+        ) from error
 
 
 def _trusted(url: str) -> bool:

@@ -1,0 +1,188 @@
+"""Images: equal inputs make equal digests, nothing is built twice, and an incomplete image is rejected."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.images.small_project import RECIPE, builder, project
+from trainyard.errors import TrainyardError
+from trainyard.images.image_lock import settings_fragment
+from trainyard.images.oci_archive import read_archive
+from trainyard.settings.platform import ImageSettings
+
+
+def test_equal_inputs_make_equal_archives_under_another_umask_time_zone_and_locale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = builder(project(tmp_path / "one")).build()
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setenv("LC_ALL", "tr_TR.UTF-8")
+    time.tzset()
+    mask = os.umask(0o077)
+    try:
+        (second,) = builder(project(tmp_path / "elsewhere" / "two"), tmp_path / "other").build()
+    finally:
+        os.umask(mask)
+        monkeypatch.undo()
+        time.tzset()
+    assert (first.reference, first.digest) == (second.reference, second.digest)
+    assert first.archive.read_bytes() == second.archive.read_bytes()
+    assert first.bill.read_text() == second.bill.read_text()
+
+
+def test_an_archive_is_a_valid_oci_layout_and_has_the_manifest_of_docker(tmp_path: Path) -> None:
+    (image,) = builder(project(tmp_path)).build()
+    with tarfile.open(image.archive) as archive:
+        files = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}  # type: ignore[union-attr]
+        assert {(member.uid, member.gid, member.mtime) for member in archive.getmembers()} == {(0, 0, 0)}
+    assert json.loads(files["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
+    (described,) = json.loads(files["index.json"])["manifests"]
+    assert set(described["annotations"].values()) == {"localhost/trainyard/tool:v1.0"}
+    for name, content in files.items():
+        if name.startswith("blobs/"):
+            assert hashlib.sha256(content).hexdigest() == name.rpartition("/")[2]
+    manifest = json.loads(files[f"blobs/sha256/{described['digest'].removeprefix('sha256:')}"])
+    for blob in (manifest["config"], *manifest["layers"]):
+        assert len(files[f"blobs/sha256/{blob['digest'].removeprefix('sha256:')}"]) == blob["size"]
+    (docker,) = json.loads(files["manifest.json"])
+    assert docker["RepoTags"] == ["localhost/trainyard/tool:v1.0"]
+    assert {docker["Config"], *docker["Layers"]} <= files.keys()
+    config = json.loads(files[docker["Config"]])
+    assert config["config"]["User"] == "65532:65532"
+    assert config["config"]["Entrypoint"] == ["/tool"]
+    assert len(config["rootfs"]["diff_ids"]) == len(manifest["layers"])
+
+
+def test_only_what_changed_is_built(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (first,) = builder(folder).build()
+    written = first.archive.stat().st_mtime_ns
+    (second,) = builder(folder).build()
+    assert (second.seconds, second.archive.stat().st_mtime_ns) == (0.0, written)
+    (folder / "tool").write_bytes(b"another program")
+    assert [image.state for image in builder(folder).images()] == ["changed"]
+    (third,) = builder(folder).build()
+    assert third.digest != first.digest
+    assert [image.state for image in builder(folder).images()] == ["built"]
+
+
+def test_a_changed_archive_is_built_again_and_never_used(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (first,) = builder(folder).build()
+    first.archive.write_bytes(b"something else")
+    with pytest.raises(TrainyardError, match="is not what was built"):
+        builder(folder).archives()
+    (second,) = builder(folder).build()
+    assert second.digest == first.digest
+    assert read_archive(second.archive).digest == first.digest
+
+
+def test_a_changed_layer_in_the_cache_is_built_again(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (first,) = builder(folder).build()
+    for layer in (folder / "cache" / "layers").glob("*.tar.gz"):
+        layer.write_bytes(b"something else")
+    first.archive.unlink()
+    (second,) = builder(folder).build()
+    assert second.digest == first.digest
+
+
+def test_a_forged_record_is_not_believed(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (first,) = builder(folder).build()
+    first.archive.write_bytes(b"something else")
+    (record,) = (folder / "cache" / "layers").glob("*.json")
+    layer = record.with_suffix(".tar.gz")
+    layer.write_bytes(b"something else")
+    forge(record, "digest", f"sha256:{sha256(layer)}")
+    forge(first.archive.with_name("tool.build.json"), "archive", sha256(first.archive))
+    assert [image.state for image in builder(folder).images()] == ["missing"]
+    (second,) = builder(folder).build()
+    assert second.digest == first.digest
+
+
+def sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def forge(file: Path, key: str, value: str) -> None:
+    document = json.loads(file.read_text())
+    document["record"] = json.dumps({**json.loads(document["record"]), key: value}, sort_keys=True)
+    file.write_text(json.dumps(document))
+
+
+def test_the_bill_of_materials_names_every_module_and_the_digest(tmp_path: Path) -> None:
+    (image,) = builder(project(tmp_path)).build()
+    document = json.loads(image.bill.read_text())
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    assert [each["purl"] for each in document["components"]] == [
+        "pkg:golang/example.org/fork@v0.2.0",
+        "pkg:golang/example.org/one@v1.2.3",
+        "pkg:golang/stdlib@1.26.8",
+    ]
+    (hashed,) = document["metadata"]["component"]["hashes"]
+    assert f"sha256:{hashed['content']}" == image.digest
+
+
+def test_the_lock_and_the_settings_name_the_built_image(tmp_path: Path) -> None:
+    small = builder(project(tmp_path))
+    (image,) = small.build()
+    lock = yaml.safe_load((small.out / "images.lock").read_text())
+    assert lock == {"images": {"localhost/trainyard/tool:v1.0": image.digest}}
+    loaded = yaml.safe_load(settings_fragment(small.locked()))["config"]["trainyard:images"]
+    assert loaded == {"opa": {"repository": "localhost/trainyard/tool", "tag": "v1.0"}}
+    pushed = yaml.safe_load(settings_fragment(small.locked(), "registry.example/team/"))["config"]["trainyard:images"]
+    assert ImageSettings.model_validate(pushed["opa"]).digest == image.digest
+    assert pushed["opa"]["repository"] == "registry.example/team/tool"
+
+
+def test_upstream_images_of_runtimes_are_mirrored(tmp_path: Path) -> None:
+    small = builder(project(tmp_path, {"tool": RECIPE.replace("setting: opa\n", "")}))
+    small.build()
+    fragment = yaml.safe_load(settings_fragment(small.locked(), "registry.example"))["config"]
+    assert fragment == {"trainyard:runtimes": {"mirrors": {"docker.io/openpolicyagent/opa": "registry.example/tool"}}}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        (RECIPE.replace("/tool}", "/bin/sh}"), "contains bin/sh, and exceptions.shell gives no reason"),
+        (RECIPE + "exceptions: {shell: scripts}\n", "gives a reason, but it contains no shell"),
+        (RECIPE.replace("[/tool]", "[/other]"), "entrypoint /other does not exist"),
+    ],
+)
+def test_an_image_that_breaks_a_rule_is_not_built(tmp_path: Path, recipe: str, message: str) -> None:
+    small = builder(project(tmp_path, {"tool": recipe}))
+    with pytest.raises(TrainyardError, match=message):
+        small.build()
+    assert [image.state for image in small.images()] == ["missing"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_program_without_its_libraries_is_rejected(tmp_path: Path) -> None:
+    source = tmp_path / "main.c"
+    source.write_text("#include <math.h>\nint main(int n, char **v) { (void)v; return (int)sqrt(n); }\n")
+    subprocess.run(["cc", "-o", tmp_path / "dynamic", source, "-lm"], check=True)
+    small = builder(project(tmp_path / "project", content=(tmp_path / "dynamic").read_bytes()))
+    with pytest.raises(TrainyardError, match=r"/tool needs .*libc\.so\.6.*/ld-linux"):
+        small.build()
+
+
+def test_an_image_that_is_not_built_names_the_command(tmp_path: Path) -> None:
+    small = builder(project(tmp_path))
+    with pytest.raises(TrainyardError, match="trainyard images build tool"):
+        small.archives(["tool"])
+    with pytest.raises(TrainyardError, match="use one of tool"):
+        small.build(["other"])
+    (tmp_path / "tool").unlink()
+    assert [image.state for image in small.images()] == ["missing"]

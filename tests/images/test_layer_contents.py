@@ -1,0 +1,159 @@
+"""Contents of layers: Debian packages by pin, wheels without pip's files, links, and the program of `pause`."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+from trainyard.errors import TrainyardError
+from trainyard.images.debian_packages import DebianPackage, debian_files, fetch
+from trainyard.images.elf_libraries import read_elf
+from trainyard.images.file_tree import FileTree
+from trainyard.images.python_packages import SITE, locked_wheels, unpacked
+
+
+def package(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write a Debian package."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:xz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"./{name}")
+            member.size, member.mode, member.mtime, member.uname = len(content), 0o755, 1_700_000_000, "builder"
+            archive.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo("./lib64/loader.so.2")
+        link.type, link.linkname = tarfile.SYMTYPE, "/lib/loader.so.2"
+        archive.addfile(link)
+    file = folder / "small_1_all.deb"
+    with file.open("wb") as output:
+        output.write(b"!<arch>\n")
+        for name, content in (
+            ("debian-binary", b"2.0\n"),
+            ("control.tar.xz", b"odd"),
+            ("data.tar.xz", data.getvalue()),
+        ):
+            output.write(f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode())
+            output.write(content + b"\n" * (len(content) % 2))
+    return file
+
+
+def test_the_files_of_a_debian_package_are_read(tmp_path: Path) -> None:
+    tree = debian_files(package(tmp_path, {"lib/loader.so.2": b"loader"}))
+    assert tree["lib/loader.so.2"].read() == b"loader"
+    assert tree.resolve("lib64/loader.so.2") == "lib/loader.so.2"
+    with pytest.raises(ValueError, match="is not a Debian package"):
+        debian_files(Path(__file__))
+
+
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put an apt-get on PATH that copies one package, and record its arguments."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    file = package(tmp_path, {"etc/small": b"content"})
+    program = folder / "apt-get"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncp {file} .\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return file
+
+
+def test_a_package_is_downloaded_once_in_its_pinned_version(tmp_path: Path, apt: Path) -> None:
+    pinned = DebianPackage("small", "1:2", "all", hashlib.sha256(apt.read_bytes()).hexdigest())
+    for _ in range(2):
+        assert fetch([pinned], tmp_path / "cache")["small"].read_bytes() == apt.read_bytes()
+    assert (tmp_path / "asked").read_text() == "download -q small=1:2\n"
+
+
+def test_a_package_with_another_hash_is_rejected(tmp_path: Path, apt: Path) -> None:
+    with pytest.raises(TrainyardError, match=r"small 1 does not have the SHA-256 in debian\.lock"):
+        fetch([DebianPackage("small", "1", "all", "0" * 64)], tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*.deb"))
+
+
+def test_a_changed_package_in_the_cache_is_downloaded_again(tmp_path: Path, apt: Path) -> None:
+    pinned = DebianPackage("small", "1", "all", hashlib.sha256(apt.read_bytes()).hexdigest())
+    fetch([pinned], tmp_path / "cache")["small"].write_bytes(b"changed")
+    assert fetch([pinned], tmp_path / "cache")["small"].read_bytes() == apt.read_bytes()
+
+
+def test_without_apt_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TrainyardError, match="apt-get is not on PATH"):
+        fetch([DebianPackage("small", "1", "all", "0" * 64)], tmp_path / "cache")
+
+
+def wheel(folder: Path) -> Path:
+    file = folder / "small_tool-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("small/__init__.py", "")
+        archive.writestr("small_tool-1.0.data/purelib/extra.py", "")
+        archive.writestr("small_tool-1.0.data/scripts/run.sh", "#!/bin/sh\n")
+        archive.writestr("small_tool-1.0.dist-info/entry_points.txt", "[console_scripts]\nTool = small:main\n")
+        archive.writestr("small_tool-1.0.dist-info/RECORD", "")
+    return file
+
+
+def test_a_wheel_is_unpacked_without_scripts_of_a_shell(tmp_path: Path) -> None:
+    tree, components = unpacked([wheel(tmp_path)], ["Tool"])
+    names = {path.removeprefix(f"{SITE}/") for path, _ in tree if path.startswith(SITE)}
+    information = {f"small_tool-1.0.dist-info/{name}" for name in ("entry_points.txt", "RECORD")}
+    assert names == {"small/__init__.py", "extra.py"} | information
+    assert b"from small import main" in tree["usr/local/bin/Tool"].read()
+    assert tree["usr/local/bin/Tool"].mode == 0o755
+    assert [component.purl for component in components] == ["pkg:pypi/small-tool@1.0"]
+    with pytest.raises(TrainyardError, match="No wheel has the console script other"):
+        unpacked([wheel(tmp_path)], ["other"])
+
+
+def test_wheels_that_cannot_be_downloaded_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    lock = tmp_path / "small.lock"
+    lock.write_text(f"no-such-package==1.0 --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(TrainyardError, match=r"The wheels of small\.lock cannot be downloaded"):
+        locked_wheels(lock, tmp_path / "cache")
+
+
+def test_links_lead_to_files_of_the_image_only() -> None:
+    tree = FileTree()
+    tree.add("usr/lib/one.so", b"one")
+    tree.add_link("lib", "usr/lib")
+    tree.add_link("usr/lib/two.so", "one.so")
+    tree.add_link("usr/lib/loop.so", "loop.so")
+    assert tree.resolve("lib/two.so") == "usr/lib/one.so"
+    assert tree.resolve("usr/lib/loop.so") is None
+    for path in ("../etc/passwd", "a//b", ""):
+        with pytest.raises(ValueError, match="is not a path in an image"):
+            tree.add(path, b"")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_pause_is_static_reaps_processes_and_ends_on_sigterm(tmp_path: Path) -> None:
+    program = tmp_path / "pause"
+    subprocess.run(["cc", "-static", "-Os", "-Wall", "-Werror", "-o", program, ROOT / "images" / "pause.c"], check=True)
+    elf = read_elf(program.read_bytes())
+    assert elf is not None
+    assert (elf.interpreter, elf.needed) == (None, ())
+    process = subprocess.Popen(
+        ["sh", "-c", f'sleep 0.2 >/dev/null & echo $!; exec "{program}"'], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    child = Path("/proc") / process.stdout.readline().strip()
+    deadline = time.monotonic() + 20
+    while child.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not child.exists()
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0

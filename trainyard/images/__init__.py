@@ -1,0 +1,1 @@
+"""Images without a registry: recipes, reproducible builds, loading and pushing."""

@@ -1,0 +1,353 @@
+"""Builds of images: layers from a cache, checks of each image, archives, bills of materials and the image lock."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import trainyard
+from trainyard.errors import TrainyardError
+from trainyard.images.bill_of_materials import Component, bill_of_materials
+from trainyard.images.elf_libraries import missing_libraries
+from trainyard.images.file_tree import FileTree
+from trainyard.images.image_lock import LockedImage, write_lock
+from trainyard.images.layer_sources import LayerContents, LayerSources, architecture
+from trainyard.images.oci_archive import Blob, ImageConfig, write_archive, write_layer
+from trainyard.images.recipe import LayerRecipe, Recipe
+from trainyard.progress import Progress, SilentProgress
+from trainyard.settings.versions import PROGRAMS
+
+__all__ = ["BuiltImage", "ImageBuilder"]
+
+_SHELLS: Final = tuple(
+    f"{folder}/{name}" for folder in ("bin", "usr/bin") for name in ("sh", "bash", "dash", "busybox")
+)
+_ACCOUNTS: Final = {
+    "etc/passwd": b"root:x:0:0:root:/:/nonexistent\nnonroot:x:65532:65532:nonroot:/tmp:/nonexistent\n",
+    "etc/group": b"root:x:0:\nnonroot:x:65532:\n",
+    "etc/nsswitch.conf": b"hosts: files dns\n",
+}
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """An image, built or not.
+
+    Parameters
+    ----------
+    name, reference
+        Name of the recipe, and name and tag of the image.
+    digest, size
+        Digest of the manifest, and bytes of its compressed layers; None if not built.
+    unpacked_size
+        Bytes of its files; 0 if not built.
+    state
+        ``built``, ``changed`` (its inputs are others than those of the archive) or ``missing``.
+    archive, bill
+        Files of the image and of its bill of materials.
+    user, exceptions
+        User of its process, and reason by rule that it does not follow.
+    seconds
+        Duration of the build; 0 if nothing was built.
+    """
+
+    name: str
+    reference: str
+    digest: str | None
+    size: int | None
+    unpacked_size: int
+    state: str
+    archive: Path
+    bill: Path
+    user: int
+    exceptions: Mapping[str, str]
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the image as JSON data."""
+        return {
+            "name": self.name,
+            "reference": self.reference,
+            "digest": self.digest,
+            "size": self.size,
+            "unpackedSize": self.unpacked_size,
+            "state": self.state,
+            "archive": str(self.archive),
+            "bill": str(self.bill),
+            "user": self.user,
+            "exceptions": dict(self.exceptions),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+class ImageBuilder:
+    """Builds images into a folder.
+
+    Parameters
+    ----------
+    recipes
+        All recipes by name.
+    sources
+        Sources of layers.
+    out
+        Folder of the archives.
+    """
+
+    def __init__(self, recipes: Mapping[str, Recipe], sources: LayerSources, out: Path) -> None:
+        self.recipes = recipes
+        self.out = out
+        self.sources = sources
+        self._layers = sources.cache / "layers"
+
+    def build(self, names: Iterable[str] = (), progress: Progress | None = None) -> list[BuiltImage]:
+        """Build images whose inputs have changed, all if no names are given, and update the image lock.
+
+        Raises
+        ------
+        TrainyardError
+            A recipe does not exist, a source is missing, or an image breaks a rule without an exception.
+        """
+        built = [self._build(recipe, progress or SilentProgress()) for recipe in self._chosen(names)]
+        write_lock(self.out, [self._locked(image) for image in self.images() if image.digest is not None])
+        return built
+
+    def images(self, names: Iterable[str] = ()) -> list[BuiltImage]:
+        """Return images without building anything; all if no names are given."""
+        return [self._found(recipe) for recipe in self._chosen(names)]
+
+    def archives(self, names: Iterable[str] = ()) -> list[BuiltImage]:
+        """Return built images, whose archives are as recorded; all built ones if no names are given.
+
+        Raises
+        ------
+        TrainyardError
+            A named image, or every image, is not built.
+        """
+        wanted = tuple(names)
+        found = [image for image in self.images(wanted) if image.digest is not None]
+        missing = sorted(set(wanted) - {image.name for image in found})
+        if missing or not found:
+            raise TrainyardError(
+                f"{', '.join(missing) or 'No image'} is not built in {self.out}",
+                fix=f"trainyard images build{''.join(f' {name}' for name in missing)}",
+            )
+        for image in found:
+            if self._record(image.name).get("archive") != _sha256(image.archive):
+                raise TrainyardError(
+                    f"{image.archive} is not what was built", fix=f"trainyard images build {image.name}"
+                )
+        return found
+
+    def _chosen(self, names: Iterable[str]) -> list[Recipe]:
+        wanted = tuple(dict.fromkeys(names))
+        if unknown := [name for name in wanted if name not in self.recipes]:
+            raise TrainyardError(
+                f"There is no recipe of {unknown[0]}", fix=f"use one of {', '.join(sorted(self.recipes))}"
+            )
+        return [self.recipes[name] for name in wanted or self.recipes]
+
+    def _build(self, recipe: Recipe, progress: Progress) -> BuiltImage:
+        started = time.monotonic()
+        with progress.step(f"Image {recipe.name}") as step:
+            inputs = self._inputs(recipe)
+            record = self._record(recipe.name)
+            if record.get("inputs") == inputs and record.get("archive") == _sha256(self._archive(recipe.name)):
+                step.done("unchanged")
+                return self._found(recipe)
+            below, blobs, components = FileTree(), [self._base()], []
+            for number, layer in enumerate(recipe.layers):
+                step.update(f"layer {number + 1} of {len(recipe.layers)}")
+                blob, of_layer, tree = self._layer(layer, below, self._layer_inputs(recipe.layers[: number + 1]))
+                blobs.append(blob)
+                components += of_layer
+                below.update(tree)
+            _require_rules(recipe, below)
+            reference = self._reference(recipe)
+            config = ImageConfig(
+                architecture(),
+                recipe.entrypoint,
+                recipe.user,
+                recipe.environment,
+                recipe.folder,
+                _labels(recipe, reference),
+            )
+            image = write_archive(self._archive(recipe.name), reference, config, blobs)
+            self._bill(recipe.name).write_text(bill_of_materials(reference, image.digest, components))
+            self._write_record(
+                self._record_file(recipe.name),
+                {
+                    "inputs": inputs,
+                    "reference": reference,
+                    "digest": image.digest,
+                    "size": image.size,
+                    "unpackedSize": below.size,
+                    "archive": _sha256(self._archive(recipe.name)),
+                },
+            )
+            step.done(f"{image.size / 1e6:.1f} MB, {image.digest[:19]}")
+        return replace(self._found(recipe), seconds=time.monotonic() - started)
+
+    def _found(self, recipe: Recipe) -> BuiltImage:
+        record = self._record(recipe.name)
+        built = bool(record) and self._archive(recipe.name).is_file()
+        state, reference = "missing", None
+        try:
+            reference = self._reference(recipe)
+            if built:
+                state = "built" if record["inputs"] == self._inputs(recipe) else "changed"
+        except TrainyardError:
+            state = "changed" if built else "missing"
+        return BuiltImage(
+            recipe.name,
+            reference or record.get("reference", recipe.repository),
+            record["digest"] if built else None,
+            record["size"] if built else None,
+            record["unpackedSize"] if built else 0,
+            state,
+            self._archive(recipe.name),
+            self._bill(recipe.name),
+            recipe.user,
+            {str(rule): reason for rule, reason in recipe.exceptions.items()},
+        )
+
+    def _base(self) -> Blob:
+        tree = FileTree()
+        for path, content in _ACCOUNTS.items():
+            tree.add(path, content)
+        tree.add_folder("tmp", 0o1777)
+        return write_layer(tree, self._layers / "base.tar.gz")
+
+    def _layer(self, layer: LayerRecipe, below: FileTree, inputs: str) -> tuple[Blob, list[Component], FileTree]:
+        file, record = self._layers / f"{inputs}.tar.gz", self._layers / f"{inputs}.json"
+        document = self._read_record(record)
+        if document.get("inputs") == inputs and document["digest"] == f"sha256:{_sha256(file)}":
+            blob = Blob(file, document["digest"], document["diffId"], document["size"])
+            with file.open("rb") as content:
+                return blob, [Component(**each) for each in document["components"]], FileTree.from_tar(content)
+        contents: LayerContents = self.sources.contents(layer, below)
+        blob = write_layer(contents.tree, file)
+        self._write_record(
+            record,
+            {
+                "inputs": inputs,
+                "digest": blob.digest,
+                "diffId": blob.diff_id,
+                "size": blob.size,
+                "components": [asdict(each) for each in contents.components],
+            },
+        )
+        return blob, contents.components, contents.tree
+
+    def _layer_inputs(self, layers: tuple[LayerRecipe, ...]) -> str:
+        *below, layer = layers
+        digest = hashlib.sha256(f"{_code_digest()}\n{self.sources.inputs(layer)}\n".encode())
+        if layer.byte_compile:
+            digest.update("".join(self.sources.inputs(each) for each in below).encode())
+        return digest.hexdigest()
+
+    def _inputs(self, recipe: Recipe) -> str:
+        digest = hashlib.sha256(f"{recipe.model_dump_json()}\n{self._reference(recipe)}\n".encode())
+        for number in range(len(recipe.layers)):
+            digest.update(self._layer_inputs(recipe.layers[: number + 1]).encode())
+        return digest.hexdigest()
+
+    def _reference(self, recipe: Recipe) -> str:
+        kind, *rest = recipe.version.split()
+        if kind == "program":
+            version = next(program.version for program in PROGRAMS if program.name == rest[0])
+        elif kind == "module":
+            version = self.sources.module_version(*rest)
+        else:
+            version = trainyard.__version__ if kind == "trainyard" else kind
+        return f"{recipe.repository}:{recipe.tag.format(version=version)}"
+
+    def locked(self, names: Iterable[str] = ()) -> list[LockedImage]:
+        """Return built images with the settings and upstream images that they replace; all if no names are given.
+
+        Raises
+        ------
+        TrainyardError
+            A named image, or every image, is not built.
+        """
+        return [self._locked(image) for image in self.archives(names)]
+
+    def _locked(self, image: BuiltImage) -> LockedImage:
+        recipe = self.recipes[image.name]
+        return LockedImage(image.name, image.reference, image.digest or "", recipe.setting, recipe.replaces)
+
+    def _archive(self, name: str) -> Path:
+        return self.out / f"{name}.tar"
+
+    def _bill(self, name: str) -> Path:
+        return self.out / f"{name}.cdx.json"
+
+    def _record_file(self, name: str) -> Path:
+        return self.out / f"{name}.build.json"
+
+    def _record(self, name: str) -> dict[str, Any]:
+        return self._read_record(self._record_file(name))
+
+    def _write_record(self, file: Path, document: Mapping[str, Any]) -> None:
+        text = json.dumps(document, sort_keys=True)
+        file.write_text(json.dumps({"seal": self.sources.seal(text), "record": text}, indent=2) + "\n")
+
+    def _read_record(self, file: Path) -> dict[str, Any]:
+        """Return a record; empty if it is missing or was changed, so that what it describes is built again."""
+        try:
+            document = json.loads(file.read_text())
+            text, sealed = str(document["record"]), str(document["seal"])
+            found = json.loads(text) if hmac.compare_digest(sealed, self.sources.seal(text)) else {}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def _require_rules(recipe: Recipe, tree: FileTree) -> None:
+    faults = []
+    shells = [path for path in _SHELLS if path in tree]
+    if bool(shells) != ("shell" in recipe.exceptions):
+        faults.append(
+            f"it contains {shells[0]}, and exceptions.shell gives no reason"
+            if shells
+            else "exceptions.shell gives a reason, but it contains no shell"
+        )
+    for path, names in sorted(missing_libraries(tree).items()):
+        faults.append(f"/{path} needs {', '.join(names)}")
+    if tree.resolve(recipe.entrypoint[0].lstrip("/")) is None and recipe.entrypoint[0].startswith("/"):
+        faults.append(f"its entrypoint {recipe.entrypoint[0]} does not exist")
+    if faults:
+        raise TrainyardError(
+            f"The image {recipe.name} is not complete: {'; '.join(faults[:5])}",
+            fix=f"correct images/{recipe.name}.yaml",
+        )
+
+
+def _labels(recipe: Recipe, reference: str) -> dict[str, str]:
+    return {
+        "org.opencontainers.image.title": recipe.title,
+        "org.opencontainers.image.version": reference.rpartition(":")[2],
+    }
+
+
+@cache
+def _code_digest() -> str:
+    """Return a digest of the code that writes layers, so that a change of it builds them again."""
+    digest = hashlib.sha256(zlib.ZLIB_RUNTIME_VERSION.encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _sha256(file: Path) -> str:
+    if not file.is_file():
+        return ""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
