@@ -67,6 +67,7 @@ async def apply_with_retries(
     *,
     dry_run: bool = False,
     is_transient: Callable[[ApiError], bool] = lambda error: True,
+    patience: float | None = None,
 ) -> None:
     """Apply an object, with retries while it is rejected for a transient reason.
 
@@ -75,14 +76,16 @@ async def apply_with_retries(
     dry_run
         Whether to validate without storing.
     is_transient
-        Whether an error may disappear within `LAG_SECONDS`; by default any.
+        Whether an error may disappear within the patience; by default any.
+    patience
+        Seconds; `LAG_SECONDS` if unset.
 
     Raises
     ------
     ApiError
-        The error is not transient, or it lasts longer than `LAG_SECONDS`.
+        The error is not transient, or it lasts longer than the patience.
     """
-    deadline = time.monotonic() + LAG_SECONDS
+    deadline = time.monotonic() + (LAG_SECONDS if patience is None else patience)
     while True:
         try:
             await client.apply(resource, body, field_manager=FIELD_MANAGER, dry_run=dry_run)

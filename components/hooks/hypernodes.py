@@ -21,8 +21,12 @@ from trainyard.topology.order import listed, preparation
 from ..common.objects import FIELD_MANAGER
 from .base import with_spec
 from .migration import MigrationHook, PlannedWrite, changed_fields
+from .webhooks import wait_for_webhook
 
 __all__ = ["HyperNodeMigration"]
+
+_REPLACEMENT_SECONDS = 90.0
+"""Seconds within which pods of a webhook that serve another authority's certificate are replaced."""
 
 
 class HyperNodeMigration(MigrationHook):
@@ -44,6 +48,16 @@ class HyperNodeMigration(MigrationHook):
         super().__init__(access, "hypernode-rewiring")
         self._manifests = manifests
         self._stack = stack
+
+    async def prepare(self, client: Client) -> None:
+        """Wait for Volcano's webhook, then make the writes.
+
+        During a takeover, the API server trusts the platform's authority before the pods of the former webhook are
+        replaced.
+        """
+        if self._manifests:
+            await wait_for_webhook(client, HYPER_NODES, self._manifests[0], patience=_REPLACEMENT_SECONDS)
+        await super().prepare(client)
 
     async def plan(self, client: Client) -> Sequence[PlannedWrite]:
         """Return the writes that remove members that move, and raise tiers.

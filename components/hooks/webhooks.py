@@ -12,7 +12,13 @@ from trainyard.kube import ApiError, Client, Resource
 from ..common.objects import waiting_for
 from .base import BeforeChangeHook, apply_with_retries
 
-__all__ = ["WebhookReadinessHook", "excluding_namespaces", "wait_for_ca_bundles", "with_client_configs"]
+__all__ = [
+    "WebhookReadinessHook",
+    "excluding_namespaces",
+    "wait_for_ca_bundles",
+    "wait_for_webhook",
+    "with_client_configs",
+]
 
 
 def with_client_configs(
@@ -73,11 +79,24 @@ class WebhookReadinessHook(BeforeChangeHook):
         self._sample = sample
 
     async def prepare(self, client: Client) -> None:
-        """Send dry runs until the webhook answers; a rejection by the webhook itself is left to the real write."""
-        with suppress(ApiError):
-            await apply_with_retries(
-                client, self._resource, self._sample, dry_run=True, is_transient=_webhook_call_failed
-            )
+        """Wait for the webhook."""
+        await wait_for_webhook(client, self._resource, self._sample)
+
+
+async def wait_for_webhook(
+    client: Client, resource: Resource, sample: Mapping[str, Any], *, patience: float | None = None
+) -> None:
+    """Send dry runs until the webhook answers; a rejection by the webhook itself is left to the real write.
+
+    Parameters
+    ----------
+    patience
+        Seconds after which the real write is left to fail; `LAG_SECONDS` if unset.
+    """
+    with suppress(ApiError):
+        await apply_with_retries(
+            client, resource, sample, dry_run=True, is_transient=_webhook_call_failed, patience=patience
+        )
 
 
 def _webhook_call_failed(error: ApiError) -> bool:

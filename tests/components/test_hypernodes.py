@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from components.hooks.hypernodes import HyperNodeMigration
-from tests.kube.fake_api import FakeApi, serving
+from tests.components.test_webhooks import UNTRUSTED
+from tests.kube.fake_api import FakeApi, error, serving
 from tests.topology.fabrics import fabric
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
@@ -74,3 +76,17 @@ async def test_one_of_others_that_lists_ours_is_named_and_nothing_is_written(api
         await prepare(api, {"s": ["a"], "t": ["c", "b"]})
     assert [finding.path for finding in caught.value.findings] == ["HyperNode/x"]
     assert api.writes == []
+
+
+async def test_a_webhook_that_serves_the_certificate_of_a_former_installation_is_awaited(api: FakeApi) -> None:
+    """It is asked with a dry run until its pods are replaced; then what moves is written."""
+    left = [UNTRUSTED, UNTRUSTED]
+
+    def fault(_: FakeApi, request: web.Request) -> web.Response | None:
+        return error(500, "InternalError", left.pop()) if left and request.method == "PATCH" else None
+
+    api.fault = fault
+    await prepare(api, {"s": ["a"], "t": ["c", "b"]})
+    dry = ["dryRun=All" in path for method, path in api.requests if method == "PATCH"]
+    assert dry == [True, True, True, False]
+    assert (members(api, "s"), members(api, "t")) == (["a"], ["c"])

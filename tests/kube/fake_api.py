@@ -169,6 +169,8 @@ class FakeApi:
             if request.query.get("watch") == "true":
                 return await self._watch(request, path, namespace)
             return self._list(request, path, namespace)
+        if request.query.get("dryRun") == "All":
+            return web.json_response(await request.json())  # it stores nothing
         answer = await self._write(request, path, namespace, name, sub)
         if answer.status < 300:
             self.writes.append((request.method, request.path))
