@@ -58,8 +58,9 @@ class Cluster:
     async def find(self, resource: Any, name: str) -> Any:
         return {"metadata": {"name": name}, "spec": {"deserved": {"nvidia.com/gpu": "64"}}}
 
-    async def apply(self, resource: Any, body: Any, **options: Any) -> None:
-        self.writes.append(body["metadata"]["name"])
+    async def apply(self, resource: Any, body: Any, *, dry_run: bool = False, **options: Any) -> None:
+        if not dry_run:
+            self.writes.append(body["metadata"]["name"])
 
     async def merge_patch(self, resource: Any, name: str, patch: Any, **options: Any) -> None:
         self.writes.append(name)
