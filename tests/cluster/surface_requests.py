@@ -60,8 +60,8 @@ def one_per_level(cases: Iterable[SurfaceCase]) -> dict[tuple[str, str], list[Su
             continue  # the API server names one rule that denies, which can be TEN-005
         if each.level[1] == "trainer" and {case.rule.id for case in each.cases} == {"ENV-002"}:
             continue  # rendering rejects these variables of the trainer, before any rule
-        if each.verdict is CaseDecision.ALLOW and each.type_name == "Variables" and each.level[1] in _OVERRIDES:
-            continue  # a TrainJob sets variables in spec.trainer.env only
+        if _sets_variables(each) and each.level[1] in _OVERRIDES:
+            continue  # a TrainJob sets variables in spec.trainer.env only, which its webhook says before any rule
         chosen.setdefault((id(each.entry), each.verdict), {}).setdefault(each.level, each)
     levels: dict[tuple[str, str], list[SurfaceCase]] = {}
     for turn, found in enumerate(chosen.values()):
@@ -70,6 +70,14 @@ def one_per_level(cases: Iterable[SurfaceCase]) -> dict[tuple[str, str], list[Su
         for level in found.keys() - left_out:
             levels.setdefault(level, []).append(found[level])
     return dict(sorted(levels.items()))
+
+
+def _sets_variables(case: SurfaceCase) -> bool:
+    """Whether nothing but variables is wrong or right with it; devices are named by the rule before the webhook."""
+    variables = case.type_name in ("Variables", "EnvVar")
+    return variables and (
+        case.verdict is CaseDecision.ALLOW or {each.rule.id for each in case.cases} <= {"ENV-001", "ENV-002"}
+    )
 
 
 def send_all(session: Session, cases: Sequence[SurfaceCase]) -> list[Response]:

@@ -202,6 +202,8 @@ def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[Surface
         for verdict, value in values.items():
             if not entry.rules or value is None or value == ABSENT:
                 continue
+            if entry.fields == ("containers",):  # a runtime requires the container of its trainer
+                value = [{**value[0], "name": "node"}, *value[1:]]
             for field in entry.fields:
                 used = False
                 for kind, place in _places(type_name, field.removesuffix(BELOW), ledger):
@@ -333,7 +335,7 @@ def _complete(node: Any, within: str = "") -> None:
     for name, below in node.items() if isinstance(node, dict) else ():
         for item in below if isinstance(below, list) else (below,):
             _complete(item, name)
-            if isinstance(item, dict) and "volumeClaim" not in item:
+            if isinstance(item, dict) and not {"volumeClaim", "port"} & item.keys():
                 item.update({**(_NAMES if isinstance(below, list) else _FIELDS).get(name, {}), **item})
     if not isinstance(node, dict):
         return
