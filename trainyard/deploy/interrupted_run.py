@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from trainyard.api.constants import ADOPTED_ANNOTATION
@@ -69,15 +68,23 @@ def follow_cluster(
     stack.refresh(**options, clear_pending_creates=True)
 
 
-def reject_remains(access: ClusterAccess, stack: str) -> None:
+def reject_remains(access: ClusterAccess, stack: str, *, required: bool = False) -> None:
     """Fail if objects of a stack exist after it was destroyed: its state lacked them, so the engine deleted none.
 
-    Users without permission to list every kind skip this check.
+    Parameters
+    ----------
+    access
+        Its cluster.
+    stack
+        Name of the stack.
+    required
+        Whether former objects are restored next, over any that remain; otherwise users without permission to list
+        every kind skip this check.
 
     Raises
     ------
     TrainyardError
-        Names each object.
+        Names each object, or the check is required and the objects cannot be listed.
     """
 
     async def read() -> list[Object]:
@@ -85,8 +92,14 @@ def reject_remains(access: ClusterAccess, stack: str) -> None:
             return await read_owned(client, stack)
 
     left: list[Object] = []
-    with suppress(ApiError, TransportError):
+    try:
         left = [each for each in asyncio.run(read()) if _remains(each)]
+    except (ApiError, TransportError) as error:
+        if required:
+            raise TrainyardError(
+                f"Objects of stack {stack} that its state lacked cannot be listed, so nothing is restored: {error}",
+                fix=f"run `trainyard destroy --stack {stack}` again with credentials that may list every kind",
+            ) from error
     if left:
         raise TrainyardError(
             f"{len(left)} objects of stack {stack} remain, which its state lacked",

@@ -159,8 +159,9 @@ def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Pr
         _require_unprotected(run.stack, stack)
         former = read_former(access, stack)
         _retry_stale_queues(run, lambda: run.stack.destroy(**run.options))
+    # Objects that the state lacked are not deleted: a restoration would overwrite a running platform.
+    reject_remains(access, stack, required=bool(former))
     found = restore_former(access, stack, former, progress)
-    reject_remains(access, stack)
     return replace(_result("destroy", stack, run), restored=tuple(found.messages), unrestored=tuple(found.failures))
 
 
