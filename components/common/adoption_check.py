@@ -138,7 +138,10 @@ class Ownership:
         except (ApiError, TransportError) as error:
             raise _unreadable("queues that are patched", error) from error
         patched = [(resource, live) for resource, live in found if live is not None and not _is_patched(live)]
-        return [FormerObject.of(*each) for each in (*self._former, *patched)]
+        return [
+            *(FormerObject.of(*each) for each in self._former),
+            *(FormerObject.of(*each, patched=True) for each in patched),
+        ]
 
     def report(self, plan: TakeoverPlan) -> None:
         """Report the plan in previews and in `up`."""

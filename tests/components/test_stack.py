@@ -245,6 +245,8 @@ def test_what_a_takeover_changes_is_recorded_before_it_changes(preview: bool, mo
         "Namespace kube-system",
     }
     assert {each.object for each in found} == (set() if preview else objects)
+    patched = {each.object for each in found if each.patched}
+    assert patched == (set() if preview else {"Queue root", "Namespace kube-system"})
     record(config, monkeypatch, live=live(nodes=node_names()), **options)
     assert len(found) == (0 if preview else len(objects)), "nothing is taken over, so nothing is recorded"
     errors = {SCHEDULER: ApiError(403, "Forbidden", "patch is forbidden")}

@@ -28,8 +28,8 @@ def body(resource: Resource, name: str, *, metadata: dict[str, Any] | None = Non
     return {**stamp, "metadata": {"name": name, "uid": f"uid-of-{name}", **namespace, **(metadata or {})}, **fields}
 
 
-def former(resource: Resource, name: str, **fields: Any) -> FormerObject:
-    return FormerObject.of(resource, body(resource, name, **fields))
+def former(resource: Resource, name: str, *, patched: bool = False, **fields: Any) -> FormerObject:
+    return FormerObject.of(resource, body(resource, name, **fields), patched=patched)
 
 
 def managed(*keys: str, section: str = "labels", manager: str = "trainyard") -> dict[str, Any]:
@@ -69,8 +69,13 @@ def test_a_former_object_has_neither_status_nor_what_the_server_sets() -> None:
 async def test_the_first_record_of_an_object_is_kept(api: FakeApi, client: Client) -> None:
     first, other = former(QUEUES, "a", spec={"weight": 1}), former(QUEUES, "b", spec={"weight": 2})
     await save_record(client, "local", [first])
-    await save_record(client, "local", [former(QUEUES, "a", spec={"weight": 9}), other])
+    reached = {"managedFields": [managed(*STACK)]}
+    await save_record(client, "local", [former(QUEUES, "a", metadata=reached, spec={"weight": 9}), other])
     assert await read_record(client, "local") == [first, other]
+    # A run that failed before it reached the object has not changed it.
+    present = former(QUEUES, "a", spec={"weight": 4})
+    await save_record(client, "local", [present])
+    assert await read_record(client, "local") == [present, other]
     again = former(QUEUES, "a", metadata={"uid": "another"}, spec={"weight": 3})
     await save_record(client, "local", [again])
     assert await read_record(client, "local") == [again, other]
@@ -137,11 +142,45 @@ async def test_taken_objects_become_as_before_and_programs_are_created_again(api
     assert (again.messages, again.failures) == ([], [])
 
 
+async def test_an_object_that_the_stack_never_changed_is_left(api: FakeApi, client: Client) -> None:
+    """The record is saved before the first write, and a run may end before it reaches the object."""
+    by_others = {"managedFields": [managed("a", manager="kubectl")]}
+    stored(api, QUEUES, body(QUEUES, "research", metadata=by_others, spec={"weight": 7}))
+    result = await restore(client, "local", [former(QUEUES, "research", spec={"weight": 1})])
+    assert api.writes == []
+    assert result.messages == ["Queue research was left as it is: another owner has created or changed it since"]
+    assert result.failures == []
+
+
+async def test_an_object_without_the_label_is_restored_if_the_stack_has_set_a_field(
+    api: FakeApi, client: Client
+) -> None:
+    """Patches, of which the provider removes its fields, and writes that precede those of Pulumi."""
+    room = {"managedFields": [managed("a", manager="trainyard-room")]}
+    stored(api, QUEUES, body(QUEUES, "room", metadata=room, spec={"weight": 7}))
+    stored(api, QUEUES, body(QUEUES, "root", spec={}))
+    before = [former(QUEUES, "room", spec={"weight": 1}), former(QUEUES, "root", spec={"weight": 1}, patched=True)]
+    await save_record(client, "local", before)
+    result = await restore(client, "local", await read_record(client, "local"))
+    assert result.messages == ["Queue room was restored", "Queue root was restored"]
+
+
+async def test_an_object_of_the_stack_that_followed_is_left(api: FakeApi, client: Client) -> None:
+    later = {"labels": {"trainyard.dev/stack": "production"}, "managedFields": [managed(*STACK)]}
+    stored(api, QUEUES, body(QUEUES, "research", metadata=later, spec={"weight": 7}))
+    stored(api, NAMESPACES, body(NAMESPACES, "vision", metadata=later))
+    before = [former(QUEUES, "research", spec={"weight": 1}), former(NAMESPACES, "vision")]
+    result = await restore(client, "prod", before)
+    assert api.writes == []
+    assert len(result.messages) == len(before)
+    assert result.failures == []
+
+
 async def test_an_object_that_another_owner_created_since_is_left(api: FakeApi, client: Client) -> None:
     stored(api, DEPLOYMENTS, body(DEPLOYMENTS, "scheduler", metadata={"uid": "another"}, spec={"replicas": 3}))
     result = await restore(client, "local", [former(DEPLOYMENTS, "scheduler", spec={"replicas": 1})])
     assert result.failures == []
-    assert "another owner has created it since" in result.messages[0]
+    assert "another owner has created or changed it since" in result.messages[0]
     live: Any = api.find("deployments", "scheduler", SYSTEM)
     assert live["spec"] == {"replicas": 3}
 

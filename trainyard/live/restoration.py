@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.api.constants import STACK_FIELD_MANAGER, STACK_LABEL
+from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.kube import ApiError, Client, Object, TransportError
-from trainyard.live.former_objects import FormerObject, cleaned
+from trainyard.live.former_objects import STACK_MANAGERS, FormerObject, cleaned, is_managed
 
 __all__ = ["Restoration", "in_order", "restore", "restored"]
 
@@ -33,7 +33,6 @@ _ORDER = (
 )
 """Kinds in the order of their restoration; kinds that are not listed, such as Queue, precede the programs."""
 _OTHERS = _ORDER.index(())
-_MANAGERS = (STACK_FIELD_MANAGER, f"{STACK_FIELD_MANAGER}-room")
 _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 """Fields of a Service that the API server sets, and that may have been given to another one since."""
 _ATTEMPTS = 3
@@ -98,7 +97,7 @@ def restored(live: Object, former: FormerObject) -> Object:
     """
     metadata = dict(live["metadata"])
     managed = metadata.get("managedFields") or ()
-    ours = [each for each in managed if each.get("manager") in _MANAGERS]
+    ours = [each for each in managed if each.get("manager") in STACK_MANAGERS]
     for section in ("labels", "annotations"):
         if values := _values(section, metadata, former.manifest["metadata"], ours):
             metadata[section] = values
@@ -123,7 +122,9 @@ async def _restore(client: Client, stack: str, former: FormerObject) -> str:
                 return f"{former.object} was created again"
             if not _is_taken(live, former, stack):
                 same = cleaned(former.resource, live) == former.manifest
-                return "" if same else f"{former.object} was left as it is: another owner has created it since"
+                return (
+                    "" if same else f"{former.object} was left as it is: another owner has created or changed it since"
+                )
             body = restored(live, former)
             if body == live:
                 return ""
@@ -149,8 +150,11 @@ async def _create(client: Client, former: FormerObject) -> None:
 
 
 def _is_taken(live: Object, former: FormerObject, stack: str) -> bool:
-    metadata = live["metadata"]
-    return metadata.get("uid") == former.uid or (metadata.get("labels") or {}).get(STACK_LABEL) == stack
+    """Return whether a stack has changed an object: its label, or that of a later stack, decides."""
+    owner = (live["metadata"].get("labels") or {}).get(STACK_LABEL)
+    if owner is not None:
+        return bool(owner == stack)
+    return live["metadata"].get("uid") == former.uid and (former.patched or is_managed(live))
 
 
 def _values(
