@@ -191,8 +191,8 @@ def foreign_objects(stack: str, conflicts: Sequence[Finding]) -> TrainyardError:
     return TrainyardError(
         f"{len(conflicts)} objects of stack {stack} exist already and have another owner",
         findings=conflicts,
-        fix="list what a takeover would do with `trainyard adopt --plan`, then set trainyard:adopt to true; or "
-        "remove them, or set install: existing for the component that is already installed",
+        fix="list what a takeover would do with `trainyard adopt --plan`, then set trainyard:adopt to true (only with "
+        "the program of stacks/); or remove them, or set install: existing for the component that is already installed",
     )
 
 
