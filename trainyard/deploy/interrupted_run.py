@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from trainyard.api.constants import ADOPTED_ANNOTATION
+from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
@@ -32,7 +32,7 @@ _INTERVAL: Final = 0.5
 
 def follow_cluster(
     stack: Stack,
-    versions: Collection[str],
+    kinds: Collection[tuple[str, str]],
     access: ClusterAccess,
     options: dict[str, Any],
     report: Callable[[str], None],
@@ -43,8 +43,8 @@ def follow_cluster(
     ----------
     stack
         The opened stack.
-    versions
-        API versions of the objects in its state.
+    kinds
+        API version and kind of the objects in its state.
     access
         Its cluster.
     options
@@ -58,7 +58,7 @@ def follow_cluster(
         A deletion does not end (its blockers are named), or the cluster cannot be read.
     """
     try:
-        asyncio.run(_await_deletions(access, stack.name, versions, report))
+        asyncio.run(_await_deletions(access, stack.name, kinds, report))
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"A run of stack {stack.name} was killed, and what it deleted cannot be read: {error}",
@@ -104,7 +104,8 @@ def reject_remains(access: ClusterAccess, stack: str, *, required: bool = False)
         raise TrainyardError(
             f"{len(left)} objects of stack {stack} remain, which its state lacked",
             findings=[Finding(_address(each), "exists, and was not in the state") for each in left],
-            fix=f"run `trainyard up --stack {stack}`, which imports them, then `trainyard destroy --stack {stack}`",
+            fix=f"run `trainyard up --stack {stack}`, which imports them, then `trainyard destroy --stack {stack}`; or "
+            f"remove the label {STACK_LABEL} from objects that `up` does not declare",
         )
 
 
@@ -115,12 +116,12 @@ def _remains(body: Object) -> bool:
 
 
 async def _await_deletions(
-    access: ClusterAccess, stack: str, versions: Collection[str], report: Callable[[str], None]
+    access: ClusterAccess, stack: str, kinds: Collection[tuple[str, str]], report: Callable[[str], None]
 ) -> None:
     deadline = time.monotonic() + _PATIENCE
     async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
         while ending := [
-            each for each in await read_owned(client, stack, versions) if "deletionTimestamp" in each["metadata"]
+            each for each in await read_owned(client, stack, kinds) if "deletionTimestamp" in each["metadata"]
         ]:
             if time.monotonic() > deadline:
                 raise TrainyardError(

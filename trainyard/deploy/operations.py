@@ -246,7 +246,7 @@ def _operation(
                 reject_other_kubeconfig(state, access, "refresh")
                 reading = replace(run, events=EventLog(step))
                 with _translate_errors("refresh", stack, reading.events, program, log):
-                    follow_cluster(opened, state.api_versions, access, reading.options, step.update)
+                    follow_cluster(opened, state.kinds, access, reading.options, step.update)
                 state = RecordedState(opened, folder)
                 if mark is not None:
                     mark.unlink(missing_ok=True)
