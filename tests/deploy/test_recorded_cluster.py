@@ -103,3 +103,20 @@ def test_operations_without_the_program_use_the_recorded_kubeconfig(
         access = ClusterAccess("c", Path(kubeconfig), context)
         with pytest.raises(TrainyardError, match="production") if rejected else nullcontext():
             reject_other_kubeconfig(known, access, operation)
+
+
+@pytest.mark.parametrize("operation", ["up", "destroy", "refresh"])
+def test_a_killed_run_is_continued_with_the_recorded_kubeconfig(tmp_path: Path, operation: str) -> None:
+    """`up` reads the objects again first, so it cannot record another one."""
+    inputs = {"kubeconfig": "/home/alice/.kube/config", "context": "production"}
+    known = state(tmp_path, {"type": "pulumi:providers:kubernetes", "inputs": inputs})
+    other = ClusterAccess("c", Path("/home/bob/.kube/config"), "production")
+    with pytest.raises(TrainyardError) as caught:
+        reject_other_kubeconfig(known, other, operation, killed=True)
+    assert "A run of stack local was killed" in caught.value.message
+    assert "/home/alice/.kube/config, context production" in caught.value.message
+    assert "`trainyard up" not in caught.value.fix
+    assert "copy the kubeconfig to /home/alice/.kube/config" in caught.value.fix
+    recorded_access = ClusterAccess("c", Path("/home/alice/.kube/config"), "production")
+    reject_other_kubeconfig(known, recorded_access, operation, killed=True)
+    reject_other_kubeconfig(known, other, "preview", killed=True)

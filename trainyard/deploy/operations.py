@@ -231,19 +231,18 @@ def _operation(
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
             state = RecordedState(opened, folder)
             mark = interruption(folder, PROJECT, stack) if folder is not None else None
-            continues = operation in ("up", "destroy")
-            interrupted = continues and mark is not None and mark.exists()
+            interrupted = not reads and mark is not None and mark.exists()
+            killed = not reads and (interrupted or state.pending)
             if not no_cluster:
                 access = cluster.access()
-                reject_other_kubeconfig(state, access, operation)
+                reject_other_kubeconfig(state, access, operation, killed=killed)
                 # A killed `destroy` may have deleted every namespace of the state, which is then read again.
                 reject_other_cluster(state, access, "refresh" if interrupted else operation)
             if operation in ("up", "preview"):
                 reject_reopened(state, settings)
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
-            if interrupted or (continues and state.pending):
-                reject_other_kubeconfig(state, access, "refresh")
+            if killed and operation != "refresh":
                 reading = replace(run, events=EventLog(step))
                 with _translate_errors("refresh", stack, reading.events, program, log):
                     follow_cluster(opened, state.kinds, access, reading.options, step.update)
