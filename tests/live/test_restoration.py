@@ -12,7 +12,14 @@ from aiohttp import web
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object, Resource
-from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, VALIDATING_WEBHOOKS
+from trainyard.kube.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    VALIDATING_WEBHOOKS,
+)
 from trainyard.kube.training_kinds import QUEUES
 from trainyard.live.former_objects import FormerObject, delete_record, read_record, record_name, save_record
 from trainyard.live.restoration import in_order, restore, restored
@@ -183,6 +190,27 @@ async def test_an_object_that_another_owner_created_since_is_left(api: FakeApi, 
     assert "another owner has created or changed it since" in result.messages[0]
     live: Any = api.find("deployments", "scheduler", SYSTEM)
     assert live["spec"] == {"replicas": 3}
+
+
+async def test_a_definition_that_is_gone_stays_so_with_the_objects_of_its_kind(api: FakeApi, client: Client) -> None:
+    """Only its labels are recorded, and without it the API server serves no objects of its kind."""
+    api.unserved = {"queues"}
+    definition = former(CUSTOM_RESOURCE_DEFINITIONS, "queues.scheduling.volcano.sh")
+    result = await restore(client, "local", [former(QUEUES, "research", spec={"weight": 1}), definition])
+    assert result.failures == []
+    assert result.messages == [
+        "CustomResourceDefinition queues.scheduling.volcano.sh was deleted since and stays so",
+        "Queue research was not created again: scheduling.volcano.sh/v1beta1 Queue does not exist any more",
+    ]
+    assert api.writes == []
+
+
+async def test_an_object_whose_namespace_is_gone_is_a_failure(api: FakeApi, client: Client) -> None:
+    missing = 'namespaces "volcano-system" not found'
+    api.fault = lambda _, request: error(404, "NotFound", missing) if request.method == "POST" else None
+    result = await restore(client, "local", [former(DEPLOYMENTS, "scheduler", spec={"replicas": 1})])
+    assert result.messages == []
+    assert missing in result.failures[0].message
 
 
 async def test_failures_are_named_after_everything_else_was_tried(api: FakeApi, client: Client) -> None:

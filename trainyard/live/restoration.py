@@ -3,7 +3,7 @@
 It follows the deletion of the objects of the stack. Permissions and configuration precede the programs that need them;
 webhook configurations come last. Of an object that is still there, the labels and annotations of the stack are removed
 and its other fields become what they were. CustomResourceDefinitions and namespaces keep theirs: objects of users are
-stored in them.
+stored in them. A definition that was deleted since is not recorded as a whole and stays deleted, with its objects.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
-from trainyard.kube import ApiError, Client, Object, TransportError
+from trainyard.kube import ApiError, Client, Object, Resource, TransportError
 from trainyard.live.former_objects import STACK_MANAGERS, FormerObject, cleaned, is_managed
 
 __all__ = ["Restoration", "in_order", "restore", "restored"]
 
+_DEFINITION = "CustomResourceDefinition"
 _ORDER = (
-    ("CustomResourceDefinition",),
+    (_DEFINITION,),
     ("Namespace",),
     ("ServiceAccount",),
     ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"),
@@ -118,8 +119,7 @@ async def _restore(client: Client, stack: str, former: FormerObject) -> str:
         live = await client.find(former.resource, former.name, namespace=former.namespace)
         try:
             if live is None:
-                await _create(client, former)
-                return f"{former.object} was created again"
+                return await _create(client, former)
             if not _is_taken(live, former, stack):
                 same = cleaned(former.resource, live) == former.manifest
                 return (
@@ -137,16 +137,35 @@ async def _restore(client: Client, stack: str, former: FormerObject) -> str:
     return ""
 
 
-async def _create(client: Client, former: FormerObject) -> None:
+async def _create(client: Client, former: FormerObject) -> str:
+    """Create an object that is missing, and return what was done."""
+    resource = former.resource
+    if resource.kind == _DEFINITION:
+        return f"{former.object} was deleted since and stays so"
+    spec = former.manifest.get("spec") or {}
     try:
-        await client.create(former.resource, former.manifest)
+        await client.create(resource, former.manifest)
     except ApiError as error:
-        spec = former.manifest.get("spec") or {}
-        if former.resource.kind != "Service" or "already allocated" not in error.message:
+        if error.not_found and not await _is_served(client, resource):
+            kind = f"{resource.api_version} {resource.kind}"
+            return f"{former.object} was not created again: {kind} does not exist any more"
+        if resource.kind != "Service" or "already allocated" not in error.message:
             raise
         kept = {key: value for key, value in spec.items() if key not in _ALLOCATED}
         ports = [{k: v for k, v in port.items() if k != "nodePort"} for port in spec.get("ports") or ()]
-        await client.create(former.resource, {**former.manifest, "spec": {**kept, "ports": ports}})
+        await client.create(resource, {**former.manifest, "spec": {**kept, "ports": ports}})
+    return f"{former.object} was created again"
+
+
+async def _is_served(client: Client, resource: Resource) -> bool:
+    """Return whether a kind exists; a creation is answered with 404 also where its namespace does not exist."""
+    try:
+        await client.page(resource, limit=1, metadata_only=True)
+    except ApiError as error:
+        if error.not_found:
+            return False
+        raise
+    return True
 
 
 def _is_taken(live: Object, former: FormerObject, stack: str) -> bool:
