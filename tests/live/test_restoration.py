@@ -192,6 +192,28 @@ async def test_an_object_that_another_owner_created_since_is_left(api: FakeApi, 
     assert live["spec"] == {"replicas": 3}
 
 
+async def test_a_second_destroy_calls_nothing_another_owners_that_the_first_restored(
+    api: FakeApi, client: Client
+) -> None:
+    """Controllers and webhooks set fields of an object that was created again."""
+    rolled_out = {"annotations": {"deployment.kubernetes.io/revision": "1"}}
+    stored(api, DEPLOYMENTS, body(DEPLOYMENTS, "scheduler", metadata=rolled_out | {"uid": "new"}, spec={"replicas": 1}))
+    by_first = {"managedFields": [managed("a", manager="trainyard-restoration")], "uid": "new"}
+    stored(api, VALIDATING_WEBHOOKS, body(VALIDATING_WEBHOOKS, "it", metadata=by_first, webhooks=[{"caBundle": "new"}]))
+    revision = {"annotations": {"deployment.kubernetes.io/revision": "7"}}
+    before = [
+        former(DEPLOYMENTS, "scheduler", metadata=revision, spec={"replicas": 1}),
+        former(VALIDATING_WEBHOOKS, "it", webhooks=[{"caBundle": "old"}]),
+    ]
+    assert "annotations" not in before[0].manifest["metadata"]
+    result = await restore(client, "local", before)
+    assert (result.messages, result.failures, api.writes) == ([], [], [])
+    taken = {"labels": STACK, "managedFields": [managed("a", manager="trainyard-restoration"), managed(*STACK)]}
+    stored(api, VALIDATING_WEBHOOKS, body(VALIDATING_WEBHOOKS, "it", metadata=taken, webhooks=[{"caBundle": "ours"}]))
+    result = await restore(client, "local", before)
+    assert result.messages == ["ValidatingWebhookConfiguration it was restored"]
+
+
 async def test_a_definition_that_is_gone_stays_so_with_the_objects_of_its_kind(api: FakeApi, client: Client) -> None:
     """Only its labels are recorded, and without it the API server serves no objects of its kind."""
     api.unserved = {"queues"}

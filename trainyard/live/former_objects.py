@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ _TYPE, _KEY = "trainyard.dev/takeover-record", "objects.json.gz"
 _LIMIT = 1 << 20
 """Bytes of the data of a Secret (``MaxSecretSize`` of Kubernetes)."""
 _METADATA = ("name", "namespace", "labels", "annotations")
+_BY_CONTROLLERS = frozenset({"deployment.kubernetes.io/revision"})
 _SECTIONS = frozenset({"apiVersion", "kind", "metadata", "status"})
 _METADATA_ONLY = frozenset({"Namespace", "CustomResourceDefinition"})
 """Kinds of which only labels and annotations are recorded: their other fields are not given back."""
@@ -119,15 +120,17 @@ class FormerObject:
         return cls(resource, entry["uid"], manifest, entry.get("patched", False))
 
 
-def is_managed(live: Mapping[str, Any]) -> bool:
-    """Return whether the stack has set fields of a live object."""
+def is_managed(live: Mapping[str, Any], managers: Collection[str] = STACK_MANAGERS) -> bool:
+    """Return whether field managers, by default those of the stack, have set fields of a live object."""
     managed = live["metadata"].get("managedFields") or ()
-    return any(each.get("manager") in STACK_MANAGERS for each in managed)
+    return any(each.get("manager") in managers for each in managed)
 
 
 def cleaned(resource: Resource, live: Mapping[str, Any]) -> Object:
-    """Return an object without its status and what the API server sets."""
-    metadata = {key: live["metadata"][key] for key in _METADATA if live["metadata"].get(key)}
+    """Return an object without its status and what the API server and the controller of its kind set."""
+    annotations = {k: v for k, v in (live["metadata"].get("annotations") or {}).items() if k not in _BY_CONTROLLERS}
+    values = {**live["metadata"], "annotations": annotations}
+    metadata = {key: values[key] for key in _METADATA if values.get(key)}
     body: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     if resource.kind not in _METADATA_ONLY:
         body |= {key: value for key, value in live.items() if key not in _SECTIONS}

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.kube import ApiError, Client, Object, Resource, TransportError
 from trainyard.live.former_objects import STACK_MANAGERS, FormerObject, cleaned, is_managed
 
-__all__ = ["Restoration", "in_order", "restore", "restored"]
+__all__ = ["RESTORATION_MANAGER", "Restoration", "in_order", "restore", "restored"]
+
+RESTORATION_MANAGER: Final = "trainyard-restoration"
+"""Field manager of restored objects: that of the stack must own nothing afterwards."""
 
 _DEFINITION = "CustomResourceDefinition"
 _ORDER = (
@@ -121,10 +124,9 @@ async def _restore(client: Client, stack: str, former: FormerObject) -> str:
             if live is None:
                 return await _create(client, former)
             if not _is_taken(live, former, stack):
-                same = cleaned(former.resource, live) == former.manifest
-                return (
-                    "" if same else f"{former.object} was left as it is: another owner has created or changed it since"
-                )
+                if is_managed(live, {RESTORATION_MANAGER}) or cleaned(former.resource, live) == former.manifest:
+                    return ""
+                return f"{former.object} was left as it is: another owner has created or changed it since"
             body = restored(live, former)
             if body == live:
                 return ""
