@@ -93,8 +93,12 @@ async def test_the_first_record_of_an_object_is_kept(api: FakeApi, client: Clien
 
 async def test_a_record_is_bounded_and_a_broken_one_is_named(api: FakeApi, client: Client) -> None:
     noise = former(CONFIG_MAPS, "big", data={"noise": os.urandom(1_200_000).hex()})
-    with pytest.raises(TrainyardError, match="a record holds 1048576"):
+    with pytest.raises(TrainyardError, match="a record holds 1048576") as caught:
         await save_record(client, "local", [noise])
+    assert caught.value.fix == (
+        "set install: existing for one of the components, whose objects are then not taken over, or delete objects "
+        "that are not needed"
+    )
     assert api.writes == []
     secret = {"name": record_name("local"), "namespace": "kube-system"}
     api.put("/api/v1/secrets", {"apiVersion": "v1", "kind": "Secret", "metadata": secret, "data": {}})

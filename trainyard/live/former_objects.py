@@ -171,7 +171,8 @@ async def save_record(client: Client, stack: str, objects: Iterable[FormerObject
     if len(data) > _LIMIT:
         raise TrainyardError(
             f"The former objects of a takeover by stack {stack} need {len(data)} bytes, and a record holds {_LIMIT}",
-            fix="take over one component after the other, or delete objects that are not needed",
+            fix="set install: existing for one of the components, whose objects are then not taken over, or delete "
+            "objects that are not needed",
         )
     metadata: dict[str, Any] = {"name": record_name(stack), "namespace": RECORD_NAMESPACE}
     metadata |= {"labels": {"app.kubernetes.io/managed-by": "trainyard"}}
