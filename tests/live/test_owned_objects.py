@@ -19,10 +19,12 @@ OWNER = {"ownerReferences": [{"kind": "Deployment", "name": "a", "controller": T
 
 
 class Server:
-    """Serves discovery and lists of metadata; the API example.com may be down, and a kind be gone."""
+    """Serves discovery and lists of metadata; the API example.com may be down or retired, and a kind be gone."""
 
-    def __init__(self, *, down: bool = False, gone: str = "", denied: str = "", copied: str = "") -> None:
-        self._down, self._gone, self._denied, self._copied = down, gone, denied, copied
+    def __init__(
+        self, *, down: bool = False, retired: bool = False, gone: str = "", denied: str = "", copied: str = ""
+    ) -> None:
+        self._down, self._retired, self._gone, self._denied, self._copied = down, retired, gone, denied, copied
         self.listed: list[str] = []
 
     async def request(self, _: str, path: str) -> dict[str, Any]:
@@ -31,6 +33,8 @@ class Server:
         version = path.removeprefix("/apis/").removeprefix("/api/")
         if self._down and version.startswith("example.com"):
             raise ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+        if self._retired and version.startswith("example.com"):
+            raise ApiError(404, "NotFound", "404 page not found")
         kinds = KINDS[version].items()
         return {
             "resources": [{"name": name, "kind": kind, "namespaced": True, "verbs": ["list"]} for name, kind in kinds]
@@ -63,6 +67,8 @@ async def test_objects_of_every_kind_are_read_once_without_those_of_controllers(
 
 async def test_a_kind_that_is_deleted_meanwhile_has_no_objects() -> None:
     assert await owned(Server(gone="Model")) == ["Namespace", "Deployment"]
+    # The list of groups follows the deletion of the last kind of a group later.
+    assert await owned(Server(retired=True)) == ["Namespace", "Deployment"]
 
 
 async def test_an_api_that_is_down_matters_only_where_it_is_read() -> None:

@@ -98,7 +98,8 @@ def reject_remains(access: ClusterAccess, stack: str, *, required: bool = False)
         if required:
             raise TrainyardError(
                 f"Objects of stack {stack} that its state lacked cannot be listed, so nothing is restored: {error}",
-                fix=f"run `trainyard destroy --stack {stack}` again with credentials that may list every kind",
+                fix="correct this, or use credentials that may list every kind, and run "
+                f"`trainyard destroy --stack {stack}` again, which continues from here",
             ) from error
     if left:
         raise TrainyardError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Collection
 
 from trainyard.api.constants import STACK_LABEL
@@ -39,13 +40,22 @@ async def read_owned(client: Client, stack: str, kinds: Collection[tuple[str, st
     resources: dict[tuple[str, str], Resource] = {}
     versions = None if kinds is None else {version for version, _ in kinds}
     served = [each for each in await served_versions(client) if versions is None or each in versions]
-    for each in await served_resources(client, served):
+    for each in itertools.chain(*await asyncio.gather(*(_served(client, version) for version in served))):
         if each.kind not in _DERIVED and (kinds is None or (each.api_version, each.kind) in kinds):
             resources.setdefault((each.group, each.plural), each)
     pages = await asyncio.gather(*(_listed(client, each, f"{STACK_LABEL}={stack}") for each in resources.values()))
     return [
         body for items in pages for body in items if is_managed(body) and not body["metadata"].get("ownerReferences")
     ]
+
+
+async def _served(client: Client, version: str) -> list[Resource]:
+    try:
+        return await served_resources(client, [version])
+    except ApiError as error:
+        if error.not_found:  # the last kind of the group has been deleted, which the list of groups follows later
+            return []
+        raise
 
 
 async def _listed(client: Client, resource: Resource, selector: str) -> tuple[Object, ...]:
