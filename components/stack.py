@@ -228,6 +228,8 @@ def prepared(
         if plans:
             raise PlannedTakeoverError(plan)
         plan.require()
+        if imports is not None:
+            imports.report()
         if is_reviewed():
             review(settings, declared)
         if ownership is not None:

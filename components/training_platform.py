@@ -52,7 +52,7 @@ class TrainingPlatformArgs:
     kubeconfig
         Path, content or parsed document of the kubeconfig; the content may be an output.
     settings
-        Settings of a stack (docs/settings.md) by key, without ``cluster``.
+        Settings of a stack (docs/settings.md) by key, without ``cluster`` and ``adopt``.
     context
         Context of the kubeconfig; None: its current context.
     components
@@ -107,11 +107,6 @@ class TrainingPlatform(Component):
         access = ClusterAccess(name, kubeconfig.path, args.context)
         target = Target.of(settings, access, image_repositories(), args.images)
         deferred = None if kubeconfig.known else DeferredOwnership(owner)
-        if deferred is not None and settings.adopt:
-            raise TrainyardError(
-                "settings.adopt requires a kubeconfig that is known while the program runs",
-                fix="pass the kubeconfig as a string or a path instead of an output",
-            )
         offline = os.environ.get(NO_CLUSTER_VARIABLE, "") not in ("", "false")
         readable = kubeconfig.known and not offline
         if offline and not pulumi.runtime.is_dry_run():
@@ -179,7 +174,7 @@ def _settings(args: TrainingPlatformArgs) -> StackSettings:
     Raises
     ------
     TrainyardError
-        The settings are invalid, or a component does not exist.
+        The settings are invalid or not supported here, or a component does not exist.
     """
     if "cluster" in args.settings:
         raise TrainyardError("settings.cluster is not supported here", fix="pass kubeconfig and context instead")
@@ -192,4 +187,10 @@ def _settings(args: TrainingPlatformArgs) -> StackSettings:
     others = SECTIONS.keys() - set(args.components) if args.components is not None else ()
     existing = {name: {"install": "existing"} for name in sorted(others) if SECTIONS[name].required}
     cluster = {"provider": "existing", "context": args.context or "current"}
-    return parse_stack({**existing, **args.settings, "cluster": cluster}, source="settings")
+    settings = parse_stack({**existing, **args.settings, "cluster": cluster}, source="settings")
+    if settings.adopt:
+        raise TrainyardError(
+            "settings.adopt is not supported here: only `trainyard destroy` gives back what is taken",
+            fix="take the installation over with the program of stacks/, or remove it first",
+        )
+    return settings

@@ -138,7 +138,10 @@ class Ownership:
         except (ApiError, TransportError) as error:
             raise _unreadable("queues that are patched", error) from error
         patched = [(resource, live) for resource, live in found if live is not None and not _is_patched(live)]
-        return [FormerObject.of(*each) for each in (*self._former, *patched)]
+        return [
+            *(FormerObject.of(*each) for each in self._former),
+            *(FormerObject.of(*each, patched=True) for each in patched),
+        ]
 
     def report(self, plan: TakeoverPlan) -> None:
         """Report the plan in previews and in `up`."""
@@ -188,8 +191,8 @@ def foreign_objects(stack: str, conflicts: Sequence[Finding]) -> TrainyardError:
     return TrainyardError(
         f"{len(conflicts)} objects of stack {stack} exist already and have another owner",
         findings=conflicts,
-        fix="list what a takeover would do with `trainyard adopt --plan`, then set trainyard:adopt to true; or "
-        "remove them, or set install: existing for the component that is already installed",
+        fix="list what a takeover would do with `trainyard adopt --plan`, then set trainyard:adopt to true (only with "
+        "the program of stacks/); or remove them, or set install: existing for the component that is already installed",
     )
 
 

@@ -7,14 +7,17 @@ removes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import pulumi
+
 from trainyard.api.constants import STACK_LABEL
 from trainyard.live.takeover import address_of
+from trainyard.pulumi_sdk.recorded_objects import lacks_objects
 
-from .ownership import LiveObjects
+from .ownership import Address, LiveObjects
 
 __all__ = ["Imports"]
 
@@ -36,6 +39,7 @@ class Imports:
     stack: str
     live: LiveObjects
     read: Callable[[], LiveObjects]
+    _found: set[Address] = field(default_factory=set)
 
     def id_of(self, manifest: Mapping[str, Any]) -> str | None:
         """Return the provider's id of an object of this stack; None if there is none, or it is being deleted."""
@@ -46,7 +50,16 @@ class Imports:
         found = (self._namespaced if namespace else self.live).metadata.get(address)
         if found is None or found.get("labels", {}).get(STACK_LABEL) != self.stack or "deletionTimestamp" in found:
             return None
+        self._found.add(address)
         return f"{namespace}/{name}" if namespace else name
+
+    def report(self) -> None:
+        """Warn if the state has no object of a stack that has some: it may be one of the same name elsewhere."""
+        if self._found and lacks_objects():
+            pulumi.log.warn(
+                f"This state has none of the {len(self._found)} objects of stack {self.stack} that exist; they are "
+                "imported, and `destroy` deletes them; is another backend in use?"
+            )
 
     @cached_property
     def _namespaced(self) -> LiveObjects:

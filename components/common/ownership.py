@@ -16,7 +16,7 @@ from trainyard.kube.credentials import kubeconfig
 from .objects import ADOPTED_ANNOTATION
 from .threads import run_in_thread
 
-__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "LiveObjects", "list_live_objects", "list_owned_objects"]
+__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "Address", "LiveObjects", "list_live_objects", "list_owned_objects"]
 
 CLUSTER_KINDS: dict[tuple[str, str], str] = {
     ("v1", "Namespace"): "namespaces",

@@ -172,6 +172,7 @@ def contents(cluster: LiveCluster) -> dict[str, Any]:
         if metadata["name"].startswith("system:") or metadata.get("namespace", "").startswith("kube-"):
             continue
         kept = {key: metadata.get(key) or {} for key in ("labels", "annotations")}
+        kept["annotations"].pop("deployment.kubernetes.io/revision", None)  # The controller of Deployments counts.
         body = (
             {} if each["kind"] in METADATA_ONLY else {k: v for k, v in each.items() if k not in ("metadata", "status")}
         )

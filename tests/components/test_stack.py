@@ -160,8 +160,11 @@ def test_objects_of_this_stack_that_the_state_lacks_are_imported(monkeypatch: py
     monkeypatch.setattr(
         "components.stack.list_owned_objects", lambda *_: reads.append("read") or LiveObjects(namespaced)
     )
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_, **__: warnings.append(message))
     with recorded_objects({("kubernetes:core/v1:Namespace", "Namespace/research")}):
         recording = record(stack_config(adopt=True), monkeypatch, live=found)
+    assert not any("another backend" in each for each in warnings)
     assert {each.name: each.import_id for each in recording.objects if each.import_id} == {
         "Namespace/vision": "vision",
         "Namespace/volcano-system": "volcano-system",
@@ -169,6 +172,31 @@ def test_objects_of_this_stack_that_the_state_lacks_are_imported(monkeypatch: py
     }
     assert reads == ["read"]
     assert not any(each.import_id for each in record(stack_config(adopt=True), monkeypatch, live=found).objects)
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_state_without_objects_of_a_stack_that_has_some_is_a_warning(
+    preview: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may belong to a stack of the same name in another backend."""
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_, **__: warnings.append(message))
+    ours = {"labels": {"trainyard.dev/stack": "local"}}
+    namespaces = [("v1", "Namespace", name, ours) for name in ("vision", "language")]
+    others = ("v1", "Namespace", "elsewhere", ours)
+    found = live(*namespaces, others, nodes=node_names())
+    monkeypatch.setattr("components.stack.list_owned_objects", lambda *_: LiveObjects({}))
+    provider = ("pulumi:providers:kubernetes", "kubernetes")
+    with recorded_objects({("pulumi:pulumi:Stack", "trainyard-local"), provider}):
+        record(stack_config(), monkeypatch, live=found, preview=preview)
+        assert [each for each in warnings if "another backend" in each] == [
+            "This state has none of the 2 objects of stack local that exist; they are imported, and `destroy` deletes "
+            "them; is another backend in use?"
+        ]
+        warnings.clear()
+        record(stack_config(), monkeypatch, live=live(nodes=node_names()), preview=preview)
+    record(stack_config(), monkeypatch, live=found, preview=preview)
+    assert not any("another backend" in each for each in warnings)
 
 
 def test_an_imported_object_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,6 +273,8 @@ def test_what_a_takeover_changes_is_recorded_before_it_changes(preview: bool, mo
         "Namespace kube-system",
     }
     assert {each.object for each in found} == (set() if preview else objects)
+    patched = {each.object for each in found if each.patched}
+    assert patched == (set() if preview else {"Queue root", "Namespace kube-system"})
     record(config, monkeypatch, live=live(nodes=node_names()), **options)
     assert len(found) == (0 if preview else len(objects)), "nothing is taken over, so nothing is recorded"
     errors = {SCHEDULER: ApiError(403, "Forbidden", "patch is forbidden")}

@@ -20,6 +20,7 @@ from components.stack import Comparison
 from components.training_platform import TrainingPlatform, TrainingPlatformArgs
 from tests.components.recording import Recording, Registered, record
 from tests.queues.test_changes import gang, queue
+from trainyard.live.former_objects import FormerObject
 from trainyard.live.namespace_contents import NamespaceContents
 from trainyard.live.queues import LiveQueues
 
@@ -106,9 +107,25 @@ def test_a_preview_that_is_requested_without_a_cluster_reads_none(
         run(lambda: declare(kubeconfig=kubeconfig))
 
 
-def test_adoption_requires_a_known_kubeconfig(run: Callable[..., Recording]) -> None:
-    with pytest.raises(pulumi.RunError, match=r"settings\.adopt requires a kubeconfig that is known"):
-        run(lambda: declare(kubeconfig=Cluster().kubeconfig, settings={**SETTINGS, "adopt": True}), preview=True)
+@pytest.mark.parametrize("output", [True, False], ids=["output", "known"])
+@pytest.mark.parametrize("preview", [True, False])
+def test_adoption_is_rejected_because_no_command_would_give_back_what_is_taken(
+    output: bool, preview: bool, run: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[Recording] = []
+    monkeypatch.setattr("tests.components.recording.Recording", lambda: recorded.append(Recording()) or recorded[-1])
+
+    def program() -> None:
+        kubeconfig = Cluster(kubeconfig=KUBECONFIG).kubeconfig if output else KUBECONFIG
+        declare(kubeconfig=kubeconfig, settings={**SETTINGS, "adopt": True})
+
+    nodes = {("v1", "Node", "", name): {"name": name} for name in ("gpu-1", "gpu-2")}
+    others = LiveObjects(nodes | {address: {"name": "vision"} for address in foreign().metadata})
+    former: list[FormerObject] = []
+    with pytest.raises(pulumi.RunError, match=r"settings\.adopt is not supported here: only `trainyard destroy` gives"):
+        run(program, preview=preview, live=others, recorded=former.extend)
+    assert recorded[0].objects == []
+    assert former == []
 
 
 def test_the_provider_follows_what_the_platform_depends_on(run: Callable[..., Recording]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
 
+from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.cluster import ClusterAccess
 from trainyard.deploy import interrupted_run
 from trainyard.deploy.interrupted_run import follow_cluster, reject_remains
@@ -18,6 +21,8 @@ from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError
 
 ACCESS = ClusterAccess("local", Path("kubeconfig"), None, None)
+Kind = tuple[str, str]
+KINDS = {("v1", "Namespace")}
 ENDING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -26,15 +31,15 @@ def body(name: str, kind: str = "Namespace", **metadata: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Collection[str] | None]]:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Collection[Kind] | None]]:
     """A cluster whose objects are read several times, each time others."""
 
-    def cluster(*answers: list[dict[str, Any]] | Exception) -> list[Collection[str] | None]:
+    def cluster(*answers: list[dict[str, Any]] | Exception) -> list[Collection[Kind] | None]:
         pending, read = list(answers), []
 
-        async def read_owned(_: object, stack: str, versions: Collection[str] | None = None) -> list[dict[str, Any]]:
+        async def read_owned(_: object, stack: str, kinds: Collection[Kind] | None = None) -> list[dict[str, Any]]:
             assert stack == "local"
-            read.append(versions)
+            read.append(kinds)
             answer = pending.pop(0) if len(pending) > 1 else pending[0]
             if isinstance(answer, Exception):
                 raise answer
@@ -70,7 +75,7 @@ class FakeStack:
 
 def follow(stack: FakeStack) -> list[str]:
     reports: list[str] = []
-    follow_cluster(cast("Any", stack), {"v1"}, ACCESS, {"parallel": 2}, reports.append)
+    follow_cluster(cast("Any", stack), KINDS, ACCESS, {"parallel": 2}, reports.append)
     return reports
 
 
@@ -79,7 +84,7 @@ def test_the_state_is_read_again_once_begun_deletions_have_ended(cluster: Callab
     stack = FakeStack()
     waiting = "waiting for the deletion of Namespace/vision, which a killed run has begun"
     assert follow(stack) == [waiting, waiting, "reading the objects again after a killed run"]
-    assert read == [{"v1"}] * 3
+    assert read == [KINDS] * 3
     assert stack.refreshes == [{"parallel": 2, "clear_pending_creates": True}]
 
 
@@ -100,6 +105,26 @@ def test_an_unreadable_cluster_is_not_taken_for_an_empty_one(cluster: Callable[.
         follow(FakeStack())
 
 
+async def test_a_kind_that_the_state_lacks_need_not_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials that may not list Secrets continue after a killed run: a stack declares none."""
+
+    def answer(_: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        if request.path == "/apis":
+            return web.json_response({"groups": []})
+        if request.path == "/api/v1":
+            kinds = {"namespaces": "Namespace", "secrets": "Secret"}
+            served = [{"name": name, "kind": kind, "namespaced": False} for name, kind in kinds.items()]
+            return web.json_response({"resources": [{**each, "verbs": ["list"]} for each in served]})
+        return error(403, "Forbidden", "secrets is forbidden") if request.path == "/api/v1/secrets" else None
+
+    async with serving(FakeApi()) as api:
+        api.fault = answer
+        monkeypatch.setattr(interrupted_run.Client, "from_kubeconfig", lambda *_, **__: api.client())
+        stack = FakeStack()
+        await asyncio.to_thread(follow, stack)
+    assert stack.refreshes == [{"parallel": 2, "clear_pending_creates": True}]
+
+
 def test_objects_that_remain_after_a_removal_are_listed(cluster: Callable[..., list[Any]]) -> None:
     kept = body("kept", annotations={"trainyard.dev/adopted": "true"})
     cluster([kept, body("vision", **ENDING), body("runner", "ServiceAccount", namespace="vision")])
@@ -107,6 +132,7 @@ def test_objects_that_remain_after_a_removal_are_listed(cluster: Callable[..., l
         reject_remains(ACCESS, "local")
     assert [each.path for each in caught.value.findings] == ["ServiceAccount/vision/runner"]
     assert "trainyard up --stack local" in caught.value.fix
+    assert "or remove the label trainyard.dev/stack from objects that `up` does not declare" in caught.value.fix
 
 
 @pytest.mark.parametrize("answer", [[], [body("vision", **ENDING)], ApiError(403, "Forbidden", "no")])
@@ -128,5 +154,5 @@ def test_the_state_tells_what_it_has() -> None:
     opened = SimpleNamespace(name="local", export_stack=lambda: SimpleNamespace(deployment=deployment))
     state = RecordedState(cast("Any", opened), None)
     assert state.names == {("kubernetes:core/v1:Namespace", "Namespace/vision")}
-    assert state.api_versions == {"v1", "apps/v1"}
+    assert state.kinds == {("v1", "Namespace"), ("apps/v1", "Deployment")}
     assert state.pending

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.components.recording import stack_config
 from trainyard.cluster import ClusterAccess
-from trainyard.deploy import recorded_cluster
+from trainyard.deploy import operations, recorded_cluster
 from trainyard.deploy.recorded_cluster import check_cluster, reject_other_cluster, reject_other_kubeconfig
 from trainyard.deploy.recorded_state import RecordedState
 from trainyard.errors import TrainyardError
+from trainyard.progress import SilentProgress
+from trainyard.settings import parse_stack
 
 RECORDED = {"volcano-system": "uid-1", "vision": "uid-2"}
 OPERATIONS = ("up", "preview", "destroy", "refresh")
@@ -103,3 +106,47 @@ def test_operations_without_the_program_use_the_recorded_kubeconfig(
         access = ClusterAccess("c", Path(kubeconfig), context)
         with pytest.raises(TrainyardError, match="production") if rejected else nullcontext():
             reject_other_kubeconfig(known, access, operation)
+
+
+@pytest.mark.parametrize("operation", ["up", "destroy", "refresh"])
+def test_a_killed_run_is_continued_with_the_recorded_kubeconfig(tmp_path: Path, operation: str) -> None:
+    """`up` reads the objects again first, so it cannot record another one."""
+    inputs = {"kubeconfig": "/home/alice/.kube/config", "context": "production"}
+    known = state(tmp_path, {"type": "pulumi:providers:kubernetes", "inputs": inputs})
+    other = ClusterAccess("c", Path("/home/bob/.kube/config"), "production")
+    with pytest.raises(TrainyardError) as caught:
+        reject_other_kubeconfig(known, other, operation, killed=True)
+    assert "A run of stack local was killed" in caught.value.message
+    assert "/home/alice/.kube/config, context production" in caught.value.message
+    assert "`trainyard up" not in caught.value.fix
+    assert "copy the kubeconfig to /home/alice/.kube/config" in caught.value.fix
+    recorded_access = ClusterAccess("c", Path("/home/alice/.kube/config"), "production")
+    reject_other_kubeconfig(known, recorded_access, operation, killed=True)
+    reject_other_kubeconfig(known, other, "preview", killed=True)
+
+
+@pytest.mark.parametrize("operation", ["up", "destroy", "refresh"])
+@pytest.mark.parametrize("killed", [True, False])
+def test_pending_operations_of_a_shared_backend_show_a_killed_run(
+    operation: str, killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = {"kubeconfig": "/home/alice/.kube/config", "context": "production"}
+    pending = {"pending_operations": [{"type": "creating"}]} if killed else {}
+    resources = [{"urn": "provider", "type": "pulumi:providers:kubernetes", "inputs": inputs}]
+    exported = SimpleNamespace(deployment={"resources": resources, **pending})
+    opened = SimpleNamespace(name="local", export_stack=lambda: exported)
+    access = ClusterAccess("c", Path("/home/bob/.kube/config"), "production")
+    cluster = SimpleNamespace(access=lambda: access, keep_access=lambda: None, environment=dict)
+    monkeypatch.setattr(operations, "Toolchain", lambda: SimpleNamespace(refuse_changed=lambda *_: None))
+    monkeypatch.setattr(operations, "provider", lambda *_: cluster)
+    monkeypatch.setattr(operations, "state_home", lambda: tmp_path)
+    monkeypatch.setattr(operations, "open_workspace", lambda *_, **__: nullcontext(opened))
+    monkeypatch.setattr(operations, "_watched_deletions", lambda *_: nullcontext())
+    settings, file = parse_stack(stack_config(), source="stack"), tmp_path / "Pulumi.local.yaml"
+    rejected = killed or operation != "up"
+    message = "A run of stack local was killed" if killed else f"{operation} uses the kubeconfig of the last `up`"
+    with (
+        pytest.raises(TrainyardError, match=message) if rejected else nullcontext(),
+        operations._operation(operation, "", settings, "local", file, SilentProgress()),
+    ):
+        assert not rejected

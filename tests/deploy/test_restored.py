@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from tests.components.recording import stack_config
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.support import in_process
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
-from trainyard.deploy import takeover_restoration
+from trainyard.deploy import interrupted_run, operations, takeover_restoration
+from trainyard.deploy.engine_events import EventLog
 from trainyard.deploy.operation_result import Result
 from trainyard.deploy.takeover_restoration import _restore, read_former, restore_former
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError
-from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS
 from trainyard.live.former_objects import FormerObject, read_record, save_record
 from trainyard.progress import SilentProgress
+from trainyard.settings import parse_stack
 
 ACCESS = ClusterAccess("c", Path("kubeconfig"))
 
@@ -60,6 +66,61 @@ async def test_the_record_is_kept_while_an_object_is_missing(api: FakeApi) -> No
     assert "trainyard destroy --stack local" in failure.fix
     async with api.client() as client:
         assert await read_record(client, "local") != []
+
+
+SERVED = {"/api/v1": ("secrets", "Secret"), "/apis/apps/v1": ("deployments", "Deployment")}
+
+
+def discovered(request: web.Request) -> web.StreamResponse | None:
+    """Answer a request for what the API server serves."""
+    if request.path == "/apis":
+        return web.json_response({"groups": [{"versions": [{"groupVersion": "apps/v1"}]}]})
+    if request.path not in SERVED:
+        return None
+    name, kind = SERVED[request.path]
+    return web.json_response({"resources": [{"name": name, "kind": kind, "namespaced": True, "verbs": ["list"]}]})
+
+
+@pytest.fixture
+def empty_state(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> Callable[[], Result]:
+    """`destroy` with a state without resources."""
+
+    @contextlib.contextmanager
+    def opened(*_: Any, **__: Any) -> Iterator[Any]:
+        exported = SimpleNamespace(deployment={})
+        stack = SimpleNamespace(export_stack=lambda: exported, destroy=lambda **_: None)
+        with SilentProgress().step("Removal") as step:
+            yield SimpleNamespace(stack=stack, events=EventLog(step), options={})
+
+    monkeypatch.setattr(operations, "_operation", opened)
+    monkeypatch.setattr(operations, "provider", lambda *_: SimpleNamespace(access=lambda: ACCESS))
+    monkeypatch.setattr(operations, "cluster_name", lambda *_: "c")
+    monkeypatch.setattr(interrupted_run.Client, "from_kubeconfig", lambda *_, **options: api.client(**options))
+    settings = parse_stack(stack_config(), source="stack")
+    return lambda: operations.destroy(settings, "local", Path("Pulumi.local.yaml"), SilentProgress())
+
+
+@pytest.mark.parametrize("denied", ["", "/apis/apps/v1/deployments"])
+async def test_a_running_platform_that_the_state_lacks_is_not_overwritten(
+    denied: str, api: FakeApi, empty_state: Callable[[], Result]
+) -> None:
+    """The engine has deleted nothing: what was taken over is in use."""
+    metadata = {"name": "volcano-scheduler", "namespace": "volcano-system", "uid": "former"}
+    async with api.client() as client:
+        await save_record(client, "local", [FormerObject.of(DEPLOYMENTS, {"metadata": metadata, "spec": {"a": 1}})])
+    managed = [{"manager": "trainyard", "operation": "Apply"}]
+    labels = {"trainyard.dev/stack": "local"}
+    running = {**metadata, "uid": "ours", "labels": labels, "managedFields": managed}
+    api.put("/apis/apps/v1/deployments", {"kind": "Deployment", "metadata": running, "spec": {"a": 2}})
+
+    def answer(_: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        return error(403, "Forbidden", "no") if request.path == denied else discovered(request)
+
+    api.fault = answer
+    written = list(api.writes)
+    with pytest.raises(TrainyardError, match="cannot be listed" if denied else "1 objects of stack local remain"):
+        await asyncio.to_thread(empty_state)
+    assert api.writes == written
 
 
 def test_a_record_that_cannot_be_read_stops_destroy_before_the_first_deletion(monkeypatch: pytest.MonkeyPatch) -> None:

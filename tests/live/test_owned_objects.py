@@ -19,10 +19,12 @@ OWNER = {"ownerReferences": [{"kind": "Deployment", "name": "a", "controller": T
 
 
 class Server:
-    """Serves discovery and lists of metadata; the API example.com may be down, and a kind be gone."""
+    """Serves discovery and lists of metadata; the API example.com may be down or retired, and a kind be gone."""
 
-    def __init__(self, *, down: bool = False, gone: str = "") -> None:
-        self._down, self._gone = down, gone
+    def __init__(
+        self, *, down: bool = False, retired: bool = False, gone: str = "", denied: str = "", copied: str = ""
+    ) -> None:
+        self._down, self._retired, self._gone, self._denied, self._copied = down, retired, gone, denied, copied
         self.listed: list[str] = []
 
     async def request(self, _: str, path: str) -> dict[str, Any]:
@@ -31,6 +33,8 @@ class Server:
         version = path.removeprefix("/apis/").removeprefix("/api/")
         if self._down and version.startswith("example.com"):
             raise ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+        if self._retired and version.startswith("example.com"):
+            raise ApiError(404, "NotFound", "404 page not found")
         kinds = KINDS[version].items()
         return {
             "resources": [{"name": name, "kind": kind, "namespaced": True, "verbs": ["list"]} for name, kind in kinds]
@@ -41,12 +45,17 @@ class Server:
         self.listed.append(f"{resource.api_version} {resource.kind}")
         if resource.kind == self._gone:
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        if resource.kind == self._denied:
+            raise ApiError(403, "Forbidden", f"{resource.plural} is forbidden")
+        # Other managers set fields too: the controller, and a client that applies the object again.
+        managers = ["kubectl-client-side-apply", *([] if resource.kind == self._copied else ["trainyard", "trainer"])]
         metadata = {"name": "a", **(OWNER if resource.kind == "ReplicaSet" else {})}
+        metadata["managedFields"] = [{"manager": each, "operation": "Apply"} for each in managers]
         return Listing(({"kind": resource.kind, "metadata": metadata},), "1")
 
 
-async def owned(server: Any, *versions: str) -> list[str]:
-    return [each["kind"] for each in await read_owned(server, "prod", versions or None)]
+async def owned(server: Any, *kinds: tuple[str, str]) -> list[str]:
+    return [each["kind"] for each in await read_owned(server, "prod", kinds or None)]
 
 
 async def test_objects_of_every_kind_are_read_once_without_those_of_controllers() -> None:
@@ -58,9 +67,27 @@ async def test_objects_of_every_kind_are_read_once_without_those_of_controllers(
 
 async def test_a_kind_that_is_deleted_meanwhile_has_no_objects() -> None:
     assert await owned(Server(gone="Model")) == ["Namespace", "Deployment"]
+    # The list of groups follows the deletion of the last kind of a group later.
+    assert await owned(Server(retired=True)) == ["Namespace", "Deployment"]
 
 
 async def test_an_api_that_is_down_matters_only_where_it_is_read() -> None:
-    assert await owned(Server(down=True), "v1", "apps/v1", "retired.example.com/v1") == ["Namespace", "Deployment"]
+    kinds = [("v1", "Namespace"), ("apps/v1", "Deployment"), ("retired.example.com/v1", "Model")]
+    assert await owned(Server(down=True), *kinds) == ["Namespace", "Deployment"]
     with pytest.raises(ApiError, match="unable to handle"):
         await owned(Server(down=True))
+
+
+async def test_a_kind_that_may_not_be_listed_matters_only_where_it_is_read() -> None:
+    server = Server(denied="Deployment")
+    assert await owned(server, ("v1", "Namespace"), ("apps/v1", "ReplicaSet"), ("example.com/v1", "Model")) == [
+        "Namespace",
+        "Model",
+    ]
+    with pytest.raises(ApiError, match="deployments is forbidden"):
+        await owned(server)
+
+
+async def test_a_copy_of_an_object_with_its_label_is_not_of_the_stack() -> None:
+    """Another team has applied the output of `kubectl get -o yaml` under another name."""
+    assert await owned(Server(copied="Deployment")) == ["Namespace", "Model"]

@@ -12,7 +12,14 @@ from aiohttp import web
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object, Resource
-from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, VALIDATING_WEBHOOKS
+from trainyard.kube.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    VALIDATING_WEBHOOKS,
+)
 from trainyard.kube.training_kinds import QUEUES
 from trainyard.live.former_objects import FormerObject, delete_record, read_record, record_name, save_record
 from trainyard.live.restoration import in_order, restore, restored
@@ -28,8 +35,8 @@ def body(resource: Resource, name: str, *, metadata: dict[str, Any] | None = Non
     return {**stamp, "metadata": {"name": name, "uid": f"uid-of-{name}", **namespace, **(metadata or {})}, **fields}
 
 
-def former(resource: Resource, name: str, **fields: Any) -> FormerObject:
-    return FormerObject.of(resource, body(resource, name, **fields))
+def former(resource: Resource, name: str, *, patched: bool = False, **fields: Any) -> FormerObject:
+    return FormerObject.of(resource, body(resource, name, **fields), patched=patched)
 
 
 def managed(*keys: str, section: str = "labels", manager: str = "trainyard") -> dict[str, Any]:
@@ -69,8 +76,13 @@ def test_a_former_object_has_neither_status_nor_what_the_server_sets() -> None:
 async def test_the_first_record_of_an_object_is_kept(api: FakeApi, client: Client) -> None:
     first, other = former(QUEUES, "a", spec={"weight": 1}), former(QUEUES, "b", spec={"weight": 2})
     await save_record(client, "local", [first])
-    await save_record(client, "local", [former(QUEUES, "a", spec={"weight": 9}), other])
+    reached = {"managedFields": [managed(*STACK)]}
+    await save_record(client, "local", [former(QUEUES, "a", metadata=reached, spec={"weight": 9}), other])
     assert await read_record(client, "local") == [first, other]
+    # A run that failed before it reached the object has not changed it.
+    present = former(QUEUES, "a", spec={"weight": 4})
+    await save_record(client, "local", [present])
+    assert await read_record(client, "local") == [present, other]
     again = former(QUEUES, "a", metadata={"uid": "another"}, spec={"weight": 3})
     await save_record(client, "local", [again])
     assert await read_record(client, "local") == [again, other]
@@ -81,8 +93,12 @@ async def test_the_first_record_of_an_object_is_kept(api: FakeApi, client: Clien
 
 async def test_a_record_is_bounded_and_a_broken_one_is_named(api: FakeApi, client: Client) -> None:
     noise = former(CONFIG_MAPS, "big", data={"noise": os.urandom(1_200_000).hex()})
-    with pytest.raises(TrainyardError, match="a record holds 1048576"):
+    with pytest.raises(TrainyardError, match="a record holds 1048576") as caught:
         await save_record(client, "local", [noise])
+    assert caught.value.fix == (
+        "set install: existing for one of the components, whose objects are then not taken over, or delete objects "
+        "that are not needed"
+    )
     assert api.writes == []
     secret = {"name": record_name("local"), "namespace": "kube-system"}
     api.put("/api/v1/secrets", {"apiVersion": "v1", "kind": "Secret", "metadata": secret, "data": {}})
@@ -137,13 +153,90 @@ async def test_taken_objects_become_as_before_and_programs_are_created_again(api
     assert (again.messages, again.failures) == ([], [])
 
 
+async def test_an_object_that_the_stack_never_changed_is_left(api: FakeApi, client: Client) -> None:
+    """The record is saved before the first write, and a run may end before it reaches the object."""
+    by_others = {"managedFields": [managed("a", manager="kubectl")]}
+    stored(api, QUEUES, body(QUEUES, "research", metadata=by_others, spec={"weight": 7}))
+    result = await restore(client, "local", [former(QUEUES, "research", spec={"weight": 1})])
+    assert api.writes == []
+    assert result.messages == ["Queue research was left as it is: another owner has created or changed it since"]
+    assert result.failures == []
+
+
+async def test_an_object_without_the_label_is_restored_if_the_stack_has_set_a_field(
+    api: FakeApi, client: Client
+) -> None:
+    """Patches, of which the provider removes its fields, and writes that precede those of Pulumi."""
+    room = {"managedFields": [managed("a", manager="trainyard-room")]}
+    stored(api, QUEUES, body(QUEUES, "room", metadata=room, spec={"weight": 7}))
+    stored(api, QUEUES, body(QUEUES, "root", spec={}))
+    before = [former(QUEUES, "room", spec={"weight": 1}), former(QUEUES, "root", spec={"weight": 1}, patched=True)]
+    await save_record(client, "local", before)
+    result = await restore(client, "local", await read_record(client, "local"))
+    assert result.messages == ["Queue room was restored", "Queue root was restored"]
+
+
+async def test_an_object_of_the_stack_that_followed_is_left(api: FakeApi, client: Client) -> None:
+    later = {"labels": {"trainyard.dev/stack": "production"}, "managedFields": [managed(*STACK)]}
+    stored(api, QUEUES, body(QUEUES, "research", metadata=later, spec={"weight": 7}))
+    stored(api, NAMESPACES, body(NAMESPACES, "vision", metadata=later))
+    before = [former(QUEUES, "research", spec={"weight": 1}), former(NAMESPACES, "vision")]
+    result = await restore(client, "prod", before)
+    assert api.writes == []
+    assert len(result.messages) == len(before)
+    assert result.failures == []
+
+
 async def test_an_object_that_another_owner_created_since_is_left(api: FakeApi, client: Client) -> None:
     stored(api, DEPLOYMENTS, body(DEPLOYMENTS, "scheduler", metadata={"uid": "another"}, spec={"replicas": 3}))
     result = await restore(client, "local", [former(DEPLOYMENTS, "scheduler", spec={"replicas": 1})])
     assert result.failures == []
-    assert "another owner has created it since" in result.messages[0]
+    assert "another owner has created or changed it since" in result.messages[0]
     live: Any = api.find("deployments", "scheduler", SYSTEM)
     assert live["spec"] == {"replicas": 3}
+
+
+async def test_a_second_destroy_calls_nothing_another_owners_that_the_first_restored(
+    api: FakeApi, client: Client
+) -> None:
+    """Controllers and webhooks set fields of an object that was created again."""
+    rolled_out = {"annotations": {"deployment.kubernetes.io/revision": "1"}}
+    stored(api, DEPLOYMENTS, body(DEPLOYMENTS, "scheduler", metadata=rolled_out | {"uid": "new"}, spec={"replicas": 1}))
+    by_first = {"managedFields": [managed("a", manager="trainyard-restoration")], "uid": "new"}
+    stored(api, VALIDATING_WEBHOOKS, body(VALIDATING_WEBHOOKS, "it", metadata=by_first, webhooks=[{"caBundle": "new"}]))
+    revision = {"annotations": {"deployment.kubernetes.io/revision": "7"}}
+    before = [
+        former(DEPLOYMENTS, "scheduler", metadata=revision, spec={"replicas": 1}),
+        former(VALIDATING_WEBHOOKS, "it", webhooks=[{"caBundle": "old"}]),
+    ]
+    assert "annotations" not in before[0].manifest["metadata"]
+    result = await restore(client, "local", before)
+    assert (result.messages, result.failures, api.writes) == ([], [], [])
+    taken = {"labels": STACK, "managedFields": [managed("a", manager="trainyard-restoration"), managed(*STACK)]}
+    stored(api, VALIDATING_WEBHOOKS, body(VALIDATING_WEBHOOKS, "it", metadata=taken, webhooks=[{"caBundle": "ours"}]))
+    result = await restore(client, "local", before)
+    assert result.messages == ["ValidatingWebhookConfiguration it was restored"]
+
+
+async def test_a_definition_that_is_gone_stays_so_with_the_objects_of_its_kind(api: FakeApi, client: Client) -> None:
+    """Only its labels are recorded, and without it the API server serves no objects of its kind."""
+    api.unserved = {"queues"}
+    definition = former(CUSTOM_RESOURCE_DEFINITIONS, "queues.scheduling.volcano.sh")
+    result = await restore(client, "local", [former(QUEUES, "research", spec={"weight": 1}), definition])
+    assert result.failures == []
+    assert result.messages == [
+        "CustomResourceDefinition queues.scheduling.volcano.sh was deleted since and stays so",
+        "Queue research was not created again: scheduling.volcano.sh/v1beta1 Queue does not exist any more",
+    ]
+    assert api.writes == []
+
+
+async def test_an_object_whose_namespace_is_gone_is_a_failure(api: FakeApi, client: Client) -> None:
+    missing = 'namespaces "volcano-system" not found'
+    api.fault = lambda _, request: error(404, "NotFound", missing) if request.method == "POST" else None
+    result = await restore(client, "local", [former(DEPLOYMENTS, "scheduler", spec={"replicas": 1})])
+    assert result.messages == []
+    assert missing in result.failures[0].message
 
 
 async def test_failures_are_named_after_everything_else_was_tried(api: FakeApi, client: Client) -> None:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from trainyard.api.constants import ADOPTED_ANNOTATION
+from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
@@ -33,7 +32,7 @@ _INTERVAL: Final = 0.5
 
 def follow_cluster(
     stack: Stack,
-    versions: Collection[str],
+    kinds: Collection[tuple[str, str]],
     access: ClusterAccess,
     options: dict[str, Any],
     report: Callable[[str], None],
@@ -44,8 +43,8 @@ def follow_cluster(
     ----------
     stack
         The opened stack.
-    versions
-        API versions of the objects in its state.
+    kinds
+        API version and kind of the objects in its state.
     access
         Its cluster.
     options
@@ -59,7 +58,7 @@ def follow_cluster(
         A deletion does not end (its blockers are named), or the cluster cannot be read.
     """
     try:
-        asyncio.run(_await_deletions(access, stack.name, versions, report))
+        asyncio.run(_await_deletions(access, stack.name, kinds, report))
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"A run of stack {stack.name} was killed, and what it deleted cannot be read: {error}",
@@ -69,15 +68,23 @@ def follow_cluster(
     stack.refresh(**options, clear_pending_creates=True)
 
 
-def reject_remains(access: ClusterAccess, stack: str) -> None:
+def reject_remains(access: ClusterAccess, stack: str, *, required: bool = False) -> None:
     """Fail if objects of a stack exist after it was destroyed: its state lacked them, so the engine deleted none.
 
-    Users without permission to list every kind skip this check.
+    Parameters
+    ----------
+    access
+        Its cluster.
+    stack
+        Name of the stack.
+    required
+        Whether former objects are restored next, over any that remain; otherwise users without permission to list
+        every kind skip this check.
 
     Raises
     ------
     TrainyardError
-        Names each object.
+        Names each object, or the check is required and the objects cannot be listed.
     """
 
     async def read() -> list[Object]:
@@ -85,13 +92,21 @@ def reject_remains(access: ClusterAccess, stack: str) -> None:
             return await read_owned(client, stack)
 
     left: list[Object] = []
-    with suppress(ApiError, TransportError):
+    try:
         left = [each for each in asyncio.run(read()) if _remains(each)]
+    except (ApiError, TransportError) as error:
+        if required:
+            raise TrainyardError(
+                f"Objects of stack {stack} that its state lacked cannot be listed, so nothing is restored: {error}",
+                fix="correct this, or use credentials that may list every kind, and run "
+                f"`trainyard destroy --stack {stack}` again, which continues from here",
+            ) from error
     if left:
         raise TrainyardError(
             f"{len(left)} objects of stack {stack} remain, which its state lacked",
             findings=[Finding(_address(each), "exists, and was not in the state") for each in left],
-            fix=f"run `trainyard up --stack {stack}`, which imports them, then `trainyard destroy --stack {stack}`",
+            fix=f"run `trainyard up --stack {stack}`, which imports them, then `trainyard destroy --stack {stack}`; or "
+            f"remove the label {STACK_LABEL} from objects that `up` does not declare",
         )
 
 
@@ -102,12 +117,12 @@ def _remains(body: Object) -> bool:
 
 
 async def _await_deletions(
-    access: ClusterAccess, stack: str, versions: Collection[str], report: Callable[[str], None]
+    access: ClusterAccess, stack: str, kinds: Collection[tuple[str, str]], report: Callable[[str], None]
 ) -> None:
     deadline = time.monotonic() + _PATIENCE
     async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
         while ending := [
-            each for each in await read_owned(client, stack, versions) if "deletionTimestamp" in each["metadata"]
+            each for each in await read_owned(client, stack, kinds) if "deletionTimestamp" in each["metadata"]
         ]:
             if time.monotonic() > deadline:
                 raise TrainyardError(

@@ -159,8 +159,9 @@ def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Pr
         _require_unprotected(run.stack, stack)
         former = read_former(access, stack)
         _retry_stale_queues(run, lambda: run.stack.destroy(**run.options))
+    # Objects that the state lacked are not deleted: a restoration would overwrite a running platform.
+    reject_remains(access, stack, required=bool(former))
     found = restore_former(access, stack, former, progress)
-    reject_remains(access, stack)
     return replace(_result("destroy", stack, run), restored=tuple(found.messages), unrestored=tuple(found.failures))
 
 
@@ -230,22 +231,21 @@ def _operation(
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
             state = RecordedState(opened, folder)
             mark = interruption(folder, PROJECT, stack) if folder is not None else None
-            continues = operation in ("up", "destroy")
-            interrupted = continues and mark is not None and mark.exists()
+            interrupted = not reads and mark is not None and mark.exists()
+            killed = not reads and (interrupted or state.pending)
             if not no_cluster:
                 access = cluster.access()
-                reject_other_kubeconfig(state, access, operation)
+                reject_other_kubeconfig(state, access, operation, killed=killed)
                 # A killed `destroy` may have deleted every namespace of the state, which is then read again.
                 reject_other_cluster(state, access, "refresh" if interrupted else operation)
             if operation in ("up", "preview"):
                 reject_reopened(state, settings)
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
-            if interrupted or (continues and state.pending):
-                reject_other_kubeconfig(state, access, "refresh")
+            if killed and operation != "refresh":
                 reading = replace(run, events=EventLog(step))
                 with _translate_errors("refresh", stack, reading.events, program, log):
-                    follow_cluster(opened, state.api_versions, access, reading.options, step.update)
+                    follow_cluster(opened, state.kinds, access, reading.options, step.update)
                 state = RecordedState(opened, folder)
                 if mark is not None:
                     mark.unlink(missing_ok=True)

@@ -27,13 +27,17 @@ _WITHOUT_PROGRAM = ("destroy", "refresh")
 """Operations for which the engine uses the provider as it is in the state, not as the settings declare it."""
 
 
-def reject_other_kubeconfig(state: RecordedState, access: ClusterAccess, operation: str) -> None:
+def reject_other_kubeconfig(
+    state: RecordedState, access: ClusterAccess, operation: str, *, killed: bool = False
+) -> None:
     """Reject an operation that would use another kubeconfig or context than the settings select.
 
     Parameters
     ----------
     state, access, operation
         As for `reject_other_cluster`.
+    killed
+        Whether a killed run precedes it: then `up` reads the objects again first, with the recorded kubeconfig.
 
     Raises
     ------
@@ -41,18 +45,27 @@ def reject_other_kubeconfig(state: RecordedState, access: ClusterAccess, operati
         Names both.
     """
     selected = _described_access(str(access.kubeconfig), access.context)
-    for each in state.resources if operation in _WITHOUT_PROGRAM else ():
+    reads_first = killed and operation == "up"
+    for each in state.resources if operation in _WITHOUT_PROGRAM or reads_first else ():
         inputs = each.get("inputs") or {}
         if each.get("type") != _PROVIDER_TYPE or "kubeconfig" not in inputs:
             continue
         recorded = _described_access(inputs["kubeconfig"], inputs.get("context"))
-        if recorded != selected:
+        if recorded == selected:
+            continue
+        if killed:
             raise TrainyardError(
-                f"{operation} uses the kubeconfig of the last `up` of stack {state.stack}: {recorded}; "
-                f"the settings select {selected}",
-                fix=f"run `trainyard up --stack {state.stack}`, which records the selected one, or select the recorded "
-                "one with trainyard:cluster or KUBECONFIG",
+                f"A run of stack {state.stack} was killed, and its objects are read again with the kubeconfig of the "
+                f"last `up`: {recorded}; the settings select {selected}",
+                fix=f"continue on the machine of that run, or copy the kubeconfig to {inputs['kubeconfig']}; then "
+                "select the recorded kubeconfig and context with trainyard:cluster or KUBECONFIG",
             )
+        raise TrainyardError(
+            f"{operation} uses the kubeconfig of the last `up` of stack {state.stack}: {recorded}; "
+            f"the settings select {selected}",
+            fix=f"run `trainyard up --stack {state.stack}`, which records the selected one, or select the recorded "
+            "one with trainyard:cluster or KUBECONFIG",
+        )
 
 
 def reject_other_cluster(state: RecordedState, access: ClusterAccess, operation: str) -> None:

@@ -48,10 +48,10 @@ class RecordedState:
         return frozenset((each["type"], resource_of(each["urn"])) for each in self.resources if not each.get("delete"))
 
     @property
-    def api_versions(self) -> frozenset[str]:
-        """API versions of the objects."""
+    def kinds(self) -> frozenset[tuple[str, str]]:
+        """API version and kind of the objects."""
         addresses = (address_of(each["urn"]) for each in self.resources)
-        return frozenset(address[0] for address in addresses if address is not None)
+        return frozenset(address[:2] for address in addresses if address is not None)
 
     @property
     def pending(self) -> bool:

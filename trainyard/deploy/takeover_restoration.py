@@ -10,7 +10,7 @@ from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.former_objects import RECORD_NAMESPACE, FormerObject, delete_record, read_record, record_name
-from trainyard.live.restoration import Restoration, restore
+from trainyard.live.restoration import RESTORATION_MANAGER, Restoration, restore
 from trainyard.progress import Progress
 
 __all__ = ["read_former", "restore_former"]
@@ -48,8 +48,8 @@ def restore_former(
 async def _restore(
     access: ClusterAccess, stack: str, objects: Sequence[FormerObject], progress: Progress
 ) -> Restoration:
-    # The API server derives the field manager from the user agent; that of the stack must own nothing afterwards.
-    async with Client.from_kubeconfig(access.kubeconfig, access.context, user_agent="trainyard-restoration") as client:
+    # The API server derives the field manager from the user agent.
+    async with Client.from_kubeconfig(access.kubeconfig, access.context, user_agent=RESTORATION_MANAGER) as client:
         with progress.step("Former installation") as step:
             step.update(f"restoring {len(objects)} objects")
             found = await restore(client, stack, objects)

@@ -11,19 +11,22 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from trainyard.api.constants import STACK_FIELD_MANAGER
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object, Resource
 from trainyard.kube.kinds import SECRETS
 
 __all__ = [
     "RECORD_NAMESPACE",
+    "STACK_MANAGERS",
     "FormerObject",
     "cleaned",
     "delete_record",
+    "is_managed",
     "read_record",
     "record_name",
     "save_record",
@@ -32,10 +35,14 @@ __all__ = [
 RECORD_NAMESPACE: Final = "kube-system"
 """Namespace of the records: every cluster has it, and no `destroy` deletes it."""
 
+STACK_MANAGERS: Final = frozenset({STACK_FIELD_MANAGER, f"{STACK_FIELD_MANAGER}-room"})
+"""Field managers of the stack: of its objects and patches, and of the writes that precede those of Pulumi."""
+
 _TYPE, _KEY = "trainyard.dev/takeover-record", "objects.json.gz"
 _LIMIT = 1 << 20
 """Bytes of the data of a Secret (``MaxSecretSize`` of Kubernetes)."""
 _METADATA = ("name", "namespace", "labels", "annotations")
+_BY_CONTROLLERS = frozenset({"deployment.kubernetes.io/revision"})
 _SECTIONS = frozenset({"apiVersion", "kind", "metadata", "status"})
 _METADATA_ONLY = frozenset({"Namespace", "CustomResourceDefinition"})
 """Kinds of which only labels and annotations are recorded: their other fields are not given back."""
@@ -54,16 +61,23 @@ class FormerObject:
         Its uid, by which an object that is still the same is recognized.
     manifest
         The object without what the API server sets, and without its status.
+    patched
+        Whether the stack sets only some of its fields, without its label; when they are deleted, no trace of it stays.
+    reached
+        Whether the stack has changed it already when it was read; not part of the record.
     """
 
     resource: Resource
     uid: str
     manifest: Object
+    patched: bool = False
+    reached: bool = field(default=False, compare=False)
 
     @classmethod
-    def of(cls, resource: Resource, live: Mapping[str, Any]) -> FormerObject:
+    def of(cls, resource: Resource, live: Mapping[str, Any], *, patched: bool = False) -> FormerObject:
         """Return a live object as a former one."""
-        return cls(resource, str(live["metadata"].get("uid") or ""), cleaned(resource, live))
+        uid = str(live["metadata"].get("uid") or "")
+        return cls(resource, uid, cleaned(resource, live), patched, is_managed(live))
 
     @property
     def namespace(self) -> str | None:
@@ -93,7 +107,8 @@ class FormerObject:
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON shape."""
-        return {"plural": self.resource.plural, "uid": self.uid, "manifest": self.manifest}
+        entry = {"plural": self.resource.plural, "uid": self.uid, "manifest": self.manifest}
+        return entry | ({"patched": True} if self.patched else {})
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> FormerObject:
@@ -102,12 +117,20 @@ class FormerObject:
         group, _, version = manifest["apiVersion"].rpartition("/")
         namespaced = "namespace" in manifest["metadata"]
         resource = Resource(group, version, entry["plural"], manifest["kind"], namespaced=namespaced)
-        return cls(resource, entry["uid"], manifest)
+        return cls(resource, entry["uid"], manifest, entry.get("patched", False))
+
+
+def is_managed(live: Mapping[str, Any], managers: Collection[str] = STACK_MANAGERS) -> bool:
+    """Return whether field managers, by default those of the stack, have set fields of a live object."""
+    managed = live["metadata"].get("managedFields") or ()
+    return any(each.get("manager") in managers for each in managed)
 
 
 def cleaned(resource: Resource, live: Mapping[str, Any]) -> Object:
-    """Return an object without its status and what the API server sets."""
-    metadata = {key: live["metadata"][key] for key in _METADATA if live["metadata"].get(key)}
+    """Return an object without its status and what the API server and the controller of its kind set."""
+    annotations = {k: v for k, v in (live["metadata"].get("annotations") or {}).items() if k not in _BY_CONTROLLERS}
+    values = {**live["metadata"], "annotations": annotations}
+    metadata = {key: values[key] for key in _METADATA if values.get(key)}
     body: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     if resource.kind not in _METADATA_ONLY:
         body |= {key: value for key, value in live.items() if key not in _SECTIONS}
@@ -128,9 +151,9 @@ async def read_record(client: Client, stack: str) -> list[FormerObject]:
 
 
 async def save_record(client: Client, stack: str, objects: Iterable[FormerObject]) -> None:
-    """Add objects to the record of a stack; those that it has already stay as they were first.
+    """Add objects to the record of a stack; those that an interrupted takeover has changed stay as they were first.
 
-    An interrupted takeover has changed some of them since. Only another object of the same name replaces an entry.
+    An object that the takeover did not reach, or another one of the same name, replaces the former entry.
 
     Raises
     ------
@@ -141,16 +164,15 @@ async def save_record(client: Client, stack: str, objects: Iterable[FormerObject
     """
     found = await client.find(SECRETS, record_name(stack), namespace=RECORD_NAMESPACE)
     recorded = {each.address: each for each in (_decoded(found) if found is not None else ())}
-    added = {
-        each.address: each for each in objects if each.address not in recorded or recorded[each.address].uid != each.uid
-    }
+    added = {each.address: each for each in objects if _replaces(recorded.get(each.address), each)}
     if not added:
         return
     data = _encoded((recorded | added).values())
     if len(data) > _LIMIT:
         raise TrainyardError(
             f"The former objects of a takeover by stack {stack} need {len(data)} bytes, and a record holds {_LIMIT}",
-            fix="take over one component after the other, or delete objects that are not needed",
+            fix="set install: existing for one of the components, whose objects are then not taken over, or delete "
+            "objects that are not needed",
         )
     metadata: dict[str, Any] = {"name": record_name(stack), "namespace": RECORD_NAMESPACE}
     metadata |= {"labels": {"app.kubernetes.io/managed-by": "trainyard"}}
@@ -163,6 +185,10 @@ async def save_record(client: Client, stack: str, objects: Iterable[FormerObject
 async def delete_record(client: Client, stack: str) -> None:
     """Delete the record of a stack."""
     await client.delete(SECRETS, record_name(stack), namespace=RECORD_NAMESPACE)
+
+
+def _replaces(recorded: FormerObject | None, read: FormerObject) -> bool:
+    return recorded is None or recorded.uid != read.uid or not (read.reached or recorded == read)
 
 
 def _encoded(objects: Iterable[FormerObject]) -> bytes:

@@ -3,24 +3,28 @@
 It follows the deletion of the objects of the stack. Permissions and configuration precede the programs that need them;
 webhook configurations come last. Of an object that is still there, the labels and annotations of the stack are removed
 and its other fields become what they were. CustomResourceDefinitions and namespaces keep theirs: objects of users are
-stored in them.
+stored in them. A definition that was deleted since is not recorded as a whole and stays deleted, with its objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from trainyard.api.constants import STACK_FIELD_MANAGER, STACK_LABEL
+from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
-from trainyard.kube import ApiError, Client, Object, TransportError
-from trainyard.live.former_objects import FormerObject, cleaned
+from trainyard.kube import ApiError, Client, Object, Resource, TransportError
+from trainyard.live.former_objects import STACK_MANAGERS, FormerObject, cleaned, is_managed
 
-__all__ = ["Restoration", "in_order", "restore", "restored"]
+__all__ = ["RESTORATION_MANAGER", "Restoration", "in_order", "restore", "restored"]
 
+RESTORATION_MANAGER: Final = "trainyard-restoration"
+"""Field manager of restored objects: that of the stack must own nothing afterwards."""
+
+_DEFINITION = "CustomResourceDefinition"
 _ORDER = (
-    ("CustomResourceDefinition",),
+    (_DEFINITION,),
     ("Namespace",),
     ("ServiceAccount",),
     ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"),
@@ -33,7 +37,6 @@ _ORDER = (
 )
 """Kinds in the order of their restoration; kinds that are not listed, such as Queue, precede the programs."""
 _OTHERS = _ORDER.index(())
-_MANAGERS = (STACK_FIELD_MANAGER, f"{STACK_FIELD_MANAGER}-room")
 _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 """Fields of a Service that the API server sets, and that may have been given to another one since."""
 _ATTEMPTS = 3
@@ -98,7 +101,7 @@ def restored(live: Object, former: FormerObject) -> Object:
     """
     metadata = dict(live["metadata"])
     managed = metadata.get("managedFields") or ()
-    ours = [each for each in managed if each.get("manager") in _MANAGERS]
+    ours = [each for each in managed if each.get("manager") in STACK_MANAGERS]
     for section in ("labels", "annotations"):
         if values := _values(section, metadata, former.manifest["metadata"], ours):
             metadata[section] = values
@@ -119,11 +122,11 @@ async def _restore(client: Client, stack: str, former: FormerObject) -> str:
         live = await client.find(former.resource, former.name, namespace=former.namespace)
         try:
             if live is None:
-                await _create(client, former)
-                return f"{former.object} was created again"
+                return await _create(client, former)
             if not _is_taken(live, former, stack):
-                same = cleaned(former.resource, live) == former.manifest
-                return "" if same else f"{former.object} was left as it is: another owner has created it since"
+                if is_managed(live, {RESTORATION_MANAGER}) or cleaned(former.resource, live) == former.manifest:
+                    return ""
+                return f"{former.object} was left as it is: another owner has created or changed it since"
             body = restored(live, former)
             if body == live:
                 return ""
@@ -136,21 +139,43 @@ async def _restore(client: Client, stack: str, former: FormerObject) -> str:
     return ""
 
 
-async def _create(client: Client, former: FormerObject) -> None:
+async def _create(client: Client, former: FormerObject) -> str:
+    """Create an object that is missing, and return what was done."""
+    resource = former.resource
+    if resource.kind == _DEFINITION:
+        return f"{former.object} was deleted since and stays so"
+    spec = former.manifest.get("spec") or {}
     try:
-        await client.create(former.resource, former.manifest)
+        await client.create(resource, former.manifest)
     except ApiError as error:
-        spec = former.manifest.get("spec") or {}
-        if former.resource.kind != "Service" or "already allocated" not in error.message:
+        if error.not_found and not await _is_served(client, resource):
+            kind = f"{resource.api_version} {resource.kind}"
+            return f"{former.object} was not created again: {kind} does not exist any more"
+        if resource.kind != "Service" or "already allocated" not in error.message:
             raise
         kept = {key: value for key, value in spec.items() if key not in _ALLOCATED}
         ports = [{k: v for k, v in port.items() if k != "nodePort"} for port in spec.get("ports") or ()]
-        await client.create(former.resource, {**former.manifest, "spec": {**kept, "ports": ports}})
+        await client.create(resource, {**former.manifest, "spec": {**kept, "ports": ports}})
+    return f"{former.object} was created again"
+
+
+async def _is_served(client: Client, resource: Resource) -> bool:
+    """Return whether a kind exists; a creation is answered with 404 also where its namespace does not exist."""
+    try:
+        await client.page(resource, limit=1, metadata_only=True)
+    except ApiError as error:
+        if error.not_found:
+            return False
+        raise
+    return True
 
 
 def _is_taken(live: Object, former: FormerObject, stack: str) -> bool:
-    metadata = live["metadata"]
-    return metadata.get("uid") == former.uid or (metadata.get("labels") or {}).get(STACK_LABEL) == stack
+    """Return whether a stack has changed an object: its label, or that of a later stack, decides."""
+    owner = (live["metadata"].get("labels") or {}).get(STACK_LABEL)
+    if owner is not None:
+        return bool(owner == stack)
+    return live["metadata"].get("uid") == former.uid and (former.patched or is_managed(live))
 
 
 def _values(

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-__all__ = ["is_unrecorded", "recorded_objects"]
+__all__ = ["is_unrecorded", "lacks_objects", "recorded_objects"]
+
+_OBJECTS = "kubernetes:"
 
 _recorded: Collection[tuple[str, str]] | None = None
 
@@ -29,3 +31,8 @@ def recorded_objects(names: Collection[tuple[str, str]] | None) -> Iterator[None
 def is_unrecorded(type_: str, name: str) -> bool:
     """Return whether the state is known and lacks a resource."""
     return _recorded is not None and (type_, name) not in _recorded
+
+
+def lacks_objects() -> bool:
+    """Return whether the state is known and has no object of a cluster."""
+    return _recorded is not None and not any(type_.startswith(_OBJECTS) for type_, _ in _recorded)
