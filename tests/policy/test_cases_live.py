@@ -32,7 +32,7 @@ def reports(kinds: LiveCluster) -> list[EngineReport]:
 def test_every_engine_reviews_every_case_as_its_author_says(reports: list[EngineReport]) -> None:
     assert [report.engine for report in reports] == ["OPA", "API server"]
     cases = load_cases(data_folder("policies"), load_rules())
-    of_the_api_server = [case for case in cases if case.rule.gate is not Gate.OPA]
+    of_the_api_server = [case for case in cases if case.rule.gate is not Gate.OPA and case.has_labels]
     for report, reviewed_cases in zip(reports, (cases, of_the_api_server), strict=True):
         assert [f"{each.case.id}: {each.fault}" for each in report.faults] == []
         assert report.faults == ()

@@ -20,7 +20,6 @@ from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LA
 from trainyard.policy.rules.admission_rule import Fragment, Gate, Rule
 from trainyard.policy.testing.cases import (
     ACCOUNT_REQUEST,
-    SCALE,
     Case,
     CaseDecision,
     Evaluation,
@@ -310,8 +309,7 @@ class _Request:
 
     @property
     def old_object(self) -> dict[str, Any] | None:
-        old = self.case.content.old_object
-        return self._under_test(_scaled(old) if old is not None and old.get("kind") == SCALE else old)
+        return self._under_test(self.case.content.old_object)
 
     @property
     def old_pod(self) -> Mapping[str, Any]:
@@ -350,15 +348,6 @@ class _Request:
             owner["apiVersion"] = f"{owner['apiVersion'].rpartition('/')[0]}/unserved"
         metadata.pop("deletionTimestamp", None)
         return result
-
-
-def _scaled(scale: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a Deployment whose scale is a Scale."""
-    labels = {"app": "scaled"}
-    container = {"name": "scaled", "image": "registry.example/scaled:1"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "nodeSelector": {"never": "true"}}}
-    spec = {**scale["spec"], "selector": {"matchLabels": labels}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": dict(scale["metadata"]), "spec": spec}
 
 
 def _account(case: Case) -> str:

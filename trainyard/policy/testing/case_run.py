@@ -96,7 +96,7 @@ def run_cases(
         Returns the ``opa`` program of the policy server; None skips this engine.
     kubeconfig, context
         Cluster whose API server evaluates the cases too; None skips this engine. All created objects are deleted again,
-        and existing ones are not changed. Rules that see more than the request are evaluated by OPA only.
+        and existing ones are not changed. Rules that see more than the request, and scales, are evaluated by OPA only.
     only
         Ids of the rules to test; empty: all.
 
@@ -119,7 +119,7 @@ def run_cases(
     reports = [_report(engine, cases, world) for engine in engines]
     if kubeconfig is not None:
         with Session(kubeconfig, context) as session:
-            seen = [case for case in cases if case.rule.gate is not Gate.OPA]
+            seen = [case for case in cases if case.rule.gate is not Gate.OPA and case.has_labels]
             reports.append(_report(ApiServerEngine(session), seen, world))
     return reports
 

@@ -129,9 +129,14 @@ class Case:
         return (self.content.object or {}).get("kind") == EVICTION["kind"]
 
     @property
+    def has_labels(self) -> bool:
+        """Whether the reviewed object has labels, by which a policy under test selects it; a scale has none."""
+        return (self.content.object or {}).get("kind") != SCALE
+
+    @property
     def is_stored(self) -> bool:
         """Whether the API server stores the object of the request, not an eviction, a token or a scale."""
-        if (self.content.object or {}).get("kind") == SCALE:
+        if not self.has_labels:
             return False
         return self.operation != "CREATE" or self.match is None or "/" not in self.match.resource
 
