@@ -109,6 +109,11 @@ class ClusterIndex:
                 found[(namespace_of(pod), group)].append(pod)
         return found
 
+    @staticmethod
+    def gang_of(pod: Body) -> str:
+        """Return namespace and name of the gang of a pod, as in `trainyard.queues.queued_gangs.Job`."""
+        return f"{namespace_of(pod) or 'default'}/{text(pod, 'metadata', 'annotations', GROUP_NAME_ANNOTATION)}"
+
     @cached_property
     def features(self) -> frozenset[str] | None:
         """Enabled features of the scheduler; None: unknown."""

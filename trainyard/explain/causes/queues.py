@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from trainyard.explain.body_fields import name_of, namespace_of, text
 from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.lent_shares import is_considered, lenders, within_share
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation, State
-from trainyard.queues.amounts import Amounts
 from trainyard.queues.amounts import text as amount_text
 from trainyard.queues.effective_limits import bounds
 from trainyard.queues.queue import DEFAULT, ROOT
@@ -212,14 +212,10 @@ def _holders(situation: Situation, queue: str, resource: str) -> list[str]:
 
 def _given_back(situation: Situation, queue: str, resource: str) -> int:
     """Return what lenders below a queue give back to the job; nothing if it may not take anything back."""
-    gang, shares = situation.gang, situation.view.shares
-    if gang is None or not gang.preempts or not shares.within_share(gang, _first(situation)):
+    gang = situation.gang
+    if gang is None or not gang.preempts or not is_considered(situation) or not within_share(situation, gang):
         return 0
-    return sum(each.reclaimable.get(resource, 0) for each in shares.lenders(gang, queue))
-
-
-def _first(situation: Situation) -> Amounts:
-    return situation.demands[0].request if situation.demands else {}
+    return sum(lenders(situation, gang, resource, queue).values())
 
 
 def _users(situation: Situation, queue: str) -> list[str]:
