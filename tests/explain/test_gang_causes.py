@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.explain.recorded_clusters import GPU, Cluster, body, check
+from trainyard.explain import Kind
 
 
 def test_gang_with_fewer_pods_than_its_minimum() -> None:
@@ -279,3 +280,38 @@ def test_pods_of_other_schedulers_use_nodes_too() -> None:
         cluster.bodies.append(body("v1", "Pod", f"other-{name}", "somewhere", spec=spec, status={"phase": "Running"}))
     cluster.job("train", pods=1)
     check(cluster.explain("train"), "cluster-full", "wait", free="0", users=["somewhere (64)"])
+
+
+def unread_pods(cluster: Cluster) -> Cluster:
+    """Return a cluster as a tenant reads it: only the pods of the own namespace."""
+    pods = [each for each in cluster.bodies if each["kind"] == "Pod" and each["metadata"]["namespace"] != "vision"]
+    cluster.without(*pods).unread = frozenset({Kind.POD})
+    return cluster
+
+
+def test_free_resources_are_unknown_where_pods_of_others_are_not_read() -> None:
+    cluster = Cluster()
+    cluster.fill("language", ["rack-0-node-0", "rack-1-node-0"], name="hidden")
+    cluster.fill("vision", ["rack-0-node-1", "rack-1-node-1"])
+    cordon(cluster, ["rack-0-node-2", "rack-1-node-2"])
+    cluster.job("train", pods=3, tier=1)
+    cluster.job("wide", pods=7)
+    cluster.job("small", pods=1, gpus=1)
+    for name in ("train", "wide", "small"):
+        found = unread_pods(cluster).explain(name)
+        assert {each.cause.id for each in found.causes} <= {"priority-behind-others"}
+        nodes = next(link for link in found.chain if link.step == "nodes")
+        assert nodes.state == "6 take pods, free resources unknown (Pod may not be read)"
+
+
+def test_causes_without_free_resources_need_no_pods_of_others() -> None:
+    cluster = Cluster()
+    cluster.job("racks", pods=6, tier=1)
+    cluster.job("wide", pods=1, gpus=16)
+    cluster.job("large", pods=9, gpus=8)
+    cluster.job("label", pods=1).everywhere(nodeSelector={"gpu": "h200"})
+    found = {name: unread_pods(cluster).causes(name)[0] for name in ("racks", "wide", "large", "label")}
+    assert found == {
+        **{"racks": "gang-larger-than-domain", "wide": "node-too-small", "label": "node-selector-unmatched"},
+        "large": "gang-larger-than-cluster",
+    }

@@ -94,6 +94,8 @@ def _scheduling(situation: Situation) -> Iterator[Link]:
         if node.usable:
             devices.update({name: max(0, free) for name, free in node.free.items() if "/" in name})
     free = ", ".join(f"{amount_text(name, amount)} {name} free" for name, amount in sorted(devices.items()))
+    if not situation.view.table.knows_free:
+        free = f"free resources unknown (Pod {_NOT_READ})"
     yield Link("nodes", f"{len(nodes)} nodes", f"{usable} take pods" + (f", {free}" if free else ""))
     for _, topology in fabric_limits(situation):
         domains = situation.view.table.allowed_domains(topology) or []

@@ -118,6 +118,8 @@ class NodeTable:
 
     def __init__(self, index: ClusterIndex) -> None:
         self._index = index
+        self.knows_free = index.knows(Kind.NODE) and index.knows(Kind.POD)
+        """Whether the free resources are known; pods of others that were not read use some."""
         used: defaultdict[str, Amounts] = defaultdict(dict)
         for pod in index.unfinished_pods:
             node = text(pod, "spec", "nodeName")

@@ -95,7 +95,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     places = placed(whole_gang, nodes, free=False)
     if places < situation.members:
         yield LARGER_THAN_CLUSTER.found(pods=situation.members, places=places)
-    elif not limits:
+    elif not limits and table.knows_free:
         yield from _on_nodes(whole_gang, [node for node in nodes if node.usable])
 
 
@@ -128,6 +128,8 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
         return  # a cause of nodes
     if places < pods:
         yield LARGER_THAN_DOMAIN.found(pods=pods, tier=tier, domain=largest.name, places=places)
+        return
+    if not table.knows_free:
         return
     usable = [(domain, [node for node in nodes if node.usable]) for domain, nodes in inside]
     free = [(domain, nodes, placed(demands, nodes)) for domain, nodes in usable]

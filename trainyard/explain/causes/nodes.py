@@ -78,7 +78,8 @@ def _find(situation: Situation) -> Iterator[Found]:
         if not placed([Demand(demand.request, 1, demand.spec)], allowed, free=False):
             yield _too_small(demand, allowed)
             return
-    yield from _out_of_service(situation)
+    if table.knows_free:
+        yield from _out_of_service(situation)
 
 
 def _constrained(demand: Demand, nodes: Sequence[NodeFacts]) -> Found | None:

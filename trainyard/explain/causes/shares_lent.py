@@ -86,7 +86,8 @@ FULL: Final = Cause(
 
 
 def _find(situation: Situation) -> Iterator[Found]:
-    if not situation.waits_for_room or not situation.index.knows(Kind.NODE) or not situation.view.table.nodes:
+    table = situation.view.table
+    if not situation.waits_for_room or not table.knows_free or not table.nodes:
         return
     nodes = _candidates(situation)
     if placed(situation.demands, nodes) >= situation.members:
