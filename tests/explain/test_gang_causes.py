@@ -133,6 +133,17 @@ def test_node_selector_that_no_node_matches() -> None:
     assert "nodes have gpu=h100" in found.message
 
 
+def test_a_selector_of_any_label_is_kept_in_files() -> None:
+    cluster = Cluster()
+    labels = {"env": "prod", "data": "x", "args": "y", "token-class": "z"}
+    for name in cluster.names[:2]:
+        cluster.find("Node", name)["metadata"]["labels"] |= labels
+    cluster.job("train").everywhere(nodeSelector=dict(labels))
+    assert cluster.causes("train") == []
+    cluster.job("other").everywhere(nodeSelector={"env": "test"})
+    check(cluster.explain("other"), "node-selector-unmatched", "labels", wanted=["nodeSelector env=test"])
+
+
 def affinity(operator: str, *values: str) -> dict[str, Any]:
     expression = {"key": "gpu", "operator": operator, "values": list(values)}
     term = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}

@@ -4,75 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import orjson
 
 from trainyard.errors import TrainyardError
-from trainyard.explain.body_fields import Body, time
+from trainyard.explain.body_fields import Body, namespace_of, time
 from trainyard.explain.cluster_index import kind_of
 from trainyard.explain.observed import Kind, Observed
+from trainyard.explain.redaction import redacted, reduced_pod
 from trainyard.manifests.loader import load_all
 
-__all__ = ["RECORDED", "observed_of_text", "recorded", "redacted"]
+__all__ = ["RECORDED", "observed_of_text", "recorded"]
 
 RECORDED: Final = "trainyard.dev/recorded"
 """Key of the record's own fields, beside the items."""
 
-_ANNOTATIONS: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
-_CONTENTS: Final = frozenset(
-    {
-        *("env", "envFrom", "command", "args", "managedFields", "data", "stringData", "binaryData"),
-        *("httpHeaders", "volumeAttributes", "caBundle"),
-    }
-)
-_USER: Final = re.compile(r"://[^/\s@]+@")
-"""User and password in an address."""
-_TOKEN_WORDS: Final = ("token", "secret", "password", "credential", "apikey", "api-key")
 
+def recorded(observed: Observed, namespace: str | None = None) -> dict[str, Any]:
+    """Return the content of a file: JSON values without secrets.
 
-def recorded(observed: Observed) -> dict[str, Any]:
-    """Return the content of a file: JSON values without secrets."""
+    Parameters
+    ----------
+    observed
+        The state.
+    namespace
+        Namespace that the file is for: of pods of others it has only what explanations need; None: all.
+    """
     own = {"time": observed.now.astimezone(datetime.UTC).isoformat(), "unread": sorted(observed.unread)}
-    items = [redacted(body) for body in observed.objects if body.get("kind") not in ("Secret", "ConfigMap")]
+    items = [_kept(body, namespace) for body in observed.objects if body.get("kind") not in ("Secret", "ConfigMap")]
     return {"apiVersion": "v1", "kind": "List", RECORDED: own, "items": items}
 
 
-def redacted(body: Body) -> dict[str, Any]:
-    """Return an object without environment, commands, data, managed fields, last-applied copies and tokens.
-
-    Names of environment variables, volumes and Secrets are kept; values are not.
-    """
-    return _mapping(body)
-
-
-def _mapping(body: Mapping[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in body.items():
-        if key in ("annotations", "labels") and isinstance(value, Mapping):
-            result[key] = {name: each for name, each in value.items() if _is_kept(name)}
-        elif key == "env" and isinstance(value, list):
-            result[key] = [{"name": each.get("name")} for each in value if isinstance(each, Mapping)]
-        elif key not in _CONTENTS:
-            result[key] = _value(value)
-    return result
-
-
-def _value(value: Any) -> Any:
-    if type(value) is dict:
-        return _mapping(value)
-    if type(value) is list:
-        return [_value(each) for each in value]
-    if type(value) is str and "://" in value and "@" in value:
-        return _USER.sub("://", value)
-    return value
-
-
-def _is_kept(annotation: str) -> bool:
-    lower = annotation.lower()
-    return annotation not in _ANNOTATIONS and not any(word in lower for word in _TOKEN_WORDS)
+def _kept(body: Body, namespace: str | None) -> dict[str, Any]:
+    if namespace is not None and kind_of(body) == Kind.POD and namespace_of(body) != namespace:
+        return reduced_pod(body)
+    return redacted(body)
 
 
 def observed_of_text(text: str, source: str, now: datetime.datetime) -> Observed:

@@ -80,15 +80,24 @@ async def read_cluster(client: Client, namespace: str | None = None) -> Observed
     return Observed(datetime.datetime.now(datetime.UTC), tuple(_unique(found)), frozenset(reader.unread))
 
 
-def write_snapshot(observed: Observed, file: Path) -> int:
+def write_snapshot(observed: Observed, file: Path, namespace: str | None = None) -> int:
     """Write a snapshot that only its owner can read; return its size in bytes.
+
+    Parameters
+    ----------
+    observed
+        The state.
+    file
+        The file.
+    namespace
+        Namespace whose jobs it is for; of pods of others it has little. None: all.
 
     Raises
     ------
     TrainyardError
         It cannot be written.
     """
-    text = orjson.dumps(recorded(_bounded(observed)), option=orjson.OPT_APPEND_NEWLINE)
+    text = orjson.dumps(recorded(_bounded(observed), namespace), option=orjson.OPT_APPEND_NEWLINE)
     try:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
         try:

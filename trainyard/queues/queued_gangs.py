@@ -11,10 +11,11 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION, SYSTEM_PRIORITY_CLASS
 from trainyard.queues.amounts import Amounts, total, units
 from trainyard.queues.queue import DEFAULT
 
-__all__ = ["Job", "Pod", "pod_request", "read_jobs", "requires_domain"]
+__all__ = ["PREEMPTABLE", "Job", "Pod", "pod_request", "read_jobs", "requires_domain"]
 
 _DONE = frozenset({"Completed", "Succeeded", "Failed"})
-_PREEMPTABLE = "volcano.sh/preemptable"
+PREEMPTABLE = "volcano.sh/preemptable"
+"""Annotation or label of pods: whether reclaim may evict it."""
 _TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _SYSTEM = "kube-system"
 
@@ -204,8 +205,8 @@ def _evictable(body: Mapping[str, Any]) -> bool:
         return False
     metadata = body["metadata"]
     for values in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
-        if _PREEMPTABLE in values:
-            return values[_PREEMPTABLE] in _TRUE
+        if PREEMPTABLE in values:
+            return values[PREEMPTABLE] in _TRUE
     return True
 
 
