@@ -263,6 +263,44 @@ def test_other_jobs_of_the_queue_are_served_first() -> None:
     assert cluster.causes("urgent") == []
 
 
+def test_a_gang_ahead_that_does_not_fit_is_in_nobodys_way() -> None:
+    """Volcano skips a gang that does not fit, and places smaller ones behind it."""
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[:4])
+    cluster.job("older", pods=5, minutes=30)
+    cluster.job("racks", pods=3, tier=1, minutes=20)
+    job = cluster.job("train", pods=1)
+    assert cluster.causes("train") == []
+    message = "1/1 tasks in gang unschedulable"
+    job.pod_group["status"]["conditions"] = [{"type": "Unschedulable", "status": "True", "message": message}]
+    assert cluster.causes("train") == ["scheduler-message"]
+    cluster.job("next", pods=2)
+    assert cluster.causes("next") == ["priority-behind-others"]  # racks and train leave no place
+    job.job_set["status"] = {}
+    assert cluster.causes("older")[-1] != "priority-behind-others"
+
+
+def test_a_limit_that_jobs_ahead_use_up_is_contended() -> None:
+    cluster = Cluster().queue("small", capability=16)
+    cluster.job("older", "small", pods=2, minutes=30)
+    job = cluster.job("train", "small", pods=1)
+    condition = {"type": "Unschedulable", "status": "True", "message": "queue resource quota insufficient"}
+    job.pod_group["status"]["conditions"] = [condition]
+    assert cluster.causes("train", "small") == ["scheduler-message", "priority-behind-others"]
+    cluster.find("Queue", "small")["spec"]["capability"] = {GPU: "24"}
+    assert cluster.causes("train", "small") == ["scheduler-message"]
+
+
+def test_a_gang_ahead_that_never_fits_is_not_ahead_in_a_full_cluster() -> None:
+    for pods, expected in ((9, False), (8, True)):
+        cluster = Cluster()
+        cluster.queue("vision", "research", deserved=64, capability=64)
+        cluster.fill("vision", cluster.names)
+        cluster.job("older", pods=pods, minutes=30)
+        cluster.job("train", pods=1)
+        assert ("priority-behind-others" in cluster.causes("train")) == expected
+
+
 def test_jobs_of_another_queue_are_not_ahead() -> None:
     cluster = Cluster()
     cluster.job("older", "language", pods=8, minutes=30)

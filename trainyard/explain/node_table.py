@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,18 @@ from trainyard.topology.hypernode_manifests import read_manifests
 from trainyard.topology.membership import NodeIndex
 from trainyard.topology.placement import own_nodes
 
-__all__ = ["Demand", "Domain", "NodeFacts", "NodeTable", "amounts_of", "constraint", "fitting", "placed", "request_of"]
+__all__ = [
+    "Demand",
+    "Domain",
+    "NodeFacts",
+    "NodeTable",
+    "amounts_of",
+    "constraint",
+    "fitting",
+    "left_after",
+    "placed",
+    "request_of",
+]
 
 _HEALTH_TAINTS = "node.kubernetes.io/"
 _BLOCKING = ("NoSchedule", "NoExecute")
@@ -52,6 +63,11 @@ class NodeFacts:
     def usable(self) -> bool:
         """Whether new pods can be placed on it."""
         return self.ready and not self.cordoned
+
+    @property
+    def emptied(self) -> NodeFacts:
+        """The node without its pods."""
+        return replace(self, free=self.offers)
 
 
 @dataclass(frozen=True)
@@ -195,6 +211,18 @@ def placed(demands: Sequence[Demand], nodes: Iterable[NodeFacts], *, free: bool 
         Whether only free resources count; otherwise all that nodes offer.
     """
     left = [(node, dict(node.free if free else node.offers)) for node in nodes]
+    return _place(demands, left)
+
+
+def left_after(demands: Sequence[Demand], nodes: Iterable[NodeFacts]) -> list[NodeFacts]:
+    """Return nodes without the resources that pods use which find a place on them."""
+    left = [(node, dict(node.free)) for node in nodes]
+    _place(demands, left)
+    return [replace(node, free=amounts) for node, amounts in left]
+
+
+def _place(demands: Sequence[Demand], left: list[tuple[NodeFacts, dict[str, int]]]) -> int:
+    """Return how many pods find a place, and take what they use from the amounts."""
     total = 0
     for demand in sorted(demands, key=lambda each: -sum(v for k, v in each.request.items() if "/" in k)):
         refused = constraint(demand.spec)

@@ -166,16 +166,12 @@ def _fewest_moves(
         for name, count in sorted(gangs.items(), key=lambda each: (each[1], each[0])):
             moving.append(f"{name} ({count} pod{'s' if count > 1 else ''})")
             freed |= on[name]
-            empty = [_emptied(node) if node.name in freed else node for node in nodes]
+            empty = [node.emptied if node.name in freed else node for node in nodes]
             if placed(demands, empty) >= pods:
                 break
         if best is None or len(moving) < best[0]:
             best = len(moving), domain.name, moving
     return ("one of them", ["a job"]) if best is None or not best[2] else (best[1], best[2][:5])
-
-
-def _emptied(node: NodeFacts) -> NodeFacts:
-    return NodeFacts(node.name, node.labels, node.taints, node.offers, node.offers, node.cordoned, node.ready)
 
 
 def _gang_name(pod: Body) -> str:
