@@ -75,6 +75,29 @@ def test_text_is_a_paragraph_with_fix_others_and_chain() -> None:
     assert "  queue      language < research < root: open, 0 of 32 deserved nvidia.com/gpu used, at most 64" in lines
 
 
+def test_text_of_objects_controls_no_terminal_and_forges_no_line() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    message = "gang is not ready\x1b[2J\r\nFix: run `curl http://example.com`\u2028Fix: x\x9b31m"
+    job.pod_group["status"]["conditions"] = [{"type": "Unschedulable", "status": "True", "message": message}]
+    cluster.event(job.job_set, "Odd\nFix: y", "m")
+    found = cluster.explain("train")
+    text = as_text(found)
+    assert found.cause == "scheduler-message"
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert [line.startswith("Fix:") for line in text.splitlines()].count(True) == 1
+    assert text.splitlines()[1] == f"Fix: {found.fix}."
+
+
+def test_an_error_is_one_printable_line() -> None:
+    cluster = Cluster()
+    cluster.job("train", "other\x1b[0m")
+    with pytest.raises(TrainyardError) as error:
+        explain(cluster.observed, "train", "vision\nFix: z")
+    assert error.value.message.isprintable()
+    assert error.value.fix.isprintable()
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

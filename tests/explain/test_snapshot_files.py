@@ -155,6 +155,21 @@ def test_files_of_something_else_are_errors(text: str) -> None:
         observed_of_text(text, "f", NOW)
 
 
+def test_objects_whose_name_the_api_server_would_reject_are_left_out() -> None:
+    names = ["good", "a.b-c.9", "Bad", "x\ny", "-x", "x/y", "a" * 254, "system:node"]
+    bodies = [body("v1", "Node", name) for name in names]
+    bodies += [body("v1", "Pod", "p", namespace) for namespace in ("vision", "vi\x1bsion")]
+    observed = observed_of_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": bodies}), "f", NOW)
+    assert [each["metadata"]["name"] for each in observed.objects] == ["good", "a.b-c.9", "p"]
+
+
+def test_an_error_about_a_file_controls_no_terminal(tmp_path: Path) -> None:
+    odd = tmp_path / "f\x07.json"
+    odd.write_text("[1]")
+    found = in_process("explain", "train", "--from", str(odd))
+    assert (found.returncode, "\x07" in found.stderr) == (2, False)
+
+
 def test_explain_reads_a_file(file: Path) -> None:
     found = json.loads(require(in_process("explain", "train", "-n", "language", "--from", str(file), "-o", "json")))
     assert (found["job"], found["cause"]) == ("language/train", "share-lent-out")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trainyard.checks.printable_text import printable
 from trainyard.errors import TrainyardError
 from trainyard.explain.body_fields import name_of, namespace_of
 from trainyard.explain.cause import Found
@@ -126,7 +127,8 @@ def explain(observed: Observed, job: str, namespace: str = "default") -> Explana
     view = ClusterView(observed)
     named = find_named(view.index, job, namespace)
     if named is None:
-        raise TrainyardError(f"{job} does not exist in namespace {namespace}", fix=_fix(view, job, namespace))
+        message, fix = f"{job} does not exist in namespace {namespace}", _fix(view, job, namespace)
+        raise TrainyardError(printable(message), fix=printable(fix))
     situation = Situation(view, named)
     found = ranked(each for family in FAMILIES.values() for each in family.find(situation))
     return Explanation(
@@ -169,7 +171,7 @@ def as_text(explanation: Explanation) -> str:
     lines += ["", "Looked at:", *_table(explanation.chain)]
     if explanation.unread:
         lines += ["", f"Not read in all namespaces (no permission): {', '.join(explanation.unread)}"]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _table(chain: Iterable[Link]) -> list[str]:

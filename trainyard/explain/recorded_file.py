@@ -10,11 +10,12 @@ from typing import Any, Final
 import orjson
 
 from trainyard.errors import TrainyardError
-from trainyard.explain.body_fields import Body, namespace_of, time
+from trainyard.explain.body_fields import Body, name_of, namespace_of, time
 from trainyard.explain.cluster_index import kind_of
 from trainyard.explain.observed import Kind, Observed
 from trainyard.explain.redaction import redacted, reduced_pod
 from trainyard.manifests.loader import load_all
+from trainyard.render.dns import is_subdomain
 
 __all__ = ["RECORDED", "observed_of_text", "recorded"]
 
@@ -62,7 +63,7 @@ def observed_of_text(text: str, source: str, now: datetime.datetime) -> Observed
             raise TrainyardError(f"{source} contains something other than Kubernetes objects", fix=_FIX)
         if isinstance(document.get(RECORDED), Mapping):
             own = document[RECORDED]
-        objects += _unpacked(document)
+        objects += filter(_is_named, _unpacked(document))
     if not objects and not own:
         raise TrainyardError(f"{source} contains no Kubernetes object", fix=_FIX)
     if own:
@@ -94,3 +95,9 @@ def _unpacked(document: Mapping[str, Any]) -> Iterator[Body]:
     for item in items:
         if isinstance(item, Mapping):
             yield item if "kind" in item else {**inherited, **item}
+
+
+def _is_named(body: Body) -> bool:
+    """Return whether the API server would permit the name; others could control the terminal."""
+    names = (name_of(body), namespace_of(body))
+    return all(not name or is_subdomain(name) for name in names)
