@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from typing import Any
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION, PLATFORM_NAME
-from trainyard.explain.body_fields import Body, mapping, name_of, namespace_of, sequence, text
+from trainyard.explain.body_fields import Body, mapping, name_of, namespace_of, sequence, text, time
 from trainyard.explain.observed import Kind, Observed
 
 __all__ = ["ClusterIndex", "kind_of"]
@@ -113,6 +114,15 @@ class ClusterIndex:
     def gang_of(pod: Body) -> str:
         """Return namespace and name of the gang of a pod, as in `trainyard.queues.queued_gangs.Job`."""
         return f"{namespace_of(pod) or 'default'}/{text(pod, 'metadata', 'annotations', GROUP_NAME_ANNOTATION)}"
+
+    @cached_property
+    def newest_time(self) -> datetime.datetime | None:
+        """Newest time by the cluster's own clock: of Leases, events and heartbeats of nodes; None: there is none."""
+        times = [time(lease, "spec", "renewTime") for lease in self.of(Kind.LEASE)]
+        times += [time({"when": _when(event)}, "when") for event in self.of(Kind.EVENT)]
+        for node in self.of(Kind.NODE):
+            times += [time(each, "lastHeartbeatTime") for each in sequence(node, "status", "conditions")]
+        return max((each for each in times if each is not None), default=None)
 
     @cached_property
     def features(self) -> frozenset[str] | None:

@@ -52,8 +52,11 @@ class Observed:
         Kubernetes objects with apiVersion and kind, in any order; unknown kinds are ignored.
     unread
         Kinds that could not be read, as in `Kind`; other kinds are complete.
+    is_timed
+        Whether the objects were read at that time; otherwise each may be of another time.
     """
 
     now: datetime.datetime
     objects: tuple[Body, ...]
     unread: frozenset[str] = frozenset()
+    is_timed: bool = True

@@ -70,7 +70,7 @@ def observed_of_text(text: str, source: str, now: datetime.datetime) -> Observed
         unread = own.get("unread")
         names = frozenset(each for each in unread if isinstance(each, str)) if isinstance(unread, list) else frozenset()
         return Observed(time(own, "time") or now, tuple(objects), names)
-    return Observed(now, tuple(objects), frozenset(Kind.ALL) - {kind_of(body) for body in objects})
+    return Observed(now, tuple(objects), frozenset(Kind.ALL) - {kind_of(body) for body in objects}, is_timed=False)
 
 
 _FIX: Final = "use a file of `trainyard snapshot save`"

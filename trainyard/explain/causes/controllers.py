@@ -24,6 +24,7 @@ LEASES: Final = {
     CONTROLLER_SERVICE: ("trainer.kubeflow.org",),
 }
 _GRACE: Final = datetime.timedelta(seconds=15)
+_LONGEST: Final = 24 * 3600
 _YOUNG: Final = datetime.timedelta(seconds=10)
 _MAXIMUM: Final = 300
 
@@ -113,11 +114,12 @@ def _is_old(situation: Situation) -> bool:
 def _stopped(situation: Situation, cause: Cause, name: str, **numbers: object) -> Iterator[Found]:
     if not situation.index.knows(Kind.DEPLOYMENT):
         return
-    for body in situation.index.of(Kind.DEPLOYMENT):
-        if name_of(body) == name:
-            state = _fault(situation, name, namespace_of(body), body)
-            if state:
-                yield cause.found(deployment=name, namespace=namespace_of(body), state=state, **numbers)
+    found = [body for body in situation.index.of(Kind.DEPLOYMENT) if name_of(body) == name]
+    states = [_fault(situation, name, namespace_of(body), body) for body in found]
+    if not all(states):
+        return  # one of that name is healthy
+    for body, state in zip(found, states, strict=True):
+        yield cause.found(deployment=name, namespace=namespace_of(body), state=state, **numbers)
 
 
 def _fault(situation: Situation, name: str, namespace: str, body: object) -> str:
@@ -125,13 +127,17 @@ def _fault(situation: Situation, name: str, namespace: str, body: object) -> str
     ready = whole(body, "status", "readyReplicas") or whole(body, "status", "availableReplicas")
     if not ready:
         return f"0 of {wanted} replicas are ready"
+    newest = situation.index.newest_time
+    if newest is None or not situation.index.observed.is_timed:
+        return ""
     for lease in LEASES.get(name, ()):
         found = situation.index.find(Kind.LEASE, lease, namespace)
         renewed = time(found, "spec", "renewTime")
         if renewed is None:
             continue
-        age = situation.index.observed.now - renewed
-        if age > datetime.timedelta(seconds=whole(found, "spec", "leaseDurationSeconds", default=15)) + _GRACE:
+        lasts = min(max(0, whole(found, "spec", "leaseDurationSeconds", default=15)), _LONGEST)
+        age = newest - renewed
+        if age > datetime.timedelta(seconds=lasts) + _GRACE:
             return f"its Lease {lease} was renewed {int(age.total_seconds())} s ago"
     return ""
 
