@@ -118,6 +118,24 @@ def test_enough_in_sum_but_on_no_node() -> None:
     check(cluster.explain("train"), "node-fragmented", "request at most 6 nvidia.com/gpu per pod", **numbers)
 
 
+def test_enough_in_sum_but_on_too_few_nodes() -> None:
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[1:], gpus=2)
+    cluster.job("train", pods=3)
+    numbers = {"pods": 3, "places": 1, "requested": "8", "free": "50", "most": "8", "resource": GPU}
+    check(cluster.explain("train"), "node-fragmented", "use at most 1 pod,", **numbers)
+    cluster.job("small", pods=8, gpus=6)
+    assert cluster.causes("small") == []
+
+
+def test_too_few_in_sum_is_no_fragmentation() -> None:
+    cluster = Cluster()
+    cluster.queue("vision", "research", deserved=64)
+    cluster.fill("language", cluster.names, gpus=6)
+    cluster.job("train", pods=3)
+    assert "node-fragmented" not in cluster.causes("train")
+
+
 def test_one_node_with_room_is_enough() -> None:
     cluster = Cluster()
     cluster.fill("language", cluster.names[1:], gpus=2)
