@@ -56,6 +56,14 @@ class ClusterIndex:
         """Return whether all objects of a kind were read."""
         return kind not in self.observed.unread
 
+    def reads(self, kind: str, namespace: str) -> bool:
+        """Return whether the objects of a kind in a namespace were read: all were, or some of these are here."""
+        return self.knows(kind) or (kind, namespace) in self._present
+
+    @cached_property
+    def _present(self) -> frozenset[tuple[str, str]]:
+        return frozenset((kind, namespace) for kind, found in self._objects.items() for namespace, _ in found)
+
     def find(self, kind: str, name: str, namespace: str = "") -> Body | None:
         """Return an object."""
         return self._objects[kind].get((namespace, name))

@@ -8,7 +8,7 @@ from typing import Final
 
 from trainyard.explain.body_fields import Body
 
-__all__ = ["Kind", "Observed"]
+__all__ = ["Kind", "Observed", "resource_of"]
 
 
 class Kind:
@@ -38,6 +38,12 @@ class Kind:
         *(TRAIN_JOB, RUNTIME, CLUSTER_RUNTIME, PLATFORM, JOB_SET, JOB, VOLCANO_JOB, POD_GROUP, QUEUE, HYPER_NODE),
         *(NODE, POD, EVENT, CLAIM, QUOTA, PRIORITY_CLASS, DEPLOYMENT, LEASE, WORKLOAD),
     )
+
+
+def resource_of(kind: str) -> str:
+    """Return the plural of a kind with its API group, as `kubectl auth can-i list` takes it."""
+    name, dot, group = kind.lower().partition(".")
+    return f"{name}{'es' if name.endswith('s') else 's'}{dot}{group}"
 
 
 @dataclass(frozen=True)

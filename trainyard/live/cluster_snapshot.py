@@ -17,6 +17,7 @@ from trainyard.errors import TrainyardError
 from trainyard.explain import Kind, Observed, recorded
 from trainyard.explain.causes.controllers import DEPLOYMENTS as PLATFORM_DEPLOYMENTS
 from trainyard.explain.causes.controllers import LEASES as PLATFORM_LEASES
+from trainyard.explain.observed import resource_of
 from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.event_recorder import EVENTS
 from trainyard.kube.kinds import (
@@ -95,8 +96,11 @@ def write_snapshot(observed: Observed, file: Path, namespace: str | None = None)
     Raises
     ------
     TrainyardError
-        It cannot be written.
+        It cannot be written, or nothing may be read.
     """
+    if not observed.objects and observed.unread:
+        kinds = ", ".join(sorted(map(resource_of, observed.unread)))
+        raise TrainyardError("nothing of the cluster may be read (no permission)", fix=f"ask for list on {kinds}")
     text = orjson.dumps(recorded(_bounded(observed), namespace), option=orjson.OPT_APPEND_NEWLINE)
     try:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600

@@ -85,17 +85,18 @@ MESSAGE: Final = Cause(
 def _find(situation: Situation) -> Iterator[Found]:
     if situation.ended or situation.state is State.SUSPENDED:
         return
-    if situation.train_job is not None and situation.job_set is None and _is_old(situation):
+    reads = situation.reads
+    if situation.train_job is not None and situation.job_set is None and reads(Kind.JOB_SET) and _is_old(situation):
         yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE)
     job_set = situation.job_set
     if job_set is not None:
         wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
-        if not situation.jobs and wanted:
+        if not situation.jobs and wanted and reads(Kind.JOB):
             yield from _stopped(situation, JOB_SETS, _JOB_SET, jobs=len(situation.jobs), wanted=wanted)
-    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods:
+    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods and reads(Kind.POD):
         missing = "pods" if situation.pod_group is not None else "PodGroup"
         yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing=missing)
-    elif situation.unplaced and situation.pod_group is None and _is_volcano(situation):
+    elif situation.unplaced and situation.pod_group is None and reads(Kind.POD_GROUP) and _is_volcano(situation):
         yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing="PodGroup")
     if situation.unplaced and _is_volcano(situation):
         yield from _stopped(situation, SCHEDULER, _SCHEDULER)
