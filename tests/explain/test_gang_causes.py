@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.explain.recorded_clusters import GPU, Cluster, body, check
 from trainyard.explain import Kind
 
@@ -202,6 +204,48 @@ def test_tolerated_taints_and_a_single_tainted_node() -> None:
     taint(cluster, cluster.names)
     cluster.job("train").everywhere(tolerations=[{"key": "repair", "operator": "Exists"}])
     assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize("key", ["nvidia.com/gpu", "node.kubernetes.io/out-of-service", "node.kubernetes.io/mine"])
+def test_other_taints_are_not_those_of_health(key: str) -> None:
+    cluster = Cluster()
+    for name in cluster.names:
+        cluster.find("Node", name)["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"}]
+    cluster.job("train")
+    check(cluster.explain("train"), "node-taint-not-tolerated", key, nodes=8)
+
+
+@pytest.mark.parametrize("key", ["not-ready", "unreachable", "unschedulable"])
+def test_taints_of_health_are_causes_of_health(key: str) -> None:
+    cluster = Cluster()
+    for name in cluster.names:
+        node = cluster.find("Node", name)
+        node["spec"] |= {"unschedulable": True, "taints": [{"key": f"node.kubernetes.io/{key}", "effect": "NoExecute"}]}
+    cluster.job("train")
+    check(cluster.explain("train"), "nodes-cordoned", "uncordon", count=8)
+
+
+@pytest.mark.parametrize("field", ["nodeSelector", "affinity", "tolerations"])
+def test_pods_with_equal_requests_have_their_own_constraints(field: str) -> None:
+    cluster = Cluster()
+    own = {"nodeSelector": {"gpu": "h200"}, "affinity": affinity("In", "h200"), "tolerations": []}
+    if field == "tolerations":
+        taint(cluster, cluster.names)
+    job = cluster.job("train", pods=2).everywhere(tolerations=[{"key": "repair", "operator": "Exists"}])
+    job.pods[1]["spec"][field] = own[field]
+    causes = {"tolerations": "node-taint-not-tolerated"}
+    assert cluster.causes("train")[0] == causes.get(field, "node-selector-unmatched")
+
+
+def test_the_largest_init_container_needs_a_place() -> None:
+    cluster = Cluster()
+    init = {"name": "load", "resources": {"requests": {"memory": "2Ti"}}}
+    sidecar = {"name": "log", "restartPolicy": "Always", "resources": {"requests": {"memory": "1Gi"}}}
+    cluster.job("train").everywhere(initContainers=[sidecar, init])
+    numbers = {"resource": "memory", "requested": "2049Gi", "offers": "1Ti"}
+    check(cluster.explain("train"), "node-too-small", "request at most", **numbers)
+    cluster.job("fits").everywhere(initContainers=[{**init, "resources": {"requests": {"memory": "1Ti"}}}])
+    assert cluster.causes("fits") == []
 
 
 def test_pod_larger_than_any_node() -> None:

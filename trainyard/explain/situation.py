@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -18,7 +19,7 @@ from trainyard.api.constants import (
 )
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.cluster_index import ClusterIndex, kind_of
-from trainyard.explain.node_table import Demand, NodeTable, request_of
+from trainyard.explain.node_table import Demand, NodeTable
 from trainyard.explain.observed import Kind, Observed
 from trainyard.explain.shares import Shares
 from trainyard.queues.amounts import Amounts, total
@@ -256,15 +257,13 @@ class Situation:
         if self.gang is not None and not self.gang.running:
             held = sum(pod.placed for pod in self.gang.pods)
             wanted = min(wanted, max(0, self.gang.needed - held)) or wanted
-        grouped: Counter[tuple[tuple[str, int], ...]] = Counter()
-        specs: dict[tuple[tuple[str, int], ...], Body] = {}
+        grouped: dict[object, Demand] = {}
         for pod in self.unplaced[:wanted]:
-            spec = mapping(pod, "spec")
-            key = tuple(sorted(request_of(spec).items()))
-            grouped[key] += 1
-            specs.setdefault(key, spec)
+            demand = Demand.of(mapping(pod, "spec"))
+            known = grouped.get(demand.key)
+            grouped[demand.key] = demand if known is None else replace(known, count=known.count + 1)
         if grouped:
-            return [Demand(dict(key), count, specs[key]) for key, count in grouped.items()]
+            return list(grouped.values())
         if self.gang is None or self.gang.running or self.initializers:
             return []
         spec = next(self.pod_specs, {})

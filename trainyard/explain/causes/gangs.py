@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION
@@ -184,7 +185,7 @@ def _gang_name(pod: Body) -> str:
 def _all_places(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> int:
     """Return the places for pods of the first kind; more than the gang has pods, if there are."""
     first = demands[0]
-    return placed([Demand(first.request, 1 << 20, first.spec)], nodes) if len(demands) == 1 else placed(demands, nodes)
+    return placed([replace(first, count=1 << 20)], nodes) if len(demands) == 1 else placed(demands, nodes)
 
 
 def _on_nodes(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> Iterator[Found]:
@@ -197,7 +198,7 @@ def _on_nodes(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> Iterator
     order = sorted(
         (name for name, amount in demand.request.items() if amount), key=lambda name: ("/" not in name, name)
     )
-    short = [name for name in order if all(node.free.get(name, 0) < demand.request[name] for node in nodes)]
+    short = [name for name in order if all(node.free.get(name, 0) < demand.needed[name] for node in nodes)]
     if not order:
         return
     resource = (short or order)[0]
