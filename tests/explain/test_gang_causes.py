@@ -325,7 +325,7 @@ def test_other_jobs_of_the_queue_are_served_first() -> None:
     assert cluster.causes("urgent") == []
 
 
-def test_a_gang_ahead_that_does_not_fit_is_in_nobodys_way() -> None:
+def test_a_gang_ahead_that_does_not_fit_is_not_in_the_way() -> None:
     """Volcano skips a gang that does not fit, and places smaller ones behind it."""
     cluster = Cluster()
     cluster.fill("language", cluster.names[:4])

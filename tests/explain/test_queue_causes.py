@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.recorded_clusters import GPU, NOT_READ, Cluster, check, minutes_ago
-from trainyard.explain import State
+from trainyard.explain import State, as_text
 
 
 def full(cluster: Cluster, *, vision: int = 4, language: int = 4) -> Cluster:
@@ -91,6 +91,27 @@ def test_scheduling_is_stopped_by_a_job_of_another_tenant() -> None:
     cluster.job("probe", "language", queue="research")
     cluster.job("train")
     check(cluster.explain("train"), "queue-tree-stopped", "delete PodGroup language/probe")
+
+
+@pytest.mark.parametrize("features", [None, []])
+def test_no_job_is_deleted_on_an_assumption(features: list[str] | None) -> None:
+    """Without features (an empty list is the default), it is unknown whether the scheduler reads the tree."""
+    cluster = Cluster()
+    if features is None:
+        cluster.without(cluster.platform)
+    else:
+        cluster.platform["spec"]["schedulerFeatures"] = features
+    cluster.job("probe", "language", queue="research")
+    cluster.job("train")
+    for name, namespace in (("train", "vision"), ("probe", "language")):
+        found = cluster.explain(name, namespace)
+        assert "delete" not in as_text(found)
+        assert not {"queue-tree-stopped", "queue-not-leaf"} & {each.cause.id for each in found.causes[:1]}
+    tree = next(each for each in cluster.explain("train").causes if each.cause.id == "queue-tree-unknown")
+    assert "PodGroup language/probe is in queue research, which has child queues" in tree.message
+    assert "if the scheduler reads" in tree.message
+    own = cluster.explain("probe", "language")
+    check(own, "queue-tree-unknown", "one of language, vision", queue="research")
 
 
 def test_a_job_in_another_leaf_stops_nothing() -> None:

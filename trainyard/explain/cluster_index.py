@@ -134,10 +134,11 @@ class ClusterIndex:
 
     @cached_property
     def features(self) -> frozenset[str] | None:
-        """Enabled features of the scheduler; None: unknown."""
+        """Enabled features of the scheduler; None: unknown, as an empty list is the default."""
         platform = self.find(Kind.PLATFORM, PLATFORM_NAME)
         found: Any = mapping(platform, "spec").get("schedulerFeatures") if platform is not None else None
-        return frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else None
+        names = frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
+        return names or None
 
 
 def _when(event: Body) -> str:

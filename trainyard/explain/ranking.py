@@ -30,7 +30,7 @@ RANKS: Final = (
     *("queue-guarantees-of-others", "queue-capability-full", "queue-ancestor-full"),
     *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
     *("nodes-cordoned", "nodes-not-ready", "fabric-fragmented", "node-fragmented"),
-    *("queue-over-deserved", "cluster-full"),
+    *("queue-over-deserved", "cluster-full", "queue-tree-unknown"),
     # Explains the past, or the future.
     *("gang-restarting", "scheduler-message", "priority-behind-others", "runtime-deprecated"),
 )

@@ -69,9 +69,13 @@ class Shares:
 
     @property
     def has_tree(self) -> bool:
-        """Whether the scheduler reads the edges of the tree; assumed for plug-in capacity, and if it is unknown."""
-        features = self._index.features
-        return not features or "capacity" in features
+        """Whether the scheduler reads the edges of the tree, as plug-in capacity does; assumed if it is unknown."""
+        return self._index.features is None or self.knows_tree
+
+    @property
+    def knows_tree(self) -> bool:
+        """Whether the enabled features say that the scheduler reads the edges of the tree."""
+        return "capacity" in (self._index.features or ())
 
     @cached_property
     def limits(self) -> dict[str, Amounts]:

@@ -52,6 +52,15 @@ TREE_STOPPED: Final = Cause(
         "remedy": "delete PodGroup language/probe",
     },
 )
+TREE_UNKNOWN: Final = Cause(
+    "queue-tree-unknown",
+    "Job in a queue with child queues, and a scheduler that may read the tree",
+    "`spec.queue` of the PodGroups, and `spec.parent` of the Queues; Platform `spec.schedulerFeatures` is unknown",
+    "{group} is in queue {queue}, which has child queues; if the scheduler reads the tree of queues (plug-in capacity "
+    "with enableHierarchy), it schedules nothing in any queue",
+    "ask the platform team whether it does; if so, the job has to use one of {children}",
+    {"group": "PodGroup language/probe", "queue": "research", "children": ["language", "vision"]},
+)
 OVER_CAPABILITY: Final = Cause(
     "queue-over-capability",
     "Gang larger than a queue's limit",
@@ -120,7 +129,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     if shares.states.get(queue) in ("Closed", "Closing"):
         yield CLOSED.found(queue=queue, state=shares.states[queue].lower())
     children = shares.tree.children(queue) if queue != ROOT else sorted(shares.tree.queues)
-    if shares.has_tree and children:
+    if shares.knows_tree and children:
         yield NOT_LEAF.found(queue=queue, children=children)
     if not situation.waits_for_room:
         return
@@ -148,16 +157,20 @@ def _refused(situation: Situation) -> Iterator[Found]:
 
 def _stopped(situation: Situation) -> Iterator[Found]:
     shares = situation.view.shares
+    if not shares.has_tree:
+        return
     if shares.fault:
         remedy = "ask the platform team to run `trainyard queues check` and to correct the parents of the queues"
         yield TREE_STOPPED.found(reason=shares.fault, remedy=remedy)
         return
-    if not shares.has_tree:
-        return
     for body in situation.index.of(Kind.POD_GROUP):
         queue = text(body, "spec", "queue")
-        if body is not situation.pod_group and (queue == ROOT or (queue and shares.tree.children(queue))):
-            name = f"{namespace_of(body)}/{name_of(body)}"
+        children = sorted(shares.tree.queues) if queue == ROOT else shares.tree.children(queue) if queue else []
+        name = f"{namespace_of(body)}/{name_of(body)}"
+        if children and not shares.knows_tree:
+            yield TREE_UNKNOWN.found(group=f"PodGroup {name}", queue=queue, children=children)
+            return
+        if children and body is not situation.pod_group:
             yield TREE_STOPPED.found(
                 reason=f"PodGroup {name} is in queue {queue}, which has child queues",
                 remedy=f"delete PodGroup {name}, or ask the platform team to do so",
@@ -229,6 +242,16 @@ def _users(situation: Situation, queue: str) -> list[str]:
 FAMILY: Final = Family(
     "Queues",
     1,
-    (MISSING, CLOSED, NOT_LEAF, TREE_STOPPED, OVER_CAPABILITY, CAPABILITY_FULL, ANCESTOR_FULL, GUARANTEES),
+    (
+        MISSING,
+        CLOSED,
+        NOT_LEAF,
+        TREE_STOPPED,
+        TREE_UNKNOWN,
+        OVER_CAPABILITY,
+        CAPABILITY_FULL,
+        ANCESTOR_FULL,
+        GUARANTEES,
+    ),
     _find,
 )
