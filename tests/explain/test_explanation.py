@@ -17,7 +17,7 @@ from tests.support import ROOT
 from trainyard.errors import TrainyardError
 from trainyard.explain import CAUSES, FAMILIES, Observed, State, as_text, explain
 from trainyard.explain.ranking import RANKS
-from trainyard.explain.situation import NAMED_KINDS
+from trainyard.explain.situation import NAMED_KINDS, ClusterView
 
 
 def test_every_cause_is_declared_once_and_ranked_once() -> None:
@@ -276,6 +276,24 @@ def test_every_state_has_an_answer(changes: list[tuple[int, Any]], name: str) ->
 def test_missing_kinds_leave_an_answer(kinds: set[str]) -> None:
     found = explain(Observed(NOW, tuple(each for each in STATE if each["kind"] not in kinds)), "train", "vision")
     assert as_text(found)
+
+
+def test_a_gang_of_any_minimum_is_counted_in_a_second() -> None:
+    cluster = Cluster()
+    for number in range(20):
+        hostile = cluster.job(f"huge-{number}", "language", pods=1)
+        hostile.pod_group["spec"] |= {"minMember": 2**31 - 1, "minResources": {"nvidia.com/gpu": str(2**31 - 1)}}
+        hostile.pod_group["status"]["running"] = 2**31 - 1
+        cluster.without(*hostile.pods)
+    cluster.job("train")
+    began = time.process_time()
+    observed = cluster.observed
+    assert explain(observed, "train", "vision").cause == "unknown"
+    unread = Observed(NOW, observed.objects, frozenset({"Pod"}))
+    assert as_text(explain(unread, "train", "vision"))
+    usage = ClusterView(observed).shares.usage["language"]
+    assert usage.waiting_for == {"nvidia.com/gpu": 20 * (2**31 - 1) * 1000}
+    assert time.process_time() - began < 2
 
 
 def test_a_large_cluster_is_explained_in_a_second() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,18 @@ def test_an_error_about_a_file_controls_no_terminal(tmp_path: Path) -> None:
     odd.write_text("[1]")
     found = in_process("explain", "train", "--from", str(odd))
     assert (found.returncode, "\x07" in found.stderr) == (2, False)
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.9, 1 - 1e-9])
+def test_a_truncated_snapshot_is_named_at_once(file: Path, cut: float) -> None:
+    text = file.read_text().rstrip()
+    began = time.process_time()
+    with pytest.raises(TrainyardError, match="f is incomplete: its JSON ends early"):
+        observed_of_text(text[: int(len(text) * cut)], "f", NOW)
+    with pytest.raises(TrainyardError, match=r"f is not valid JSON: .* line 1 column"):
+        observed_of_text(text.replace('"kind":"Pod"', '"kind":Pod', 1) + " " * 1_000_000, "f", NOW)
+    assert time.process_time() - began < 0.5
+    assert observed_of_text("{apiVersion: v1, kind: Node, metadata: {name: n}}", "f", NOW).objects
 
 
 def test_explain_reads_a_file(file: Path) -> None:

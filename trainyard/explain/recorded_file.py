@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -73,16 +72,27 @@ def observed_of_text(text: str, source: str, now: datetime.datetime) -> Observed
     return Observed(now, tuple(objects), frozenset(Kind.ALL) - {kind_of(body) for body in objects}, is_timed=False)
 
 
+_LARGE: Final = 1_000_000
 _FIX: Final = "use a file of `trainyard snapshot save`"
 
 
 def _documents(text: str, source: str) -> Iterator[Any]:
     """Yield the documents; JSON of this program without the checks that manifests of people need."""
     if text.lstrip()[:1] == "{":
-        with contextlib.suppress(orjson.JSONDecodeError):
+        try:
             yield orjson.loads(text)
             return
+        except orjson.JSONDecodeError as error:
+            _refuse_json(text, source, error)
     yield from load_all(text, source)
+
+
+def _refuse_json(text: str, source: str, error: orjson.JSONDecodeError) -> None:
+    """Raise the error of JSON that ends early or is large; other text may be YAML, but large YAML takes minutes."""
+    if error.pos >= len(text.rstrip()) and text.lstrip()[1:].lstrip()[:1] in ('"', ""):
+        raise TrainyardError(f"{source} is incomplete: its JSON ends early", fix="copy or record it again")
+    if len(text) >= _LARGE:
+        raise TrainyardError(f"{source} is not valid JSON: {error}", fix=_FIX)
 
 
 def _unpacked(document: Mapping[str, Any]) -> Iterator[Body]:
