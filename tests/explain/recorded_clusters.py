@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.explain import Explanation, Kind, Observed, explain
+import orjson
+
+from trainyard.explain import Explanation, Kind, Observed, explain, observed_of_text, recorded
 
 Body = dict[str, Any]
 NOW = datetime.datetime(2026, 11, 24, 12, 0, tzinfo=datetime.UTC)
@@ -218,7 +220,12 @@ class Cluster:
         return Observed(NOW, tuple(self.bodies), self.unread)
 
     def explain(self, name: str, namespace: str = "vision") -> Explanation:
-        return explain(self.observed, name, namespace)
+        """Explain a job; a file of the same cluster gives the same answer, and so does one for its namespace only."""
+        found = explain(self.observed, name, namespace)
+        for only in (None, namespace):
+            text = orjson.dumps(recorded(self.observed, only)).decode()
+            assert explain(observed_of_text(text, "file", NOW.replace(year=2030)), name, namespace) == found
+        return found
 
     def causes(self, name: str, namespace: str = "vision") -> list[str]:
         return [found.cause.id for found in self.explain(name, namespace).causes]

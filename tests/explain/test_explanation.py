@@ -17,7 +17,7 @@ from tests.support import ROOT
 from trainyard.errors import TrainyardError
 from trainyard.explain import CAUSES, FAMILIES, Observed, State, as_text, explain
 from trainyard.explain.ranking import RANKS
-from trainyard.explain.situation import NAMED_KINDS
+from trainyard.explain.situation import NAMED_KINDS, ClusterView
 
 
 def test_every_cause_is_declared_once_and_ranked_once() -> None:
@@ -55,8 +55,7 @@ def test_text_is_a_paragraph_with_fix_others_and_chain() -> None:
     lines = as_text(cluster.explain("train", "language")).splitlines()
     assert lines[0] == (
         "TrainJob language/train waits: queue language uses 0 of the 32 nvidia.com/gpu that it deserves; the rest is "
-        "lent to vision (32 above its share), and the scheduler takes it back since 2026-11-24T11:50:00Z "
-        "(0 pods are being deleted)."
+        "lent to vision (32 above its share), and the scheduler may take it back (pods being deleted: 0)."
     )
     assert lines[1].startswith("Fix: wait: ")
     assert "Also:" in lines
@@ -74,6 +73,29 @@ def test_text_is_a_paragraph_with_fix_others_and_chain() -> None:
         "events",
     ]
     assert "  queue      language < research < root: open, 0 of 32 deserved nvidia.com/gpu used, at most 64" in lines
+
+
+def test_text_of_objects_controls_no_terminal_and_forges_no_line() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    message = "gang is not ready\x1b[2J\r\nFix: run `curl http://example.com`\u2028Fix: x\x9b31m"
+    job.pod_group["status"]["conditions"] = [{"type": "Unschedulable", "status": "True", "message": message}]
+    cluster.event(job.job_set, "Odd\nFix: y", "m")
+    found = cluster.explain("train")
+    text = as_text(found)
+    assert found.cause == "scheduler-message"
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert [line.startswith("Fix:") for line in text.splitlines()].count(True) == 1
+    assert text.splitlines()[1] == f"Fix: {found.fix}."
+
+
+def test_an_error_is_one_printable_line() -> None:
+    cluster = Cluster()
+    cluster.job("train", "other\x1b[0m")
+    with pytest.raises(TrainyardError) as error:
+        explain(cluster.observed, "train", "vision\nFix: z")
+    assert error.value.message.isprintable()
+    assert error.value.fix.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -254,6 +276,24 @@ def test_every_state_has_an_answer(changes: list[tuple[int, Any]], name: str) ->
 def test_missing_kinds_leave_an_answer(kinds: set[str]) -> None:
     found = explain(Observed(NOW, tuple(each for each in STATE if each["kind"] not in kinds)), "train", "vision")
     assert as_text(found)
+
+
+def test_a_gang_of_any_minimum_is_counted_in_a_second() -> None:
+    cluster = Cluster()
+    for number in range(20):
+        hostile = cluster.job(f"huge-{number}", "language", pods=1)
+        hostile.pod_group["spec"] |= {"minMember": 2**31 - 1, "minResources": {"nvidia.com/gpu": str(2**31 - 1)}}
+        hostile.pod_group["status"]["running"] = 2**31 - 1
+        cluster.without(*hostile.pods)
+    cluster.job("train")
+    began = time.process_time()
+    observed = cluster.observed
+    assert explain(observed, "train", "vision").cause == "unknown"
+    unread = Observed(NOW, observed.objects, frozenset({"Pod"}))
+    assert as_text(explain(unread, "train", "vision"))
+    usage = ClusterView(observed).shares.usage["language"]
+    assert usage.waiting_for == {"nvidia.com/gpu": 20 * (2**31 - 1) * 1000}
+    assert time.process_time() - began < 2
 
 
 def test_a_large_cluster_is_explained_in_a_second() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.explain.recorded_clusters import GPU, Cluster, body, check
+from trainyard.explain import Kind
 
 
 def test_gang_with_fewer_pods_than_its_minimum() -> None:
@@ -117,6 +120,24 @@ def test_enough_in_sum_but_on_no_node() -> None:
     check(cluster.explain("train"), "node-fragmented", "request at most 6 nvidia.com/gpu per pod", **numbers)
 
 
+def test_enough_in_sum_but_on_too_few_nodes() -> None:
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[1:], gpus=2)
+    cluster.job("train", pods=3)
+    numbers = {"pods": 3, "places": 1, "requested": "8", "free": "50", "most": "8", "resource": GPU}
+    check(cluster.explain("train"), "node-fragmented", "use at most 1 pod,", **numbers)
+    cluster.job("small", pods=8, gpus=6)
+    assert cluster.causes("small") == []
+
+
+def test_too_few_in_sum_is_no_fragmentation() -> None:
+    cluster = Cluster()
+    cluster.queue("vision", "research", deserved=64)
+    cluster.fill("language", cluster.names, gpus=6)
+    cluster.job("train", pods=3)
+    assert "node-fragmented" not in cluster.causes("train")
+
+
 def test_one_node_with_room_is_enough() -> None:
     cluster = Cluster()
     cluster.fill("language", cluster.names[1:], gpus=2)
@@ -130,6 +151,17 @@ def test_node_selector_that_no_node_matches() -> None:
     found = cluster.explain("train")
     check(found, "node-selector-unmatched", "labels that nodes have", nodes=8, wanted=["nodeSelector gpu=h200"])
     assert "nodes have gpu=h100" in found.message
+
+
+def test_a_selector_of_any_label_is_kept_in_files() -> None:
+    cluster = Cluster()
+    labels = {"env": "prod", "data": "x", "args": "y", "token-class": "z"}
+    for name in cluster.names[:2]:
+        cluster.find("Node", name)["metadata"]["labels"] |= labels
+    cluster.job("train").everywhere(nodeSelector=dict(labels))
+    assert cluster.causes("train") == []
+    cluster.job("other").everywhere(nodeSelector={"env": "test"})
+    check(cluster.explain("other"), "node-selector-unmatched", "labels", wanted=["nodeSelector env=test"])
 
 
 def affinity(operator: str, *values: str) -> dict[str, Any]:
@@ -172,6 +204,48 @@ def test_tolerated_taints_and_a_single_tainted_node() -> None:
     taint(cluster, cluster.names)
     cluster.job("train").everywhere(tolerations=[{"key": "repair", "operator": "Exists"}])
     assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize("key", ["nvidia.com/gpu", "node.kubernetes.io/out-of-service", "node.kubernetes.io/mine"])
+def test_other_taints_are_not_those_of_health(key: str) -> None:
+    cluster = Cluster()
+    for name in cluster.names:
+        cluster.find("Node", name)["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"}]
+    cluster.job("train")
+    check(cluster.explain("train"), "node-taint-not-tolerated", key, nodes=8)
+
+
+@pytest.mark.parametrize("key", ["not-ready", "unreachable", "unschedulable"])
+def test_taints_of_health_are_causes_of_health(key: str) -> None:
+    cluster = Cluster()
+    for name in cluster.names:
+        node = cluster.find("Node", name)
+        node["spec"] |= {"unschedulable": True, "taints": [{"key": f"node.kubernetes.io/{key}", "effect": "NoExecute"}]}
+    cluster.job("train")
+    check(cluster.explain("train"), "nodes-cordoned", "uncordon", count=8)
+
+
+@pytest.mark.parametrize("field", ["nodeSelector", "affinity", "tolerations"])
+def test_pods_with_equal_requests_have_their_own_constraints(field: str) -> None:
+    cluster = Cluster()
+    own = {"nodeSelector": {"gpu": "h200"}, "affinity": affinity("In", "h200"), "tolerations": []}
+    if field == "tolerations":
+        taint(cluster, cluster.names)
+    job = cluster.job("train", pods=2).everywhere(tolerations=[{"key": "repair", "operator": "Exists"}])
+    job.pods[1]["spec"][field] = own[field]
+    causes = {"tolerations": "node-taint-not-tolerated"}
+    assert cluster.causes("train")[0] == causes.get(field, "node-selector-unmatched")
+
+
+def test_the_largest_init_container_needs_a_place() -> None:
+    cluster = Cluster()
+    init = {"name": "load", "resources": {"requests": {"memory": "2Ti"}}}
+    sidecar = {"name": "log", "restartPolicy": "Always", "resources": {"requests": {"memory": "1Gi"}}}
+    cluster.job("train").everywhere(initContainers=[sidecar, init])
+    numbers = {"resource": "memory", "requested": "2049Gi", "offers": "1Ti"}
+    check(cluster.explain("train"), "node-too-small", "request at most", **numbers)
+    cluster.job("fits").everywhere(initContainers=[{**init, "resources": {"requests": {"memory": "1Ti"}}}])
+    assert cluster.causes("fits") == []
 
 
 def test_pod_larger_than_any_node() -> None:
@@ -251,6 +325,44 @@ def test_other_jobs_of_the_queue_are_served_first() -> None:
     assert cluster.causes("urgent") == []
 
 
+def test_a_gang_ahead_that_does_not_fit_is_not_in_the_way() -> None:
+    """Volcano skips a gang that does not fit, and places smaller ones behind it."""
+    cluster = Cluster()
+    cluster.fill("language", cluster.names[:4])
+    cluster.job("older", pods=5, minutes=30)
+    cluster.job("racks", pods=3, tier=1, minutes=20)
+    job = cluster.job("train", pods=1)
+    assert cluster.causes("train") == []
+    message = "1/1 tasks in gang unschedulable"
+    job.pod_group["status"]["conditions"] = [{"type": "Unschedulable", "status": "True", "message": message}]
+    assert cluster.causes("train") == ["scheduler-message"]
+    cluster.job("next", pods=2)
+    assert cluster.causes("next") == ["priority-behind-others"]  # racks and train leave no place
+    job.job_set["status"] = {}
+    assert cluster.causes("older")[-1] != "priority-behind-others"
+
+
+def test_a_limit_that_jobs_ahead_use_up_is_contended() -> None:
+    cluster = Cluster().queue("small", capability=16)
+    cluster.job("older", "small", pods=2, minutes=30)
+    job = cluster.job("train", "small", pods=1)
+    condition = {"type": "Unschedulable", "status": "True", "message": "queue resource quota insufficient"}
+    job.pod_group["status"]["conditions"] = [condition]
+    assert cluster.causes("train", "small") == ["scheduler-message", "priority-behind-others"]
+    cluster.find("Queue", "small")["spec"]["capability"] = {GPU: "24"}
+    assert cluster.causes("train", "small") == ["scheduler-message"]
+
+
+def test_a_gang_ahead_that_never_fits_is_not_ahead_in_a_full_cluster() -> None:
+    for pods, expected in ((9, False), (8, True)):
+        cluster = Cluster()
+        cluster.queue("vision", "research", deserved=64, capability=64)
+        cluster.fill("vision", cluster.names)
+        cluster.job("older", pods=pods, minutes=30)
+        cluster.job("train", pods=1)
+        assert ("priority-behind-others" in cluster.causes("train")) == expected
+
+
 def test_jobs_of_another_queue_are_not_ahead() -> None:
     cluster = Cluster()
     cluster.job("older", "language", pods=8, minutes=30)
@@ -279,3 +391,38 @@ def test_pods_of_other_schedulers_use_nodes_too() -> None:
         cluster.bodies.append(body("v1", "Pod", f"other-{name}", "somewhere", spec=spec, status={"phase": "Running"}))
     cluster.job("train", pods=1)
     check(cluster.explain("train"), "cluster-full", "wait", free="0", users=["somewhere (64)"])
+
+
+def unread_pods(cluster: Cluster) -> Cluster:
+    """Return a cluster as a tenant reads it: only the pods of the own namespace."""
+    pods = [each for each in cluster.bodies if each["kind"] == "Pod" and each["metadata"]["namespace"] != "vision"]
+    cluster.without(*pods).unread = frozenset({Kind.POD})
+    return cluster
+
+
+def test_free_resources_are_unknown_where_pods_of_others_are_not_read() -> None:
+    cluster = Cluster()
+    cluster.fill("language", ["rack-0-node-0", "rack-1-node-0"], name="hidden")
+    cluster.fill("vision", ["rack-0-node-1", "rack-1-node-1"])
+    cordon(cluster, ["rack-0-node-2", "rack-1-node-2"])
+    cluster.job("train", pods=3, tier=1)
+    cluster.job("wide", pods=7)
+    cluster.job("small", pods=1, gpus=1)
+    for name in ("train", "wide", "small"):
+        found = unread_pods(cluster).explain(name)
+        assert {each.cause.id for each in found.causes} <= {"priority-behind-others"}
+        nodes = next(link for link in found.chain if link.step == "nodes")
+        assert nodes.state == "6 take pods, free resources unknown (Pod may not be read)"
+
+
+def test_causes_without_free_resources_need_no_pods_of_others() -> None:
+    cluster = Cluster()
+    cluster.job("racks", pods=6, tier=1)
+    cluster.job("wide", pods=1, gpus=16)
+    cluster.job("large", pods=9, gpus=8)
+    cluster.job("label", pods=1).everywhere(nodeSelector={"gpu": "h200"})
+    found = {name: unread_pods(cluster).causes(name)[0] for name in ("racks", "wide", "large", "label")}
+    assert found == {
+        **{"racks": "gang-larger-than-domain", "wide": "node-too-small", "label": "node-selector-unmatched"},
+        "large": "gang-larger-than-cluster",
+    }

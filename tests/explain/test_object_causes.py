@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, ended, minutes_ago, owner
-from trainyard.explain import State
+from trainyard.explain import State, explain, observed_of_text
 from trainyard.explain.explanation import UNKNOWN
 
 CORE = "v1"
@@ -301,20 +302,63 @@ def test_event_about_an_earlier_object_of_the_name_is_no_cause() -> None:
     assert cluster.causes("train") == []
 
 
+def lease(cluster: Cluster, name: str, when: str, seconds: int = 15) -> Cluster:
+    spec = {"renewTime": when, "leaseDurationSeconds": seconds}
+    cluster.bodies.append(body("coordination.k8s.io/v1", "Lease", name, "volcano-system", spec=spec))
+    return cluster
+
+
 @pytest.mark.parametrize("how", ["replicas", "lease"])
 def test_scheduler_that_does_not_run(how: str) -> None:
     cluster = Cluster().deployment("volcano-scheduler", "volcano-system", ready=0 if how == "replicas" else 1)
-    lease = {"renewTime": minutes_ago(5), "leaseDurationSeconds": 15}
-    cluster.bodies.append(body("coordination.k8s.io/v1", "Lease", "vc-scheduler", "volcano-system", spec=lease))
+    lease(lease(cluster, "vc-scheduler", minutes_ago(5)), "vc-controller-manager", minutes_ago(0))
     cluster.job("train")
     state = "0 of 1 replicas are ready" if how == "replicas" else "its Lease vc-scheduler was renewed 300 s ago"
     check(cluster.explain("train"), "scheduler-not-running", "kubectl get pods -n volcano-system", state=state)
 
 
 def test_scheduler_that_runs() -> None:
-    cluster = Cluster().deployment("volcano-scheduler", "volcano-system")
-    lease = {"renewTime": NOW.isoformat(), "leaseDurationSeconds": 15}
-    cluster.bodies.append(body("coordination.k8s.io/v1", "Lease", "vc-scheduler", "volcano-system", spec=lease))
+    cluster = lease(Cluster().deployment("volcano-scheduler", "volcano-system"), "vc-scheduler", NOW.isoformat())
+    cluster.job("train")
+    assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize("newer", ["event", "heartbeat", "lease"])
+def test_the_age_of_a_lease_is_that_of_the_cluster(newer: str) -> None:
+    """The clock of the person may be wrong; the newest time of the cluster counts."""
+    cluster = lease(Cluster().deployment("volcano-scheduler", "volcano-system"), "vc-scheduler", minutes_ago(9))
+    job = cluster.job("train")
+    assert cluster.causes("train") == []
+    if newer == "event":
+        cluster.event(job.job_set, "Created", "m", "Normal")
+    elif newer == "heartbeat":
+        cluster.find("Node", cluster.names[0])["status"]["conditions"][0]["lastHeartbeatTime"] = minutes_ago(1)
+    else:
+        lease(cluster, "trainer.kubeflow.org", minutes_ago(1))
+    state = "its Lease vc-scheduler was renewed 480 s ago"
+    check(cluster.explain("train"), "scheduler-not-running", "kubectl", state=state)
+
+
+def test_a_lease_in_a_file_without_time_has_no_age() -> None:
+    cluster = lease(Cluster().deployment("volcano-scheduler", "volcano-system"), "vc-scheduler", minutes_ago(9))
+    lease(cluster, "trainer.kubeflow.org", minutes_ago(0))
+    cluster.job("train")
+    assert cluster.causes("train") == ["scheduler-not-running"]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster.bodies})
+    assert explain(observed_of_text(text, "f", NOW), "train", "vision").cause == "unknown"
+
+
+def test_a_second_scheduler_that_runs_is_enough() -> None:
+    cluster = (
+        Cluster().deployment("volcano-scheduler", "volcano-system").deployment("volcano-scheduler", "old", ready=0)
+    )
+    cluster.job("train")
+    assert cluster.causes("train") == []
+
+
+def test_a_lease_of_any_duration_has_an_answer() -> None:
+    cluster = lease(Cluster().deployment("volcano-scheduler", "volcano-system"), "vc-scheduler", minutes_ago(9), 10**15)
+    lease(cluster, "trainer.kubeflow.org", minutes_ago(0))
     cluster.job("train")
     assert cluster.causes("train") == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.recorded_clusters import GPU, NOT_READ, Cluster, check, minutes_ago
-from trainyard.explain import State
+from trainyard.explain import State, as_text
 
 
 def full(cluster: Cluster, *, vision: int = 4, language: int = 4) -> Cluster:
@@ -91,6 +91,27 @@ def test_scheduling_is_stopped_by_a_job_of_another_tenant() -> None:
     cluster.job("probe", "language", queue="research")
     cluster.job("train")
     check(cluster.explain("train"), "queue-tree-stopped", "delete PodGroup language/probe")
+
+
+@pytest.mark.parametrize("features", [None, []])
+def test_no_job_is_deleted_on_an_assumption(features: list[str] | None) -> None:
+    """Without features (an empty list is the default), it is unknown whether the scheduler reads the tree."""
+    cluster = Cluster()
+    if features is None:
+        cluster.without(cluster.platform)
+    else:
+        cluster.platform["spec"]["schedulerFeatures"] = features
+    cluster.job("probe", "language", queue="research")
+    cluster.job("train")
+    for name, namespace in (("train", "vision"), ("probe", "language")):
+        found = cluster.explain(name, namespace)
+        assert "delete" not in as_text(found)
+        assert not {"queue-tree-stopped", "queue-not-leaf"} & {each.cause.id for each in found.causes[:1]}
+    tree = next(each for each in cluster.explain("train").causes if each.cause.id == "queue-tree-unknown")
+    assert "PodGroup language/probe is in queue research, which has child queues" in tree.message
+    assert "if the scheduler reads" in tree.message
+    own = cluster.explain("probe", "language")
+    check(own, "queue-tree-unknown", "one of language, vision", queue="research")
 
 
 def test_a_job_in_another_leaf_stops_nothing() -> None:
@@ -202,17 +223,89 @@ def test_share_that_is_lent_out_is_taken_back() -> None:
         pod["metadata"]["deletionTimestamp"] = minutes_ago(2)
     cluster.job("train", "language", pods=2)
     found = cluster.explain("train", "language")
-    numbers = {"queue": "language", "used": "0", "deserved": "32", "leaving": 3, "since": minutes_ago(2)}
+    numbers = {"queue": "language", "used": "0", "deserved": "32", "leaving": 3}
+    numbers["progress"] = f"takes it back since {minutes_ago(2)}"
     check(found, "share-lent-out", "grace period", **numbers)
     assert "cluster-full" in [each.cause.id for each in found.causes]
 
 
-def test_share_that_was_just_asked_for_is_lent_since_the_job_waits() -> None:
+def test_share_of_which_nothing_leaves_may_be_taken_back() -> None:
     cluster = Cluster()
     cluster.fill("vision", cluster.names)
-    cluster.job("train", "language", pods=2, minutes=7)
-    numbers = {"lenders": ["vision (32 above its share)"], "since": minutes_ago(7), "leaving": 0}
-    check(cluster.explain("train", "language"), "share-lent-out", "wait", **numbers)
+    cluster.job("train", "language", pods=2)
+    numbers = {"lenders": ["vision (32 above its share)"], "progress": "may take it back", "leaving": 0}
+    found = cluster.explain("train", "language")
+    check(found, "share-lent-out", "wait", **numbers)
+    assert "since" not in found.message
+
+
+def test_a_gang_larger_than_the_share_takes_nothing_back() -> None:
+    cluster = Cluster()
+    cluster.fill("vision", cluster.names)
+    cluster.job("train", "language", pods=5)
+    numbers = {"used": "0", "deserved": "32", "requested": "40", "free": "0"}
+    check(cluster.explain("train", "language"), "queue-over-deserved", "request fewer", **numbers)
+    assert "share-lent-out" not in cluster.causes("train", "language")
+
+
+def test_a_gang_of_exactly_the_share_takes_it_back() -> None:
+    cluster = Cluster()
+    cluster.fill("vision", cluster.names)
+    cluster.job("train", "language", pods=4)
+    assert cluster.causes("train", "language")[0] == "share-lent-out"
+
+
+def test_lenders_are_queues_whose_pods_hold_the_resource() -> None:
+    cluster = full(Cluster(), vision=4, language=3)
+    cluster.queue("third", "research", deserved=8, capability=64)
+    cluster.job("web", "default", pods=4, gpus=0, nodes=cluster.names[:4])  # no share: it gives back all it has
+    cluster.fill("vision", cluster.names[7:], name="more")
+    cluster.find("Node", cluster.names[7])["spec"]["unschedulable"] = True
+    cluster.queue("vision", "research", deserved=64, capability=64)
+    cluster.job("train", "third", pods=1)
+    causes = cluster.causes("train", "third")
+    assert "share-lent-out" not in causes
+    assert causes[0] == "cluster-full"
+
+
+def test_a_queue_above_its_share_of_one_resource_gives_back_the_others() -> None:
+    """Volcano evicts a pod of a queue that is above its share in any resource that the pod requests."""
+    cluster = Cluster().queue("vision", "research", deserved=64, capability=64)
+    cluster.find("Queue", "vision")["spec"]["deserved"]["cpu"] = "24"
+    cluster.fill("vision", cluster.names)
+    cluster.job("train", "language", pods=2)
+    lenders = ["vision (above its share of cpu)"]
+    check(cluster.explain("train", "language"), "share-lent-out", "wait", lenders=lenders)
+    cluster.job("large", "language", pods=3)
+    assert "share-lent-out" not in cluster.causes("large", "language")
+
+
+def test_lenders_that_hold_too_little_are_no_lent_share() -> None:
+    cluster = Cluster().queue("vision", "research", deserved=48, capability=64)
+    cluster.fill("vision", cluster.names[:7])
+    cluster.queue("third", "research", deserved=8, capability=64)
+    cluster.fill("third", cluster.names[7:])
+    cluster.job("train", "language", pods=2)
+    causes = cluster.causes("train", "language")
+    assert "share-lent-out" not in causes
+    assert causes[0] == "cluster-full"
+
+
+@pytest.mark.parametrize(
+    ("enqueue", "phase", "least", "lent"),
+    [(True, "Pending", True, False), (True, "Inqueue", True, True), (True, "Pending", False, True),
+     (False, "Pending", True, True)],
+)  # fmt: skip
+def test_a_gang_that_is_not_enqueued_takes_nothing_back(enqueue: bool, phase: str, least: bool, lent: bool) -> None:
+    cluster = Cluster()
+    if enqueue:
+        cluster.platform["spec"]["schedulerFeatures"].append("enqueue")
+    cluster.fill("vision", cluster.names)
+    group = cluster.job("train", "language", pods=2).pod_group
+    group["status"]["phase"] = phase
+    if least:
+        group["spec"]["minResources"] = {GPU: "16"}
+    assert ("share-lent-out" in cluster.causes("train", "language")) == lent
 
 
 def test_nothing_is_lent_where_every_queue_is_within_its_share() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,16 @@ def test_file_has_no_secrets() -> None:
         "v1", "Pod", "p", "vision", metadata=metadata, spec={"containers": [container], "initContainers": [container]}
     )
     probe = {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": "X-14"}]}}
-    container |= {"livenessProbe": probe}
+    path = {"httpGet": {"path": "/health?token=X-16", "port": 8080}}
+    container |= {"livenessProbe": probe, "readinessProbe": path, "image": "kept.example.com/train:1"}
+    status = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 3, "message": "X-17 log"}}}]}
+    pod["status"] = status
+    flex = {"flexVolume": {"driver": "example.com/kept-driver", "options": {"password": "X-18"}}}
+    pod["spec"]["volumes"] = [{"name": "v", **flex}]
+    pod["metadata"]["annotations"] |= {"example.com/description": "X-19", "prometheus.io/path": "X-20"}
+    pod["metadata"]["annotations"] |= {"volcano.sh/preemptable": "false"}
+    message = 'Readiness probe failed: Get "http://10.0.0.1:80/health?key=X-21&b=1": refused; see s3://b/o?X-22'
+    event = body("v1", "Event", "e", "vision", message=message, reason="Unhealthy")
     dataset = {"storageUri": "s3://user:X-15@host/data"}
     trainer = {"env": [{"name": "KEY", "value": "X-12"}], "args": ["X-13"]}
     secret = body("v1", "Secret", "s", "vision", data={"key": "X-10"})
@@ -77,10 +87,44 @@ def test_file_has_no_secrets() -> None:
     job = body(
         "trainer.kubeflow.org/v1alpha1", "TrainJob", "t", "vision", spec={"trainer": trainer, "initializer": dataset}
     )
-    text = orjson.dumps(recorded(Observed(NOW, (pod, secret, config_map, job)))).decode()
+    text = orjson.dumps(recorded(Observed(NOW, (pod, secret, config_map, job, event)))).decode()
     assert "X-" not in text
-    assert [each["kind"] for each in json.loads(text)["items"]] == ["Pod", "TrainJob"]
-    assert all(name in text for name in ("KEY", "OTHER", "kept", "s3://host/data"))
+    assert [each["kind"] for each in json.loads(text)["items"]] == ["Pod", "TrainJob", "Event"]
+    kept = (
+        "KEY",
+        "OTHER",
+        "kept",
+        "s3://host/data",
+        "/health",
+        "kept-driver",
+        '"exitCode":3',
+        "volcano.sh/preemptable",
+    )
+    assert all(name in text for name in (*kept, ": refused; see s3://b/o", "kept.example.com/train:1"))
+
+
+def test_a_file_for_one_namespace_has_little_of_the_pods_of_others(cluster: Cluster, tmp_path: Path) -> None:
+    for pod in (each for each in cluster.bodies if each["kind"] == "Pod"):
+        pod["metadata"]["labels"] = {"team": "X-1", "volcano.sh/preemptable": "true"}
+        pod["spec"] |= {"serviceAccountName": "X-2", "volumes": [{"name": "X-3"}], "preemptionPolicy": "Never"}
+        pod["spec"]["containers"] = [{**pod["spec"]["containers"][0], "image": "X-4", "name": "X-5"}]
+        pod["status"]["containerStatuses"] = [{"image": "X-6"}]
+    file = tmp_path / "f.json"
+    write_snapshot(cluster.observed, file, "language")
+    pods = [each for each in json.loads(file.read_text())["items"] if each["kind"] == "Pod"]
+    others = [each for each in pods if each["metadata"]["namespace"] == "vision"]
+    assert "X-" not in json.dumps(others)
+    assert "X-4" in json.dumps([each for each in pods if each["metadata"]["namespace"] == "language"])
+    first, whole = others[0], next(each for each in cluster.bodies if each["kind"] == "Pod")
+    assert set(first) == {"apiVersion", "kind", "metadata", "spec", "status"}
+    kept = {"name", "namespace", "creationTimestamp", "ownerReferences", "annotations", "labels"}
+    assert set(first["metadata"]) == kept
+    assert first["metadata"]["ownerReferences"] == whole["metadata"]["ownerReferences"]
+    assert (first["status"], first["spec"]["nodeName"]) == ({"phase": "Running"}, "rack-0-node-0")
+    assert first["spec"]["preemptionPolicy"] == "Never"
+    assert first["spec"]["containers"] == [{"resources": whole["spec"]["containers"][0]["resources"]}]
+    observed = observed_of_text(file.read_text(), "f", NOW)
+    assert explain(observed, "train", "language") == cluster.explain("train", "language")
 
 
 def test_kinds_of_too_many_objects_are_unread(
@@ -110,6 +154,33 @@ def test_kinds_without_an_object_are_unread_in_other_files(cluster: Cluster) -> 
 def test_files_of_something_else_are_errors(text: str) -> None:
     with pytest.raises(TrainyardError, match="f"):
         observed_of_text(text, "f", NOW)
+
+
+def test_objects_whose_name_the_api_server_would_reject_are_left_out() -> None:
+    names = ["good", "a.b-c.9", "Bad", "x\ny", "-x", "x/y", "a" * 254, "system:node"]
+    bodies = [body("v1", "Node", name) for name in names]
+    bodies += [body("v1", "Pod", "p", namespace) for namespace in ("vision", "vi\x1bsion")]
+    observed = observed_of_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": bodies}), "f", NOW)
+    assert [each["metadata"]["name"] for each in observed.objects] == ["good", "a.b-c.9", "p"]
+
+
+def test_an_error_about_a_file_controls_no_terminal(tmp_path: Path) -> None:
+    odd = tmp_path / "f\x07.json"
+    odd.write_text("[1]")
+    found = in_process("explain", "train", "--from", str(odd))
+    assert (found.returncode, "\x07" in found.stderr) == (2, False)
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.9, 1 - 1e-9])
+def test_a_truncated_snapshot_is_named_at_once(file: Path, cut: float) -> None:
+    text = file.read_text().rstrip()
+    began = time.process_time()
+    with pytest.raises(TrainyardError, match="f is incomplete: its JSON ends early"):
+        observed_of_text(text[: int(len(text) * cut)], "f", NOW)
+    with pytest.raises(TrainyardError, match=r"f is not valid JSON: .* line 1 column"):
+        observed_of_text(text.replace('"kind":"Pod"', '"kind":Pod', 1) + " " * 1_000_000, "f", NOW)
+    assert time.process_time() - began < 0.5
+    assert observed_of_text("{apiVersion: v1, kind: Node, metadata: {name: n}}", "f", NOW).objects
 
 
 def test_explain_reads_a_file(file: Path) -> None:

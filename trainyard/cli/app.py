@@ -9,6 +9,7 @@ import sys
 
 import typer
 
+from trainyard.checks.printable_text import printable_lines
 from trainyard.errors import TrainyardError
 
 __all__ = ["build", "main"]
@@ -87,7 +88,7 @@ def main() -> None:
         text = _user_text(error)
         if text is None:
             raise
-        typer.echo(f"Error: {text}", err=True)
+        typer.echo(f"Error: {printable_lines(text)}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("Interrupted; run the command again to continue.", err=True)

@@ -54,7 +54,7 @@ def _save(
             return await read_cluster(client, namespace)
 
     observed = asyncio.run(read())
-    size = write_snapshot(observed, file)
+    size = write_snapshot(observed, file, namespace)
     typer.echo(f"{file}: {len(observed.objects)} objects, {size / 1e6:.1f} MB")
     if observed.unread:
         names = ", ".join(sorted(kind.partition(".")[0] for kind in observed.unread))

@@ -57,16 +57,18 @@ def _links(situation: Situation) -> Iterator[Link]:
     if situation.train_job is not None:
         reference = mapping(root, "spec", "runtimeRef")
         yield Link("runtime", text(reference, "name"), _runtime(situation, reference))
-        refused = _warnings(situation, root) if situation.job_set is None else ""
+        refused = _warnings(situation, root) if situation.job_set is None and situation.reads(Kind.JOB_SET) else ""
         yield Link("admission", "webhook and policies", refused or "accepted it")
         if situation.job_set is None:
-            yield Link("JobSet", "", "does not exist")
+            yield Link("JobSet", "", "does not exist" if situation.reads(Kind.JOB_SET) else _NOT_READ)
     if situation.job_set is not None and situation.job_set is not root:
         restarts = whole(situation.job_set, "status", "restarts")
         state = _conditions(situation.job_set) or "not finished"
         yield Link("JobSet", _name(situation.job_set), state + (f", {restarts} restarts" if restarts else ""))
     if situation.jobs and situation.jobs[0] is not root:
         yield Link("Jobs", _names(situation.jobs), _job_states(situation))
+    elif not situation.jobs and situation.kind in (Kind.TRAIN_JOB, Kind.JOB_SET) and not situation.reads(Kind.JOB):
+        yield Link("Jobs", "", _NOT_READ)
     yield from _scheduling(situation)
     yield Link("pods", _names(situation.pods), _pod_states(situation))
     yield Link("events", "", _events(situation))
@@ -94,6 +96,8 @@ def _scheduling(situation: Situation) -> Iterator[Link]:
         if node.usable:
             devices.update({name: max(0, free) for name, free in node.free.items() if "/" in name})
     free = ", ".join(f"{amount_text(name, amount)} {name} free" for name, amount in sorted(devices.items()))
+    if not situation.view.table.knows_free:
+        free = f"free resources unknown (Pod {_NOT_READ})"
     yield Link("nodes", f"{len(nodes)} nodes", f"{usable} take pods" + (f", {free}" if free else ""))
     for _, topology in fabric_limits(situation):
         domains = situation.view.table.allowed_domains(topology) or []
@@ -152,6 +156,8 @@ def _job_states(situation: Situation) -> str:
 
 def _pod_states(situation: Situation) -> str:
     counts: Counter[str] = Counter()
+    if not situation.pods and not situation.reads(Kind.POD):
+        return _NOT_READ
     for pod in situation.pods:
         placed = "placed" if text(pod, "spec", "nodeName") else "without a node"
         waiting = next(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from typing import Any
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION, PLATFORM_NAME
-from trainyard.explain.body_fields import Body, mapping, name_of, namespace_of, sequence, text
+from trainyard.explain.body_fields import Body, mapping, name_of, namespace_of, sequence, text, time
 from trainyard.explain.observed import Kind, Observed
 
 __all__ = ["ClusterIndex", "kind_of"]
@@ -54,6 +55,14 @@ class ClusterIndex:
     def knows(self, kind: str) -> bool:
         """Return whether all objects of a kind were read."""
         return kind not in self.observed.unread
+
+    def reads(self, kind: str, namespace: str) -> bool:
+        """Return whether the objects of a kind in a namespace were read: all were, or some of these are here."""
+        return self.knows(kind) or (kind, namespace) in self._present
+
+    @cached_property
+    def _present(self) -> frozenset[tuple[str, str]]:
+        return frozenset((kind, namespace) for kind, found in self._objects.items() for namespace, _ in found)
 
     def find(self, kind: str, name: str, namespace: str = "") -> Body | None:
         """Return an object."""
@@ -109,12 +118,27 @@ class ClusterIndex:
                 found[(namespace_of(pod), group)].append(pod)
         return found
 
+    @staticmethod
+    def gang_of(pod: Body) -> str:
+        """Return namespace and name of the gang of a pod, as in `trainyard.queues.queued_gangs.Job`."""
+        return f"{namespace_of(pod) or 'default'}/{text(pod, 'metadata', 'annotations', GROUP_NAME_ANNOTATION)}"
+
+    @cached_property
+    def newest_time(self) -> datetime.datetime | None:
+        """Newest time by the cluster's own clock: of Leases, events and heartbeats of nodes; None: there is none."""
+        times = [time(lease, "spec", "renewTime") for lease in self.of(Kind.LEASE)]
+        times += [time({"when": _when(event)}, "when") for event in self.of(Kind.EVENT)]
+        for node in self.of(Kind.NODE):
+            times += [time(each, "lastHeartbeatTime") for each in sequence(node, "status", "conditions")]
+        return max((each for each in times if each is not None), default=None)
+
     @cached_property
     def features(self) -> frozenset[str] | None:
-        """Enabled features of the scheduler; None: unknown."""
+        """Enabled features of the scheduler; None: unknown, as an empty list is the default."""
         platform = self.find(Kind.PLATFORM, PLATFORM_NAME)
         found: Any = mapping(platform, "spec").get("schedulerFeatures") if platform is not None else None
-        return frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else None
+        names = frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
+        return names or None
 
 
 def _when(event: Body) -> str:

@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trainyard.checks.printable_text import printable
 from trainyard.errors import TrainyardError
 from trainyard.explain.body_fields import name_of, namespace_of
 from trainyard.explain.cause import Found
 from trainyard.explain.causes import FAMILIES
 from trainyard.explain.chain import Link, chain_of
 from trainyard.explain.cluster_index import kind_of
-from trainyard.explain.observed import Kind, Observed
+from trainyard.explain.observed import Kind, Observed, resource_of
 from trainyard.explain.ranking import ranked
-from trainyard.explain.situation import NAMED_KINDS, ClusterView, Situation, State, find_named, short_kind
+from trainyard.explain.situation import NAMED_KINDS, ClusterView, Situation, State, find_named, named_kinds, short_kind
 
 __all__ = ["UNKNOWN", "Explanation", "as_text", "explain"]
 
@@ -121,12 +122,13 @@ def explain(observed: Observed, job: str, namespace: str = "default") -> Explana
     Raises
     ------
     TrainyardError
-        It does not exist.
+        It does not exist, or may not be read.
     """
     view = ClusterView(observed)
     named = find_named(view.index, job, namespace)
     if named is None:
-        raise TrainyardError(f"{job} does not exist in namespace {namespace}", fix=_fix(view, job, namespace))
+        message, fix = _missing(view, job, namespace)
+        raise TrainyardError(printable(message), fix=printable(fix))
     situation = Situation(view, named)
     found = ranked(each for family in FAMILIES.values() for each in family.find(situation))
     return Explanation(
@@ -139,13 +141,21 @@ def explain(observed: Observed, job: str, namespace: str = "default") -> Explana
     )
 
 
-_NEEDED: Final = frozenset({Kind.NODE, Kind.QUEUE, Kind.POD_GROUP, Kind.POD, Kind.HYPER_NODE, Kind.EVENT})
+_NEEDED: Final = frozenset(
+    {
+        *(Kind.NODE, Kind.QUEUE, Kind.POD_GROUP, Kind.POD, Kind.HYPER_NODE, Kind.EVENT),
+        *(Kind.TRAIN_JOB, Kind.JOB_SET, Kind.JOB, Kind.WORKLOAD, Kind.CLAIM),
+    }
+)
 
 
-def _fix(view: ClusterView, job: str, namespace: str) -> str:
-    prefix, slash, name = job.rpartition("/")
-    if slash and prefix.lower() not in NAMED_KINDS:
-        return f"write {', '.join(f'{kind}/NAME' for kind in NAMED_KINDS)}, and the namespace with -n"
+def _missing(view: ClusterView, job: str, namespace: str) -> tuple[str, str]:
+    """Return why a job was not found, and what to do."""
+    name = job.rpartition("/")[2]
+    absent = f"{job} does not exist in namespace {namespace}"
+    kinds = named_kinds(job)
+    if not kinds:
+        return absent, f"write {', '.join(f'{kind}/NAME' for kind in NAMED_KINDS)}, and the namespace with -n"
     elsewhere = sorted(
         {
             namespace_of(body)
@@ -155,8 +165,14 @@ def _fix(view: ClusterView, job: str, namespace: str) -> str:
         }
     )
     if elsewhere:
-        return f"use -n {elsewhere[0]}"
-    return f"see `kubectl get trainjobs,jobsets -n {namespace}`, or set the namespace with -n"
+        return absent, f"use -n {elsewhere[0]}"
+    unread = [kind for kind in kinds if not view.index.reads(kind, namespace)]
+    if unread and view.index.observed.is_timed:
+        names = ", ".join(sorted({short_kind(kind) for kind in unread}))
+        resources = ", ".join(sorted(resource_of(kind) for kind in unread))
+        message = f"{job} may not be read in namespace {namespace}: {names} (no permission)"
+        return message, f"ask for list on {resources} in namespace {namespace}"
+    return absent, f"see `kubectl get trainjobs,jobsets -n {namespace}`, or set the namespace with -n"
 
 
 def as_text(explanation: Explanation) -> str:
@@ -169,7 +185,7 @@ def as_text(explanation: Explanation) -> str:
     lines += ["", "Looked at:", *_table(explanation.chain)]
     if explanation.unread:
         lines += ["", f"Not read in all namespaces (no permission): {', '.join(explanation.unread)}"]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _table(chain: Iterable[Link]) -> list[str]:

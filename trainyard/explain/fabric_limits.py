@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from trainyard.api.constants import TOPOLOGY_FEATURE
 from trainyard.explain.body_fields import Body, mapping, sequence, text, whole
@@ -29,7 +30,7 @@ def fabric_limits(situation: Situation) -> Iterator[tuple[list[Demand], Body]]:
         if text(own, "mode") == "hard" and situation.demands:
             first = situation.demands[0]
             size = min(max(1, whole(policy, "subGroupSize", default=1)), situation.members)
-            yield [Demand(first.request, size, first.spec)], own
+            yield [replace(first, count=size)], own
 
 
 def fits_fabric(situation: Situation, nodes: Sequence[NodeFacts]) -> bool:

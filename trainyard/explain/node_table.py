@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, sequence, text
 from trainyard.explain.cluster_index import ClusterIndex
 from trainyard.explain.observed import Kind
-from trainyard.queues.amounts import Amounts, units
+from trainyard.queues.amounts import Amounts, total, units
 from trainyard.queues.queued_gangs import pod_request
 from trainyard.topology.graph import Graph
 from trainyard.topology.hypernode_manifests import read_manifests
 from trainyard.topology.membership import NodeIndex
 from trainyard.topology.placement import own_nodes
 
-__all__ = ["Demand", "Domain", "NodeFacts", "NodeTable", "amounts_of", "constraint", "fitting", "placed", "request_of"]
+__all__ = [
+    "Demand",
+    "Domain",
+    "NodeFacts",
+    "NodeTable",
+    "amounts_of",
+    "constraint",
+    "fitting",
+    "left_after",
+    "placed",
+    "request_of",
+]
 
-_HEALTH_TAINTS = "node.kubernetes.io/"
+_HEALTH_TAINTS = frozenset(f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable", "unschedulable"))
 _BLOCKING = ("NoSchedule", "NoExecute")
 
 
@@ -53,10 +64,15 @@ class NodeFacts:
         """Whether new pods can be placed on it."""
         return self.ready and not self.cordoned
 
+    @property
+    def emptied(self) -> NodeFacts:
+        """The node without its pods."""
+        return replace(self, free=self.offers)
+
 
 @dataclass(frozen=True)
 class Demand:
-    """Pods of a gang with equal requests that need a place.
+    """Pods of a gang with equal requests and constraints that need a place.
 
     Parameters
     ----------
@@ -66,11 +82,30 @@ class Demand:
         Their number.
     spec
         Their pod spec, for constraints.
+    start
+        Units by resource that must be free for each, its init containers included; None: those that it requests.
     """
 
     request: Amounts
     count: int
     spec: Body
+    start: Amounts | None = None
+
+    @property
+    def needed(self) -> Amounts:
+        """Units by resource that must be free for each."""
+        return self.request if self.start is None else self.start
+
+    @classmethod
+    def of(cls, spec: Body, count: int = 1) -> Demand:
+        """Return the demand of pods with a spec."""
+        return cls(request_of(spec), count, spec, start_request_of(spec))
+
+    @property
+    def key(self) -> object:
+        """Equal for pods that one demand describes."""
+        constraints = [self.spec.get(name) for name in ("nodeSelector", "affinity", "tolerations")]
+        return tuple(sorted(self.request.items())), tuple(sorted(self.needed.items())), repr(constraints)
 
 
 @dataclass(frozen=True)
@@ -107,6 +142,20 @@ def request_of(spec: Body) -> Amounts:
         return {}
 
 
+def start_request_of(spec: Body) -> Amounts:
+    """Return what must be free for a pod, in units: the largest of its init containers counts while it starts."""
+    sidecars: Amounts = {}
+    most: list[Amounts] = [request_of(spec)]
+    overhead = amounts_of(spec.get("overhead"))
+    for container in sequence(spec, "initContainers"):
+        request = amounts_of(mapping(container, "resources", "requests"))
+        together = total((sidecars, request))
+        most.append(total((together, overhead)))
+        if text(container, "restartPolicy") == "Always":
+            sidecars = together
+    return {name: max(each.get(name, 0) for each in most) for each in most for name in each}
+
+
 class NodeTable:
     """The nodes of a cluster.
 
@@ -118,6 +167,8 @@ class NodeTable:
 
     def __init__(self, index: ClusterIndex) -> None:
         self._index = index
+        self.knows_free = index.knows(Kind.NODE) and index.knows(Kind.POD)
+        """Whether the free resources are known; pods of others that were not read use some."""
         used: defaultdict[str, Amounts] = defaultdict(dict)
         for pod in index.unfinished_pods:
             node = text(pod, "spec", "nodeName")
@@ -193,7 +244,19 @@ def placed(demands: Sequence[Demand], nodes: Iterable[NodeFacts], *, free: bool 
         Whether only free resources count; otherwise all that nodes offer.
     """
     left = [(node, dict(node.free if free else node.offers)) for node in nodes]
-    total = 0
+    return _place(demands, left)
+
+
+def left_after(demands: Sequence[Demand], nodes: Iterable[NodeFacts]) -> list[NodeFacts]:
+    """Return nodes without the resources that pods use which find a place on them."""
+    left = [(node, dict(node.free)) for node in nodes]
+    _place(demands, left)
+    return [replace(node, free=amounts) for node, amounts in left]
+
+
+def _place(demands: Sequence[Demand], left: list[tuple[NodeFacts, dict[str, int]]]) -> int:
+    """Return how many pods find a place, and take what they use from the amounts."""
+    found = 0
     for demand in sorted(demands, key=lambda each: -sum(v for k, v in each.request.items() if "/" in k)):
         refused = constraint(demand.spec)
         count = demand.count
@@ -202,23 +265,28 @@ def placed(demands: Sequence[Demand], nodes: Iterable[NodeFacts], *, free: bool 
                 break
             if refused(node) is not None:
                 continue
-            fits = fitting(demand.request, amounts, count)
+            fits = fitting(demand, amounts, count)
             if fits:
                 for name, amount in demand.request.items():
                     amounts[name] = amounts.get(name, 0) - fits * amount
                 amounts["pods"] = amounts.get("pods", fits) - fits
                 count -= fits
-                total += fits
-    return total
+                found += fits
+    return found
 
 
-def fitting(request: Mapping[str, int], amounts: Mapping[str, int], most: int) -> int:
-    """Return how many pods with a request fit into amounts, at most some."""
+def fitting(demand: Demand, amounts: Mapping[str, int], most: int) -> int:
+    """Return how many pods of a demand fit into amounts, one after another, at most some."""
     if "pods" in amounts:
         most = min(most, amounts["pods"])
-    for name, amount in request.items():
-        if amount:
-            most = min(most, amounts.get(name, 0) // amount)
+    for name, start in demand.needed.items():
+        if not start:
+            continue
+        request, amount = demand.request.get(name, 0), amounts.get(name, 0)
+        if start > amount:
+            return 0
+        if request:
+            most = min(most, (amount - start) // request + 1)
     return max(0, most)
 
 
@@ -229,7 +297,7 @@ def _facts(body: Body, used: Amounts) -> NodeFacts:
     return NodeFacts(
         name=name_of(body),
         labels=mapping(body, "metadata", "labels"),
-        taints=tuple(each for each in taints if not text(each, "key").startswith(_HEALTH_TAINTS)),
+        taints=tuple(each for each in taints if text(each, "key") not in _HEALTH_TAINTS),
         offers=offers,
         free={name: amount - used.get(name, 0) for name, amount in offers.items()},
         cordoned=mapping(body, "spec").get("unschedulable") is True,

@@ -8,7 +8,7 @@ from typing import Final
 
 from trainyard.explain.body_fields import Body
 
-__all__ = ["Kind", "Observed"]
+__all__ = ["Kind", "Observed", "resource_of"]
 
 
 class Kind:
@@ -40,6 +40,12 @@ class Kind:
     )
 
 
+def resource_of(kind: str) -> str:
+    """Return the plural of a kind with its API group, as `kubectl auth can-i list` takes it."""
+    name, dot, group = kind.lower().partition(".")
+    return f"{name}{'es' if name.endswith('s') else 's'}{dot}{group}"
+
+
 @dataclass(frozen=True)
 class Observed:
     """Recorded state of a cluster.
@@ -52,8 +58,11 @@ class Observed:
         Kubernetes objects with apiVersion and kind, in any order; unknown kinds are ignored.
     unread
         Kinds that could not be read, as in `Kind`; other kinds are complete.
+    is_timed
+        Whether the objects were read at that time; otherwise each may be of another time.
     """
 
     now: datetime.datetime
     objects: tuple[Body, ...]
     unread: frozenset[str] = frozenset()
+    is_timed: bool = True

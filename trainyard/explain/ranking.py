@@ -30,9 +30,9 @@ RANKS: Final = (
     *("queue-guarantees-of-others", "queue-capability-full", "queue-ancestor-full"),
     *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
     *("nodes-cordoned", "nodes-not-ready", "fabric-fragmented", "node-fragmented"),
-    *("queue-over-deserved", "cluster-full", "priority-behind-others"),
+    *("queue-over-deserved", "cluster-full", "queue-tree-unknown"),
     # Explains the past, or the future.
-    *("gang-restarting", "scheduler-message", "runtime-deprecated"),
+    *("gang-restarting", "scheduler-message", "priority-behind-others", "runtime-deprecated"),
 )
 """Identifiers of all causes, the most decisive first."""
 

@@ -2,77 +2,45 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import orjson
 
 from trainyard.errors import TrainyardError
-from trainyard.explain.body_fields import Body, time
+from trainyard.explain.body_fields import Body, name_of, namespace_of, time
 from trainyard.explain.cluster_index import kind_of
 from trainyard.explain.observed import Kind, Observed
+from trainyard.explain.redaction import redacted, reduced_pod
 from trainyard.manifests.loader import load_all
+from trainyard.render.dns import is_subdomain
 
-__all__ = ["RECORDED", "observed_of_text", "recorded", "redacted"]
+__all__ = ["RECORDED", "observed_of_text", "recorded"]
 
 RECORDED: Final = "trainyard.dev/recorded"
 """Key of the record's own fields, beside the items."""
 
-_ANNOTATIONS: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
-_CONTENTS: Final = frozenset(
-    {
-        *("env", "envFrom", "command", "args", "managedFields", "data", "stringData", "binaryData"),
-        *("httpHeaders", "volumeAttributes", "caBundle"),
-    }
-)
-_USER: Final = re.compile(r"://[^/\s@]+@")
-"""User and password in an address."""
-_TOKEN_WORDS: Final = ("token", "secret", "password", "credential", "apikey", "api-key")
 
+def recorded(observed: Observed, namespace: str | None = None) -> dict[str, Any]:
+    """Return the content of a file: JSON values without secrets.
 
-def recorded(observed: Observed) -> dict[str, Any]:
-    """Return the content of a file: JSON values without secrets."""
+    Parameters
+    ----------
+    observed
+        The state.
+    namespace
+        Namespace that the file is for: of pods of others it has only what explanations need; None: all.
+    """
     own = {"time": observed.now.astimezone(datetime.UTC).isoformat(), "unread": sorted(observed.unread)}
-    items = [redacted(body) for body in observed.objects if body.get("kind") not in ("Secret", "ConfigMap")]
+    items = [_kept(body, namespace) for body in observed.objects if body.get("kind") not in ("Secret", "ConfigMap")]
     return {"apiVersion": "v1", "kind": "List", RECORDED: own, "items": items}
 
 
-def redacted(body: Body) -> dict[str, Any]:
-    """Return an object without environment, commands, data, managed fields, last-applied copies and tokens.
-
-    Names of environment variables, volumes and Secrets are kept; values are not.
-    """
-    return _mapping(body)
-
-
-def _mapping(body: Mapping[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in body.items():
-        if key in ("annotations", "labels") and isinstance(value, Mapping):
-            result[key] = {name: each for name, each in value.items() if _is_kept(name)}
-        elif key == "env" and isinstance(value, list):
-            result[key] = [{"name": each.get("name")} for each in value if isinstance(each, Mapping)]
-        elif key not in _CONTENTS:
-            result[key] = _value(value)
-    return result
-
-
-def _value(value: Any) -> Any:
-    if type(value) is dict:
-        return _mapping(value)
-    if type(value) is list:
-        return [_value(each) for each in value]
-    if type(value) is str and "://" in value and "@" in value:
-        return _USER.sub("://", value)
-    return value
-
-
-def _is_kept(annotation: str) -> bool:
-    lower = annotation.lower()
-    return annotation not in _ANNOTATIONS and not any(word in lower for word in _TOKEN_WORDS)
+def _kept(body: Body, namespace: str | None) -> dict[str, Any]:
+    if namespace is not None and kind_of(body) == Kind.POD and namespace_of(body) != namespace:
+        return reduced_pod(body)
+    return redacted(body)
 
 
 def observed_of_text(text: str, source: str, now: datetime.datetime) -> Observed:
@@ -94,26 +62,37 @@ def observed_of_text(text: str, source: str, now: datetime.datetime) -> Observed
             raise TrainyardError(f"{source} contains something other than Kubernetes objects", fix=_FIX)
         if isinstance(document.get(RECORDED), Mapping):
             own = document[RECORDED]
-        objects += _unpacked(document)
+        objects += filter(_is_named, _unpacked(document))
     if not objects and not own:
         raise TrainyardError(f"{source} contains no Kubernetes object", fix=_FIX)
     if own:
         unread = own.get("unread")
         names = frozenset(each for each in unread if isinstance(each, str)) if isinstance(unread, list) else frozenset()
         return Observed(time(own, "time") or now, tuple(objects), names)
-    return Observed(now, tuple(objects), frozenset(Kind.ALL) - {kind_of(body) for body in objects})
+    return Observed(now, tuple(objects), frozenset(Kind.ALL) - {kind_of(body) for body in objects}, is_timed=False)
 
 
+_LARGE: Final = 1_000_000
 _FIX: Final = "use a file of `trainyard snapshot save`"
 
 
 def _documents(text: str, source: str) -> Iterator[Any]:
     """Yield the documents; JSON of this program without the checks that manifests of people need."""
     if text.lstrip()[:1] == "{":
-        with contextlib.suppress(orjson.JSONDecodeError):
+        try:
             yield orjson.loads(text)
             return
+        except orjson.JSONDecodeError as error:
+            _refuse_json(text, source, error)
     yield from load_all(text, source)
+
+
+def _refuse_json(text: str, source: str, error: orjson.JSONDecodeError) -> None:
+    """Raise the error of JSON that ends early or is large; other text may be YAML, but large YAML takes minutes."""
+    if error.pos >= len(text.rstrip()) and text.lstrip()[1:].lstrip()[:1] in ('"', ""):
+        raise TrainyardError(f"{source} is incomplete: its JSON ends early", fix="copy or record it again")
+    if len(text) >= _LARGE:
+        raise TrainyardError(f"{source} is not valid JSON: {error}", fix=_FIX)
 
 
 def _unpacked(document: Mapping[str, Any]) -> Iterator[Body]:
@@ -126,3 +105,9 @@ def _unpacked(document: Mapping[str, Any]) -> Iterator[Body]:
     for item in items:
         if isinstance(item, Mapping):
             yield item if "kind" in item else {**inherited, **item}
+
+
+def _is_named(body: Body) -> bool:
+    """Return whether the API server would permit the name; others could control the terminal."""
+    names = (name_of(body), namespace_of(body))
+    return all(not name or is_subdomain(name) for name in names)

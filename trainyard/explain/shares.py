@@ -16,7 +16,7 @@ from trainyard.explain.node_table import amounts_of
 from trainyard.explain.observed import Kind
 from trainyard.queues.amounts import Amounts
 from trainyard.queues.effective_limits import flattened, limits
-from trainyard.queues.queue import DEFAULT, ROOT, Queue
+from trainyard.queues.queue import DEFAULT, Queue
 from trainyard.queues.queued_gangs import Job, read_jobs
 from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster
 from trainyard.queues.tree import QueueTree
@@ -69,9 +69,13 @@ class Shares:
 
     @property
     def has_tree(self) -> bool:
-        """Whether the scheduler reads the edges of the tree; assumed for plug-in capacity, and if it is unknown."""
-        features = self._index.features
-        return not features or "capacity" in features
+        """Whether the scheduler reads the edges of the tree, as plug-in capacity does; assumed if it is unknown."""
+        return self._index.features is None or self.knows_tree
+
+    @property
+    def knows_tree(self) -> bool:
+        """Whether the enabled features say that the scheduler reads the edges of the tree."""
+        return "capacity" in (self._index.features or ())
 
     @cached_property
     def limits(self) -> dict[str, Amounts]:
@@ -138,29 +142,3 @@ class Shares:
         """Return what a queue and the queues below it use."""
         found = self.usage.get(queue)
         return found.used if found is not None else {}
-
-    def lenders(self, job: Job, within: str = ROOT) -> list[QueueUsage]:
-        """Return the queues above their share that must give back, below another queue, most first.
-
-        Parameters
-        ----------
-        job
-            The gang that waits.
-        within
-            The queue below which they are.
-        """
-        found = [
-            each
-            for each in self.usage.values()
-            if each.reclaimable
-            and each.queue != job.queue
-            and any(each.reclaimable.get(name) for name in job.request)
-            and (within == ROOT or within in self.chain(each.queue))
-        ]
-        return sorted(found, key=lambda each: (-sum(each.reclaimable.values()), each.queue))
-
-    def within_share(self, job: Job, request: Amounts) -> bool:
-        """Return whether the queue of a gang may take back resources for its next pod."""
-        queue = self.tree.queues.get(job.queue, Queue())
-        deserved, used = queue.amounts("deserved"), self.used(job.queue)
-        return any(amount and used.get(name, 0) + amount <= deserved.get(name, 0) for name, amount in request.items())

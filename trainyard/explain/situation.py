@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -18,14 +19,14 @@ from trainyard.api.constants import (
 )
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.cluster_index import ClusterIndex, kind_of
-from trainyard.explain.node_table import Demand, NodeTable, request_of
+from trainyard.explain.node_table import Demand, NodeTable
 from trainyard.explain.observed import Kind, Observed
 from trainyard.explain.shares import Shares
 from trainyard.queues.amounts import Amounts, total
 from trainyard.queues.queue import DEFAULT
 from trainyard.queues.queued_gangs import Job
 
-__all__ = ["NAMED_KINDS", "ClusterView", "Situation", "State", "find_named", "short_kind"]
+__all__ = ["NAMED_KINDS", "ClusterView", "Situation", "State", "find_named", "named_kinds", "short_kind"]
 
 NAMED_KINDS: Final = {
     "trainjob": Kind.TRAIN_JOB,
@@ -48,6 +49,7 @@ _ALIASES: Final = {
     "jobs.batch.volcano.sh": Kind.VOLCANO_JOB,
     "job.batch.volcano.sh": Kind.VOLCANO_JOB,
 }
+_JOB_SET: Final = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
 _INITIALIZERS: Final = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 _ENDS: Final = {
     Kind.TRAIN_JOB: ("Complete", "Failed"),
@@ -75,14 +77,18 @@ def short_kind(kind: str) -> str:
 
 def find_named(index: ClusterIndex, reference: str, namespace: str) -> Body | None:
     """Return the object of a reference, ``NAME`` or ``KIND/NAME``; None: it does not exist."""
-    prefix, slash, name = reference.rpartition("/")
-    kinds: Iterable[str] = NAMED_KINDS.values()
-    if slash:
-        word = prefix.lower()
-        kind = NAMED_KINDS.get(word) or _ALIASES.get(word)
-        kinds = () if kind is None else (kind,)
-    found = (index.find(kind, name, namespace) for kind in kinds)
+    name = reference.rpartition("/")[2]
+    found = (index.find(kind, name, namespace) for kind in named_kinds(reference))
     return next((body for body in found if body is not None), None)
+
+
+def named_kinds(reference: str) -> tuple[str, ...]:
+    """Return the kinds among which a reference is looked up; none: its kind is unknown."""
+    prefix, slash, _ = reference.rpartition("/")
+    if not slash:
+        return tuple(NAMED_KINDS.values())
+    kind = NAMED_KINDS.get(prefix.lower()) or _ALIASES.get(prefix.lower())
+    return () if kind is None else (kind,)
 
 
 class ClusterView:
@@ -145,12 +151,19 @@ class Situation:
             return None
         return next(iter(self.index.children(self.root, Kind.JOB_SET)), None)
 
+    def reads(self, kind: str) -> bool:
+        """Return whether the objects of a kind in the job's namespace were read."""
+        return self.index.reads(kind, self.namespace)
+
     @cached_property
     def jobs(self) -> list[Body]:
         """The Jobs."""
         if self.kind == Kind.JOB:
             return [self.root]
-        return [] if self.job_set is None else self.index.children(self.job_set, Kind.JOB)
+        owner = self.job_set
+        if owner is None and self.train_job is not None and not self.reads(Kind.JOB_SET):
+            owner = {**_JOB_SET, "metadata": {"name": self.name, "namespace": self.namespace}}
+        return [] if owner is None else self.index.children(owner, Kind.JOB)
 
     @cached_property
     def all_pods(self) -> list[Body]:
@@ -158,6 +171,9 @@ class Situation:
         if self.kind == Kind.POD:
             return [self.root]
         owners = [self.root] if self.kind == Kind.VOLCANO_JOB else self.jobs
+        if not owners and not self.reads(Kind.JOB):
+            groups = [each for body in self._owners for each in self.index.children(body, Kind.POD_GROUP)]
+            return [pod for each in groups for pod in self.index.members.get((self.namespace, name_of(each)), ())]
         return [pod for owner in owners for pod in self.index.children(owner, Kind.POD)]
 
     @cached_property
@@ -169,6 +185,10 @@ class Situation:
             chosen = [self.named] if named == Kind.POD else self.index.children(self.named, Kind.POD)
         return [pod for pod in chosen if _lives(pod)]
 
+    @property
+    def _owners(self) -> list[Body]:
+        return [body for body in (self.root, self.job_set, *self.jobs) if body is not None]
+
     @cached_property
     def pod_group(self) -> Body | None:
         """The PodGroup; None: the job has none."""
@@ -176,8 +196,7 @@ class Situation:
             name = text(pod, "metadata", "annotations", GROUP_NAME_ANNOTATION)
             if name and (found := self.index.find(Kind.POD_GROUP, name, self.namespace)) is not None:
                 return found
-        owners = [body for body in (self.root, self.job_set, *self.jobs) if body is not None]
-        return next((group for body in owners for group in self.index.children(body, Kind.POD_GROUP)), None)
+        return next((group for body in self._owners for group in self.index.children(body, Kind.POD_GROUP)), None)
 
     @cached_property
     def gang(self) -> Job | None:
@@ -238,15 +257,13 @@ class Situation:
         if self.gang is not None and not self.gang.running:
             held = sum(pod.placed for pod in self.gang.pods)
             wanted = min(wanted, max(0, self.gang.needed - held)) or wanted
-        grouped: Counter[tuple[tuple[str, int], ...]] = Counter()
-        specs: dict[tuple[tuple[str, int], ...], Body] = {}
+        grouped: dict[object, Demand] = {}
         for pod in self.unplaced[:wanted]:
-            spec = mapping(pod, "spec")
-            key = tuple(sorted(request_of(spec).items()))
-            grouped[key] += 1
-            specs.setdefault(key, spec)
+            demand = Demand.of(mapping(pod, "spec"))
+            known = grouped.get(demand.key)
+            grouped[demand.key] = demand if known is None else replace(known, count=known.count + 1)
         if grouped:
-            return [Demand(dict(key), count, specs[key]) for key, count in grouped.items()]
+            return list(grouped.values())
         if self.gang is None or self.gang.running or self.initializers:
             return []
         spec = next(self.pod_specs, {})
@@ -295,6 +312,8 @@ class Situation:
         bodies = [body for body in (self.root, self.job_set) if body is not None]
         if any(mapping(body, "spec").get("suspend") is True for body in bodies):
             return State.SUSPENDED
+        if not self.initializers and not self.pods and not self.reads(Kind.POD):
+            return State.RUNNING if self._runs_by_status else State.WAITING
         if self.initializers or not self.pods:
             return State.WAITING
         unplaced = [pod for pod in self.pods if _is_unplaced(pod)]
@@ -305,6 +324,14 @@ class Situation:
             return State.WAITING
         running = [pod for pod in self.pods if condition(pod, "Ready") or text(pod, "status", "phase") == "Running"]
         return State.RUNNING if len(running) >= len(self.pods) - len(unplaced) else State.STARTING
+
+    @property
+    def _runs_by_status(self) -> bool:
+        """Whether the job runs by the status of the objects above its pods."""
+        if self.pod_group is not None:
+            return text(self.pod_group, "status", "phase") == "Running"
+        wanted = ((whole(job, "spec", "parallelism", default=1), whole(job, "status", "ready")) for job in self.jobs)
+        return bool(self.jobs) and all(ready >= count for count, ready in wanted)
 
     @property
     def waits_for_room(self) -> bool:

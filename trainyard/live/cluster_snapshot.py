@@ -17,6 +17,7 @@ from trainyard.errors import TrainyardError
 from trainyard.explain import Kind, Observed, recorded
 from trainyard.explain.causes.controllers import DEPLOYMENTS as PLATFORM_DEPLOYMENTS
 from trainyard.explain.causes.controllers import LEASES as PLATFORM_LEASES
+from trainyard.explain.observed import resource_of
 from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.event_recorder import EVENTS
 from trainyard.kube.kinds import (
@@ -80,15 +81,27 @@ async def read_cluster(client: Client, namespace: str | None = None) -> Observed
     return Observed(datetime.datetime.now(datetime.UTC), tuple(_unique(found)), frozenset(reader.unread))
 
 
-def write_snapshot(observed: Observed, file: Path) -> int:
+def write_snapshot(observed: Observed, file: Path, namespace: str | None = None) -> int:
     """Write a snapshot that only its owner can read; return its size in bytes.
+
+    Parameters
+    ----------
+    observed
+        The state.
+    file
+        The file.
+    namespace
+        Namespace whose jobs it is for; of pods of others it has little. None: all.
 
     Raises
     ------
     TrainyardError
-        It cannot be written.
+        It cannot be written, or nothing may be read.
     """
-    text = orjson.dumps(recorded(_bounded(observed)), option=orjson.OPT_APPEND_NEWLINE)
+    if not observed.objects and observed.unread:
+        kinds = ", ".join(sorted(map(resource_of, observed.unread)))
+        raise TrainyardError("nothing of the cluster may be read (no permission)", fix=f"ask for list on {kinds}")
+    text = orjson.dumps(recorded(_bounded(observed), namespace), option=orjson.OPT_APPEND_NEWLINE)
     try:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
         try:

@@ -11,10 +11,13 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION, SYSTEM_PRIORITY_CLASS
 from trainyard.queues.amounts import Amounts, total, units
 from trainyard.queues.queue import DEFAULT
 
-__all__ = ["Job", "Pod", "pod_request", "read_jobs", "requires_domain"]
+__all__ = ["MAX_PARTS", "PREEMPTABLE", "Job", "Pod", "pod_request", "read_jobs", "requires_domain"]
 
 _DONE = frozenset({"Completed", "Succeeded", "Failed"})
-_PREEMPTABLE = "volcano.sh/preemptable"
+MAX_PARTS = 10_000
+"""Pods of a gang whose pods are unknown that are counted one by one."""
+PREEMPTABLE = "volcano.sh/preemptable"
+"""Annotation or label of pods: whether reclaim may evict it."""
 _TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _SYSTEM = "kube-system"
 
@@ -156,7 +159,7 @@ def _job(
         priority=int(priority_class.get("value") or 0),
         created=_created(group),
         pods=pods,
-        min_member=least,
+        min_member=least if known and bodies else min(least, MAX_PARTS),
         preempts=preempts,
         topology=requires_domain(spec),
         counted=known and bool(bodies),
@@ -176,12 +179,22 @@ def requires_domain(spec: Mapping[str, Any]) -> bool:
 
 
 def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[Pod, ...]:
-    """Return the pods of a gang whose pods are unknown: equal parts of its minimum."""
+    """Return the pods of a gang whose pods are unknown: equal parts of its minimum.
+
+    Of more than `MAX_PARTS`, the last one has the parts of the rest.
+    """
     spec = group.get("spec") or {}
     request = units({name: str(amount) for name, amount in (spec.get("minResources") or {}).items()})
     part = {name: -(-amount // least) for name, amount in request.items()}
     evictable = spec.get("priorityClassName") not in SYSTEM_PRIORITY_CLASSES and _namespace(group) != _SYSTEM
-    return tuple(Pod(part, index < placed, evictable) for index in range(max(least, placed)))
+    count = max(least, placed)
+    single = min(count, MAX_PARTS - 1) if count > MAX_PARTS else count
+    used = min(placed, single)
+    pods = (Pod(part, True, evictable),) * used + (Pod(part, False, evictable),) * (single - used)
+    if count == single:
+        return pods
+    rest = {name: amount * (count - single) for name, amount in part.items()}
+    return (*pods, Pod(rest, placed >= count, evictable))
 
 
 def _pod(body: Mapping[str, Any]) -> Pod:
@@ -204,8 +217,8 @@ def _evictable(body: Mapping[str, Any]) -> bool:
         return False
     metadata = body["metadata"]
     for values in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
-        if _PREEMPTABLE in values:
-            return values[_PREEMPTABLE] in _TRUE
+        if PREEMPTABLE in values:
+            return values[PREEMPTABLE] in _TRUE
     return True
 
 

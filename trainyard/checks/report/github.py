@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from trainyard.checks.printable_text import printable
 from trainyard.checks.report.report import Report
-from trainyard.checks.report.text import printable, verdict
+from trainyard.checks.report.text import verdict
 
 __all__ = ["github"]
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 
 from trainyard.checks.finding import Finding
+from trainyard.checks.printable_text import printable
 from trainyard.checks.report.report import REPORT_KEYS, Report
 
-__all__ = ["as_json", "counted", "line", "printable", "text", "verdict"]
+__all__ = ["as_json", "counted", "line", "text", "verdict"]
 
 _SIGNS = {"error": "✗", "warning": "!"}
 
@@ -45,11 +46,6 @@ def line(finding: Finding) -> str:
 def counted(number: int, word: str) -> str:
     """Return a number with its unit, pluralized."""
     return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def printable(line: str) -> str:
-    """Replace control characters and line breaks with spaces, so that manifests cannot control the terminal."""
-    return "".join(sign if sign.isprintable() else " " for sign in line)
 
 
 _QUIET = (("exempted", "exempted"), ("audited", "audited only"), ("baseline", "known from the baseline"))

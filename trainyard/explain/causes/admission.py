@@ -117,18 +117,19 @@ def _find(situation: Situation) -> Iterator[Found]:
 def _incomplete(situation: Situation) -> Iterator[Body]:
     """Yield the objects for which a controller has to create others, and has not."""
     job_set = situation.job_set
-    if situation.train_job is not None and job_set is None:
+    reads = situation.reads
+    if situation.train_job is not None and job_set is None and reads(Kind.JOB_SET):
         yield situation.root
     if job_set is not None:
         wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
-        if len(situation.jobs) < wanted:
+        if len(situation.jobs) < wanted and reads(Kind.JOB):
             yield job_set
-    for job in situation.jobs:
+    for job in situation.jobs if reads(Kind.POD) else ():
         pods = situation.index.children(job, Kind.POD)
         finished = sequence(job, "status", "conditions")
         if len(pods) < whole(job, "spec", "parallelism", default=1) and not finished:
             yield job
-    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods:
+    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods and reads(Kind.POD):
         yield situation.root
 
 

@@ -24,6 +24,7 @@ LEASES: Final = {
     CONTROLLER_SERVICE: ("trainer.kubeflow.org",),
 }
 _GRACE: Final = datetime.timedelta(seconds=15)
+_LONGEST: Final = 24 * 3600
 _YOUNG: Final = datetime.timedelta(seconds=10)
 _MAXIMUM: Final = 300
 
@@ -84,17 +85,18 @@ MESSAGE: Final = Cause(
 def _find(situation: Situation) -> Iterator[Found]:
     if situation.ended or situation.state is State.SUSPENDED:
         return
-    if situation.train_job is not None and situation.job_set is None and _is_old(situation):
+    reads = situation.reads
+    if situation.train_job is not None and situation.job_set is None and reads(Kind.JOB_SET) and _is_old(situation):
         yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE)
     job_set = situation.job_set
     if job_set is not None:
         wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
-        if not situation.jobs and wanted:
+        if not situation.jobs and wanted and reads(Kind.JOB):
             yield from _stopped(situation, JOB_SETS, _JOB_SET, jobs=len(situation.jobs), wanted=wanted)
-    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods:
+    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods and reads(Kind.POD):
         missing = "pods" if situation.pod_group is not None else "PodGroup"
         yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing=missing)
-    elif situation.unplaced and situation.pod_group is None and _is_volcano(situation):
+    elif situation.unplaced and situation.pod_group is None and reads(Kind.POD_GROUP) and _is_volcano(situation):
         yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing="PodGroup")
     if situation.unplaced and _is_volcano(situation):
         yield from _stopped(situation, SCHEDULER, _SCHEDULER)
@@ -113,11 +115,12 @@ def _is_old(situation: Situation) -> bool:
 def _stopped(situation: Situation, cause: Cause, name: str, **numbers: object) -> Iterator[Found]:
     if not situation.index.knows(Kind.DEPLOYMENT):
         return
-    for body in situation.index.of(Kind.DEPLOYMENT):
-        if name_of(body) == name:
-            state = _fault(situation, name, namespace_of(body), body)
-            if state:
-                yield cause.found(deployment=name, namespace=namespace_of(body), state=state, **numbers)
+    found = [body for body in situation.index.of(Kind.DEPLOYMENT) if name_of(body) == name]
+    states = [_fault(situation, name, namespace_of(body), body) for body in found]
+    if not all(states):
+        return  # one of that name is healthy
+    for body, state in zip(found, states, strict=True):
+        yield cause.found(deployment=name, namespace=namespace_of(body), state=state, **numbers)
 
 
 def _fault(situation: Situation, name: str, namespace: str, body: object) -> str:
@@ -125,13 +128,17 @@ def _fault(situation: Situation, name: str, namespace: str, body: object) -> str
     ready = whole(body, "status", "readyReplicas") or whole(body, "status", "availableReplicas")
     if not ready:
         return f"0 of {wanted} replicas are ready"
+    newest = situation.index.newest_time
+    if newest is None or not situation.index.observed.is_timed:
+        return ""
     for lease in LEASES.get(name, ()):
         found = situation.index.find(Kind.LEASE, lease, namespace)
         renewed = time(found, "spec", "renewTime")
         if renewed is None:
             continue
-        age = situation.index.observed.now - renewed
-        if age > datetime.timedelta(seconds=whole(found, "spec", "leaseDurationSeconds", default=15)) + _GRACE:
+        lasts = min(max(0, whole(found, "spec", "leaseDurationSeconds", default=15)), _LONGEST)
+        age = newest - renewed
+        if age > datetime.timedelta(seconds=lasts) + _GRACE:
             return f"its Lease {lease} was renewed {int(age.total_seconds())} s ago"
     return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION
@@ -14,6 +15,7 @@ from trainyard.explain.node_table import Demand, Domain, NodeFacts, NodeTable, p
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation
 from trainyard.queues.amounts import text as amount_text
+from trainyard.queues.amounts import total
 
 __all__ = ["FAMILY"]
 
@@ -68,12 +70,13 @@ NODES_FRAGMENTED: Final = Cause(
     "node-fragmented",
     "Enough in sum, but on no single node",
     "free resources of each node that the pods may use",
-    "each of its pods requests {requested} {resource} on one node; {free} are free in sum, and no node has more "
-    "than {most} ({nodes})",
-    "request at most {most} {resource} per pod, or wait until a job on one of these nodes ends",
+    "each of its {pods} pods requests {requested} {resource} on one node; {free} are free in sum, at most {most} on "
+    "one node, with places for {places} of them ({nodes})",
+    "{smaller}, or wait until a job on one of these nodes ends",
     {
-        **{"requested": "8", "resource": "nvidia.com/gpu", "free": "12", "most": "6"},
-        "nodes": ["rack-0-node-1 has 6", "rack-0-node-2 has 6"],
+        **{"pods": 1, "requested": "8", "resource": "nvidia.com/gpu", "free": "12", "most": "6", "places": 0},
+        **{"nodes": ["rack-0-node-1 has 6", "rack-0-node-2 has 6"]},
+        "smaller": "request at most 6 nvidia.com/gpu per pod",
     },
 )
 
@@ -95,7 +98,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     places = placed(whole_gang, nodes, free=False)
     if places < situation.members:
         yield LARGER_THAN_CLUSTER.found(pods=situation.members, places=places)
-    elif not limits:
+    elif not limits and table.knows_free:
         yield from _on_nodes(whole_gang, [node for node in nodes if node.usable])
 
 
@@ -129,6 +132,8 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
     if places < pods:
         yield LARGER_THAN_DOMAIN.found(pods=pods, tier=tier, domain=largest.name, places=places)
         return
+    if not table.knows_free:
+        return
     usable = [(domain, [node for node in nodes if node.usable]) for domain, nodes in inside]
     free = [(domain, nodes, placed(demands, nodes)) for domain, nodes in usable]
     together = placed(demands, [node for node in allowed.values() if node.usable])
@@ -141,7 +146,7 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
         pods=pods,
         tier=tier,
         places=_all_places(demands, [node for node in allowed.values() if node.usable]),
-        domains=[f"{domain.name} has {_places(places)}" for domain, _, places in free[:5]],
+        domains=[f"{domain.name} has {_counted(places, 'place')}" for domain, _, places in free[:5]],
         domain=best,
         moving=moving,
     )
@@ -162,18 +167,14 @@ def _fewest_moves(
                 on.setdefault(name, set()).add(node.name)
         freed, moving = set[str](), list[str]()
         for name, count in sorted(gangs.items(), key=lambda each: (each[1], each[0])):
-            moving.append(f"{name} ({count} pod{'s' if count > 1 else ''})")
+            moving.append(f"{name} ({_counted(count, 'pod')})")
             freed |= on[name]
-            empty = [_emptied(node) if node.name in freed else node for node in nodes]
+            empty = [node.emptied if node.name in freed else node for node in nodes]
             if placed(demands, empty) >= pods:
                 break
         if best is None or len(moving) < best[0]:
             best = len(moving), domain.name, moving
     return ("one of them", ["a job"]) if best is None or not best[2] else (best[1], best[2][:5])
-
-
-def _emptied(node: NodeFacts) -> NodeFacts:
-    return NodeFacts(node.name, node.labels, node.taints, node.offers, node.offers, node.cordoned, node.ready)
 
 
 def _gang_name(pod: Body) -> str:
@@ -184,31 +185,35 @@ def _gang_name(pod: Body) -> str:
 def _all_places(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> int:
     """Return the places for pods of the first kind; more than the gang has pods, if there are."""
     first = demands[0]
-    return placed([Demand(first.request, 1 << 20, first.spec)], nodes) if len(demands) == 1 else placed(demands, nodes)
+    return placed([replace(first, count=1 << 20)], nodes) if len(demands) == 1 else placed(demands, nodes)
 
 
 def _on_nodes(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> Iterator[Found]:
-    for demand in demands:
-        if placed([demand], nodes):
-            continue
-        sums = {name: sum(max(0, node.free.get(name, 0)) for node in nodes) for name in demand.request}
-        short = [
-            name
-            for name, amount in sorted(demand.request.items(), key=lambda each: ("/" not in each[0], each[0]))
-            if amount and all(node.free.get(name, 0) < amount for node in nodes)
-        ]
-        if not short or any(sums[name] < amount for name, amount in demand.request.items()):
-            continue
-        resource = short[0]
-        most = sorted(nodes, key=lambda node: (-node.free.get(resource, 0), node.name))[:_SHOWN]
-        yield NODES_FRAGMENTED.found(
-            requested=amount_text(resource, demand.request[resource]),
-            resource=resource,
-            free=amount_text(resource, sums[resource]),
-            most=amount_text(resource, max(0, most[0].free.get(resource, 0))),
-            nodes=[f"{node.name} has {amount_text(resource, max(0, node.free.get(resource, 0)))}" for node in most],
-        )
+    pods, places = sum(each.count for each in demands), placed(demands, nodes)
+    requested = total({name: amount * each.count for name, amount in each.request.items()} for each in demands)
+    sums = {name: sum(max(0, node.free.get(name, 0)) for node in nodes) for name in requested}
+    if places >= pods or any(sums[name] < amount for name, amount in requested.items()):
         return
+    demand = min(demands, key=lambda each: placed([each], nodes) / each.count)
+    order = sorted(
+        (name for name, amount in demand.request.items() if amount), key=lambda name: ("/" not in name, name)
+    )
+    short = [name for name in order if all(node.free.get(name, 0) < demand.needed[name] for node in nodes)]
+    if not order:
+        return
+    resource = (short or order)[0]
+    free = sorted(nodes, key=lambda node: (-node.free.get(resource, 0), node.name))[:_SHOWN]
+    most = amount_text(resource, max(0, free[0].free.get(resource, 0)))
+    yield NODES_FRAGMENTED.found(
+        pods=pods,
+        requested=amount_text(resource, demand.request[resource]),
+        resource=resource,
+        free=amount_text(resource, sums[resource]),
+        most=most,
+        places=places,
+        nodes=[f"{node.name} has {amount_text(resource, max(0, node.free.get(resource, 0)))}" for node in free],
+        smaller=f"use at most {_counted(places, 'pod')}" if places else f"request at most {most} {resource} per pod",
+    )
 
 
 def _allowed(table: NodeTable, demands: Iterable[Demand]) -> list[NodeFacts]:
@@ -224,8 +229,8 @@ def _tier(topology: Body, domains: Sequence[Domain]) -> str:
     return f"{number} ({name})" if name else str(number)
 
 
-def _places(count: int) -> str:
-    return f"{count} place{'' if count == 1 else 's'}"
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 FAMILY: Final = Family(

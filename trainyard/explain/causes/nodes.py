@@ -75,10 +75,11 @@ def _find(situation: Situation) -> Iterator[Found]:
             yield found
             return
         allowed = table.allowed_nodes(demand.spec)
-        if not placed([Demand(demand.request, 1, demand.spec)], allowed, free=False):
+        if not placed([replace(demand, count=1)], allowed, free=False):
             yield _too_small(demand, allowed)
             return
-    yield from _out_of_service(situation)
+    if table.knows_free:
+        yield from _out_of_service(situation)
 
 
 def _constrained(demand: Demand, nodes: Sequence[NodeFacts]) -> Found | None:
@@ -97,7 +98,7 @@ def _constrained(demand: Demand, nodes: Sequence[NodeFacts]) -> Found | None:
 
 
 def _offers(node: NodeFacts, demand: Demand) -> bool:
-    return all(node.offers.get(name, 0) >= amount for name, amount in demand.request.items())
+    return all(node.offers.get(name, 0) >= amount for name, amount in demand.needed.items())
 
 
 def _present(demand: Demand, nodes: Sequence[NodeFacts]) -> str:
@@ -111,11 +112,11 @@ def _present(demand: Demand, nodes: Sequence[NodeFacts]) -> str:
 
 
 def _too_small(demand: Demand, nodes: Sequence[NodeFacts]) -> Found:
-    order = sorted(demand.request.items(), key=lambda each: ("/" not in each[0], each[0]))
+    order = sorted(demand.needed.items(), key=lambda each: ("/" not in each[0], each[0]))
     short = [name for name, amount in order if all(node.offers.get(name, 0) < amount for node in nodes)]
     resource = short[0] if short else order[0][0] if order else "pods"
     return TOO_SMALL.found(
-        requested=amount_text(resource, demand.request.get(resource, 1)),
+        requested=amount_text(resource, demand.needed.get(resource, 1)),
         resource=resource,
         offers=amount_text(resource, max((node.offers.get(resource, 0) for node in nodes), default=0)),
     )

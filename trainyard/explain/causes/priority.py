@@ -8,6 +8,7 @@ from typing import Final
 from trainyard.api.constants import SYSTEM_PRIORITY_CLASSES
 from trainyard.explain.body_fields import name_of, text
 from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.contention import is_contended
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation
 
@@ -45,8 +46,8 @@ def _find(situation: Situation) -> Iterator[Found]:
         return
     waiting = situation.view.shares.waiting.get(gang.queue, [])
     place = next((number for number, job in enumerate(waiting) if job.name == gang.name), 0)
-    if place:
-        ahead = waiting[:place]
+    ahead = waiting[:place]
+    if ahead and is_contended(situation, ahead):
         yield BEHIND.found(
             place=place + 1,
             waiting=len(waiting),

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from trainyard.explain.body_fields import name_of, namespace_of, text
 from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.lent_shares import is_considered, lenders, within_share
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation, State
-from trainyard.queues.amounts import Amounts
 from trainyard.queues.amounts import text as amount_text
 from trainyard.queues.effective_limits import bounds
 from trainyard.queues.queue import DEFAULT, ROOT
@@ -51,6 +51,15 @@ TREE_STOPPED: Final = Cause(
         "reason": "PodGroup language/probe is in queue research, which has child queues",
         "remedy": "delete PodGroup language/probe",
     },
+)
+TREE_UNKNOWN: Final = Cause(
+    "queue-tree-unknown",
+    "Job in a queue with child queues, and a scheduler that may read the tree",
+    "`spec.queue` of the PodGroups, and `spec.parent` of the Queues; Platform `spec.schedulerFeatures` is unknown",
+    "{group} is in queue {queue}, which has child queues; if the scheduler reads the tree of queues (plug-in capacity "
+    "with enableHierarchy), it schedules nothing in any queue",
+    "ask the platform team whether it does; if so, the job has to use one of {children}",
+    {"group": "PodGroup language/probe", "queue": "research", "children": ["language", "vision"]},
 )
 OVER_CAPABILITY: Final = Cause(
     "queue-over-capability",
@@ -120,7 +129,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     if shares.states.get(queue) in ("Closed", "Closing"):
         yield CLOSED.found(queue=queue, state=shares.states[queue].lower())
     children = shares.tree.children(queue) if queue != ROOT else sorted(shares.tree.queues)
-    if shares.has_tree and children:
+    if shares.knows_tree and children:
         yield NOT_LEAF.found(queue=queue, children=children)
     if not situation.waits_for_room:
         return
@@ -148,16 +157,20 @@ def _refused(situation: Situation) -> Iterator[Found]:
 
 def _stopped(situation: Situation) -> Iterator[Found]:
     shares = situation.view.shares
+    if not shares.has_tree:
+        return
     if shares.fault:
         remedy = "ask the platform team to run `trainyard queues check` and to correct the parents of the queues"
         yield TREE_STOPPED.found(reason=shares.fault, remedy=remedy)
         return
-    if not shares.has_tree:
-        return
     for body in situation.index.of(Kind.POD_GROUP):
         queue = text(body, "spec", "queue")
-        if body is not situation.pod_group and (queue == ROOT or (queue and shares.tree.children(queue))):
-            name = f"{namespace_of(body)}/{name_of(body)}"
+        children = sorted(shares.tree.queues) if queue == ROOT else shares.tree.children(queue) if queue else []
+        name = f"{namespace_of(body)}/{name_of(body)}"
+        if children and not shares.knows_tree:
+            yield TREE_UNKNOWN.found(group=f"PodGroup {name}", queue=queue, children=children)
+            return
+        if children and body is not situation.pod_group:
             yield TREE_STOPPED.found(
                 reason=f"PodGroup {name} is in queue {queue}, which has child queues",
                 remedy=f"delete PodGroup {name}, or ask the platform team to do so",
@@ -212,14 +225,10 @@ def _holders(situation: Situation, queue: str, resource: str) -> list[str]:
 
 def _given_back(situation: Situation, queue: str, resource: str) -> int:
     """Return what lenders below a queue give back to the job; nothing if it may not take anything back."""
-    gang, shares = situation.gang, situation.view.shares
-    if gang is None or not gang.preempts or not shares.within_share(gang, _first(situation)):
+    gang = situation.gang
+    if gang is None or not gang.preempts or not is_considered(situation) or not within_share(situation, gang):
         return 0
-    return sum(each.reclaimable.get(resource, 0) for each in shares.lenders(gang, queue))
-
-
-def _first(situation: Situation) -> Amounts:
-    return situation.demands[0].request if situation.demands else {}
+    return sum(lenders(situation, gang, resource, queue).values())
 
 
 def _users(situation: Situation, queue: str) -> list[str]:
@@ -233,6 +242,16 @@ def _users(situation: Situation, queue: str) -> list[str]:
 FAMILY: Final = Family(
     "Queues",
     1,
-    (MISSING, CLOSED, NOT_LEAF, TREE_STOPPED, OVER_CAPABILITY, CAPABILITY_FULL, ANCESTOR_FULL, GUARANTEES),
+    (
+        MISSING,
+        CLOSED,
+        NOT_LEAF,
+        TREE_STOPPED,
+        TREE_UNKNOWN,
+        OVER_CAPABILITY,
+        CAPABILITY_FULL,
+        ANCESTOR_FULL,
+        GUARANTEES,
+    ),
     _find,
 )

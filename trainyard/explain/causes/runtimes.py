@@ -51,7 +51,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     namespace = situation.namespace if kind == TRAINING_RUNTIME else ""
     runtime = situation.index.find(resource, name, namespace)
     if runtime is None:
-        if situation.job_set is None:
+        if situation.job_set is None and situation.reads(Kind.JOB_SET):
             yield MISSING.found(kind=kind, name=name, runtimes=_names(situation))
         return
     if text(runtime, "metadata", "labels", SUPPORT_LABEL) == SUPPORT_DEPRECATED:

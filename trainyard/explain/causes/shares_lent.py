@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trainyard.explain.body_fields import mapping, namespace_of, text
 from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.lent_shares import is_considered, leaving_pods, lenders, suffices, within_share
 from trainyard.explain.node_table import NodeFacts, placed, request_of
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation
@@ -18,17 +19,19 @@ from trainyard.queues.queued_gangs import Job
 __all__ = ["FAMILY"]
 
 _RECLAIM: Final = "reclaim"
+_LISTED: Final = 5
 
 LENT: Final = Cause(
     "share-lent-out",
-    "Share lent out and being taken back",
+    "Share lent out to other queues",
     "what each queue deserves and uses; pods that are being deleted",
     "queue {queue} uses {used} of the {deserved} {resource} that it deserves; the rest is lent to {lenders}, "
-    "and the scheduler takes it back since {since} ({leaving} pods are being deleted)",
+    "and the scheduler {progress} (pods being deleted: {leaving})",
     "wait: action reclaim evicts pods of {lenders}; this takes their grace period",
     {
         **{"queue": "language", "used": "0", "deserved": "32", "resource": "nvidia.com/gpu"},
-        **{"lenders": ["vision (32 above its share)"], "since": "2026-11-24T10:00:00Z", "leaving": 4},
+        **{"lenders": ["vision (32 above its share)"], "leaving": 4},
+        "progress": "takes it back since 2026-11-24T10:00:00Z",
     },
 )
 NO_RECLAIM_BY_JOB: Final = Cause(
@@ -60,8 +63,8 @@ OVER_DESERVED: Final = Cause(
     "queue-over-deserved",
     "Queue beyond its share in a full cluster",
     "`spec.deserved` of the queue, what it uses, and what the nodes have free",
-    "queue {queue} uses {used} of the {deserved} {resource} that it deserves; the job requests {requested}, which can "
-    "only be borrowed, and of {capacity} {resource} in the cluster {free} are free",
+    "queue {queue} uses {used} of the {deserved} {resource} that it deserves; the job requests {requested}, more "
+    "than is left of it, so it takes nothing back, and of {capacity} {resource} in the cluster {free} are free",
     "wait until {requested} {resource} are free ({users} use most), request fewer, "
     "or ask the platform team for a larger share",
     {
@@ -83,7 +86,8 @@ FULL: Final = Cause(
 
 
 def _find(situation: Situation) -> Iterator[Found]:
-    if not situation.waits_for_room or not situation.index.knows(Kind.NODE) or not situation.view.table.nodes:
+    table = situation.view.table
+    if not situation.waits_for_room or not table.knows_free or not table.nodes:
         return
     nodes = _candidates(situation)
     if placed(situation.demands, nodes) >= situation.members:
@@ -134,26 +138,27 @@ def _share(situation: Situation, gang: Job, scarce: str | None, nodes: list[Node
         "used": amount_text(resource, used.get(resource, 0)),
         "deserved": amount_text(resource, deserved.get(resource, 0)),
     }
-    if not shares.within_share(gang, request):
+    if not within_share(situation, gang):
         if scarce is not None:
-            yield OVER_DESERVED.found(
-                **{**values, **_room(situation, resource, nodes)}, users=_top(situation, resource)
-            )
+            room = _room(situation, resource, nodes)
+            yield OVER_DESERVED.found(**{**values, **room}, users=_top(situation, resource))
         return
-    lenders = shares.lenders(gang)
+    if not is_considered(situation):
+        return
     features = situation.index.features
     off = bool(features) and _RECLAIM not in (features or ())
+    giving = lenders(situation, gang, resource)
     borrowers = _borrowers(situation, gang, resource)
-    if lenders and not off:
-        texts = [
-            f"{each.queue} ({amount_text(resource, each.reclaimable.get(resource, 0))} above its share)"
-            for each in lenders
-        ]
+    if giving and not off:
+        if not suffices(situation, gang, resource, nodes):
+            return
+        texts = [_above(situation, name, resource) for name in giving][:_LISTED]
         if gang.preempts:
-            leaving, since = _leaving(situation, [each.queue for each in lenders], gang)
-            yield LENT.found(**values, lenders=texts[:5], since=since, leaving=leaving)
+            times = [text(pod, "metadata", "deletionTimestamp") for pod in leaving_pods(situation, giving)]
+            progress = f"takes it back since {min(times)}" if times else "may take it back"
+            yield LENT.found(**values, lenders=texts, progress=progress, leaving=len(times))
         else:
-            yield NO_RECLAIM_BY_JOB.found(**values, lenders=texts[:5], priority_class=_priority_class(situation))
+            yield NO_RECLAIM_BY_JOB.found(**values, lenders=texts, priority_class=_priority_class(situation))
     elif borrowers:
         if off:
             reason, remedy = "action reclaim of the scheduler is off", "add action reclaim to the scheduler's settings"
@@ -166,6 +171,14 @@ def _share(situation: Situation, gang: Job, scarce: str | None, nodes: list[Node
         yield NOT_RECLAIMABLE.found(**values, borrowers=borrowers, reason=reason, remedy=remedy)
 
 
+def _above(situation: Situation, queue: str, resource: str) -> str:
+    """Return a queue that gives back, with what it uses above its share."""
+    reclaimable = situation.view.shares.usage[queue].reclaimable
+    if amount := reclaimable.get(resource):
+        return f"{queue} ({amount_text(resource, amount)} above its share)"
+    return f"{queue} (above its share of {', '.join(sorted(reclaimable)) or 'none'})"
+
+
 def _borrowers(situation: Situation, gang: Job, resource: str) -> list[str]:
     """Return the leaf queues that use more than they deserve."""
     shares = situation.view.shares
@@ -176,16 +189,6 @@ def _borrowers(situation: Situation, gang: Job, resource: str) -> list[str]:
         and not shares.tree.children(each.queue)
         and each.used.get(resource, 0) > each.deserved.get(resource, 0)
     ]
-
-
-def _leaving(situation: Situation, queues: list[str], gang: Job) -> tuple[int, str]:
-    """Return how many pods of queues are being deleted, and since when; else since when the job waits."""
-    groups = {job.name for job in situation.view.shares.jobs if job.queue in queues}
-    times: list[str] = []
-    for (namespace, group), pods in situation.index.members.items():
-        if f"{namespace or 'default'}/{group}" in groups:
-            times += [when for pod in pods if (when := text(pod, "metadata", "deletionTimestamp"))]
-    return len(times), min(times, default=gang.created or "its creation")
 
 
 def _priority_class(situation: Situation) -> str:

@@ -101,7 +101,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     if kueue and not (workload is not None and condition(workload, "Admitted")):
         yield BY_KUEUE.found(
             queue=kueue,
-            reason=_kueue_reason(workload),
+            reason=_kueue_reason(situation, workload),
             workload=name_of(workload) if workload is not None else situation.name,
             namespace=situation.namespace,
         )
@@ -121,7 +121,9 @@ def _workload(situation: Situation) -> Body | None:
     return next((each for body in owners for each in situation.index.children(body, Kind.WORKLOAD)), None)
 
 
-def _kueue_reason(workload: Body | None) -> str:
+def _kueue_reason(situation: Situation, workload: Body | None) -> str:
+    if workload is None and not situation.reads(Kind.WORKLOAD):
+        return "its Workload may not be read"
     if workload is None:
         return "it has no Workload yet"
     for kind in ("QuotaReserved", "Admitted"):

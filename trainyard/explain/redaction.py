@@ -1,0 +1,118 @@
+"""Redaction of recorded objects: no secrets, and of pods of other tenants only what places and shares need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainyard.api.constants import GROUP_NAME_ANNOTATION, QUEUE_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION
+from trainyard.explain.body_fields import Body, mapping, sequence, text
+from trainyard.queues.queued_gangs import PREEMPTABLE
+
+__all__ = ["redacted", "reduced_pod"]
+
+_ANNOTATIONS: Final = frozenset(
+    {
+        *(GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION, QUEUE_ANNOTATION, PREEMPTABLE),
+        "trainyard.dev/remove-after",
+    }
+)
+"""Annotations that are read."""
+_CONTENTS: Final = frozenset(
+    {
+        *("env", "envFrom", "command", "args", "managedFields", "data", "stringData", "binaryData"),
+        *("httpHeaders", "volumeAttributes", "caBundle"),
+    }
+)
+_AMOUNTS: Final = ("requests", "limits", "allocatable", "capacity")
+_WHOLE: Final = frozenset({"nodeSelector", "matchLabels", *_AMOUNTS})
+"""Maps of which each key counts, whatever its name."""
+_LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {
+    "flexVolume": frozenset({"options"}),
+    "terminated": frozenset({"message"}),  # the last lines of a log
+}
+"""Fields that are left out, by the field that has them."""
+_USER: Final = re.compile(r"://[^/\s@]+@")
+"""User and password in an address."""
+_QUERY: Final = re.compile(r"""(://[^\s"'?#]*)[?#][^\s"']*""")
+_PARAMETERS: Final = re.compile(r"""\?[^\s"'=?]+=[^\s"']*""")
+"""Query of a path without a host."""
+_TOKEN_WORDS: Final = ("token", "secret", "password", "credential", "apikey", "api-key")
+_METADATA: Final = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
+_POD_SPEC: Final = ("nodeName", "priorityClassName", "preemptionPolicy")
+_OWNER: Final = ("apiVersion", "kind", "name", "controller")
+
+
+def redacted(body: Body) -> dict[str, Any]:
+    """Return an object without what may be secret.
+
+    Environment, commands, data, managed fields, log lines, queries of addresses and annotations that nothing reads are
+    removed. Names of environment variables, volumes and Secrets are kept; values are not.
+    """
+    return _mapping(body, is_node=body.get("kind") == "Node")
+
+
+def reduced_pod(pod: Body) -> dict[str, Any]:
+    """Return what others may see of a pod: what it occupies, in which gang, and whether it can be evicted."""
+    metadata, spec = mapping(pod, "metadata"), mapping(pod, "spec")
+    own: dict[str, Any] = {name: metadata[name] for name in _METADATA if isinstance(metadata.get(name), str)}
+    owners = sequence(metadata, "ownerReferences")
+    for name in ("annotations", "labels"):
+        kept = {key: value for key, value in mapping(metadata, name).items() if key in _ANNOTATIONS}
+        own |= {name: kept} if kept else {}
+    if owners:
+        own["ownerReferences"] = [{key: each[key] for key in _OWNER if key in each} for each in owners]
+    found: dict[str, Any] = {name: spec[name] for name in _POD_SPEC if isinstance(spec.get(name), str)}
+    for name in ("containers", "initContainers"):
+        if containers := sequence(spec, name):
+            found[name] = [_container(each) for each in containers]
+    if gates := sequence(spec, "schedulingGates"):
+        found["schedulingGates"] = [{"name": text(each, "name")} for each in gates]
+    if overhead := mapping(spec, "overhead"):
+        found["overhead"] = dict(overhead)
+    api = {name: pod.get(name) for name in ("apiVersion", "kind")}
+    return {**api, "metadata": own, "spec": found, "status": {"phase": text(pod, "status", "phase")}}
+
+
+def _container(container: Body) -> dict[str, Any]:
+    requests = mapping(container, "resources", "requests")
+    policy = text(container, "restartPolicy")
+    found: dict[str, Any] = {"resources": {"requests": dict(requests)}} if requests else {}
+    return {**found, "restartPolicy": policy} if policy else found
+
+
+def _mapping(body: Mapping[str, Any], *, above: str = "", is_node: bool = False) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    left_out = _LEFT_OUT.get(above, frozenset())
+    for key, value in body.items():
+        if key in left_out:
+            continue
+        if key == "annotations" and isinstance(value, Mapping):
+            result[key] = {name: each for name, each in value.items() if name in _ANNOTATIONS}
+        elif key == "labels" and isinstance(value, Mapping):
+            result[key] = {name: each for name, each in value.items() if is_node or not _is_secret(name)}
+        elif key in _WHOLE and isinstance(value, Mapping):
+            result[key] = dict(value)
+        elif key == "env" and isinstance(value, list):
+            result[key] = [{"name": each.get("name")} for each in value if isinstance(each, Mapping)]
+        elif key not in _CONTENTS:
+            result[key] = _value(value, key, is_node)
+    return result
+
+
+def _value(value: Any, above: str, is_node: bool) -> Any:
+    if type(value) is dict:
+        return _mapping(value, above=above, is_node=is_node)
+    if type(value) is list:
+        return [_value(each, above, is_node) for each in value]
+    if type(value) is str:
+        if "://" in value:
+            value = _QUERY.sub(r"\1", _USER.sub("://", value))
+        return _PARAMETERS.sub("", value) if "?" in value else value
+    return value
+
+
+def _is_secret(label: str) -> bool:
+    lower = label.lower()
+    return any(word in lower for word in _TOKEN_WORDS)
