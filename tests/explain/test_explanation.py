@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import re
 import time
 from typing import Any
 
@@ -34,7 +35,7 @@ def test_the_example_of_a_cause_fills_its_texts(cause: Any) -> None:
     assert cause.title[0].isupper()
     assert json.dumps(found.as_json())
     used = cause.message + cause.fix
-    assert [name for name in cause.example if f"{{{name}}}" not in used] == []
+    assert [name for name in cause.example if not re.search(rf"\{{{name}[:}}]", used)] == []
 
 
 def test_json_is_the_contract() -> None:
@@ -96,6 +97,32 @@ def test_an_error_is_one_printable_line() -> None:
         explain(cluster.observed, "train", "vision\nFix: z")
     assert error.value.message.isprintable()
     assert error.value.fix.isprintable()
+
+
+def test_the_chain_says_what_the_fabric_permits() -> None:
+    for tier, link in ((9, ("no limit", "the gang may use all nodes")), (1, ("rack-0", "1 domain may hold the gang")),
+                       (0, ("", "no domain may hold the gang"))):  # fmt: skip
+        cluster = Cluster(racks=1, nodes_per_rack=1)
+        cluster.job("train", pods=1, tier=tier)
+        steps = {each.step: (each.object, each.state) for each in cluster.explain("train").chain}
+        assert steps["fabric"] == link
+        assert steps["nodes"] == ("1 node", "1 takes pods, 8 nvidia.com/gpu free")
+        assert steps["PodGroup"][1] == "Inqueue, starts with 1 pod at once"
+
+
+def test_numbers_of_one_have_the_singular() -> None:
+    small = Cluster(racks=1, nodes_per_rack=1).queue("small", capability=4)
+    small.job("train", "small", pods=1)
+    assert "its gang of 1 pod requests 8 nvidia.com/gpu" in small.explain("train", "small").message
+    domain = Cluster(racks=1, nodes_per_rack=2)
+    domain.find("HyperNode", "rack-0")["spec"]["members"] = domain.find("HyperNode", "rack-0")["spec"]["members"][:1]
+    domain.job("train", pods=2, tier=1)
+    message = domain.explain("train").message + domain.explain("train").fix
+    assert "has 1 place for them even when empty" in message
+    assert "use at most 1 pod, " in message
+    few = Cluster()
+    few.job("train", pods=1).pod_group["spec"]["minMember"] = 2
+    assert "starts with 2 pods at once, and the job has 1 pod" in few.explain("train").message
 
 
 @pytest.mark.parametrize(

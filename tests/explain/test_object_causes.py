@@ -289,6 +289,13 @@ def test_full_quota_whose_pods_exist_is_no_cause() -> None:
     assert cluster.causes("train") == []
 
 
+@pytest.mark.parametrize("message", ["image digest: expected SHA-256, got ISO-860", "created by SHA-256: no"])
+def test_words_that_look_like_rules_are_none(message: str) -> None:
+    found = refused(message).explain("train")
+    check(found, "creation-failed", "trainyard render")
+    assert message in found.message
+
+
 def test_objects_that_cannot_be_created() -> None:
     found = refused("spec.trainer.numNodes: 0 is less than 1").explain("train")
     check(found, "creation-failed", "trainyard render")

@@ -370,3 +370,14 @@ def test_a_cluster_with_room_is_not_full() -> None:
     cluster.fill("language", cluster.names[:6])
     cluster.job("train", pods=2)
     assert cluster.causes("train") == []
+
+
+def test_free_nodes_do_not_help_a_gang_that_takes_its_share_back() -> None:
+    """Action reclaim places nothing on a node without a pod to evict."""
+    cluster = Cluster().queue("small", capability=8)
+    cluster.fill("vision", cluster.names[:5])
+    cluster.fill("small", cluster.names[5:6])
+    cluster.job("train", "language", pods=3)
+    check(cluster.explain("train", "language"), "cluster-full", "wait until other jobs end", requested="24", free="16")
+    cluster.fill("vision", cluster.names[6:], name="more")
+    check(cluster.explain("train", "language"), "share-lent-out", "wait", used="0", deserved="32")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from trainyard.checks.report.text import counted
+
 if TYPE_CHECKING:
     from trainyard.explain.situation import Situation
 
@@ -25,7 +27,7 @@ class Cause:
     looks_at
         The objects and fields that it reads.
     message, fix
-        Texts for the user; names in braces are numbers.
+        Texts for the user; names in braces are numbers, ``{pods:pod}`` one with its unit.
     example
         Numbers of an example.
     """
@@ -72,10 +74,21 @@ class Found:
         return {"cause": self.cause.id, "message": self.message, "numbers": dict(self.numbers), "fix": self.fix}
 
 
-def _shown(numbers: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for name, value in numbers.items()
-    }
+class _Count(int):
+    """A number that a text can write with its unit: ``{pods:pod}`` is 1 pod, or 2 pods."""
+
+    def __format__(self, unit: str) -> str:
+        return counted(int(self), unit) if unit else str(int(self))
+
+
+def _shown(numbers: Mapping[str, Any]) -> dict[str, str | _Count]:
+    return {name: _text(value) for name, value in numbers.items()}
+
+
+def _text(value: Any) -> str | _Count:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return _Count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.cluster_index import kind_of
 from trainyard.explain.fabric_limits import fabric_limits
@@ -78,7 +79,7 @@ def _scheduling(situation: Situation) -> Iterator[Link]:
     group = situation.pod_group
     if group is not None:
         least, phase = whole(group, "spec", "minMember"), text(group, "status", "phase") or "no phase"
-        yield Link("PodGroup", _name(group), f"{phase}, starts with {least} pods at once")
+        yield Link("PodGroup", _name(group), f"{phase}, starts with {counted(least, 'pod')} at once")
     if situation.queue:
         if not situation.index.knows(Kind.QUEUE):
             yield Link("queue", situation.queue, _NOT_READ)
@@ -98,11 +99,15 @@ def _scheduling(situation: Situation) -> Iterator[Link]:
     free = ", ".join(f"{amount_text(name, amount)} {name} free" for name, amount in sorted(devices.items()))
     if not situation.view.table.knows_free:
         free = f"free resources unknown (Pod {_NOT_READ})"
-    yield Link("nodes", f"{len(nodes)} nodes", f"{usable} take pods" + (f", {free}" if free else ""))
+    takes = f"{usable} take{'s' if usable == 1 else ''} pods"
+    yield Link("nodes", counted(len(nodes), "node"), takes + (f", {free}" if free else ""))
     for _, topology in fabric_limits(situation):
-        domains = situation.view.table.allowed_domains(topology) or []
+        domains = situation.view.table.allowed_domains(topology)
+        if domains is None:
+            yield Link("fabric", "no limit", "the gang may use all nodes")
+            continue
         names = ", ".join(each.name for each in domains[:_SHOWN])
-        yield Link("fabric", names or "no limit", f"{len(domains)} domains may hold the gang")
+        yield Link("fabric", names, f"{counted(len(domains), 'domain') if domains else 'no domain'} may hold the gang")
 
 
 def _queue(situation: Situation) -> str:

@@ -16,7 +16,8 @@ from trainyard.explain.situation import Situation, short_kind
 __all__ = ["FAMILY"]
 
 _MAXIMUM: Final = 400
-_RULE: Final = re.compile(r"\b(?!POL-000)([A-Z]{3}-[0-9]{3})\b:? ?")
+_RULE: Final = re.compile(r"(?:^|denied (?:the )?request: )(?!POL-000)([A-Z]{3}-[0-9]{3})\b:? ?")
+"""Identifier at the start of what a rule says; elsewhere it is another word, as SHA-256."""
 _NO_DECISION: Final = "POL-000"
 _PREFIX: Final = "TrainJob resources reconciliation failed: "
 _PATH: Final = re.compile(r"\b((?:spec|metadata)(?:[.\[][^\s:,;]*)?)")
@@ -43,7 +44,7 @@ POLICY: Final = Cause(
 )
 POLICY_SERVER: Final = Cause(
     "policy-server-away",
-    "Policy server without an answer",
+    "Policy server that does not answer",
     "events of the TrainJob with rule POL-000",
     "the policy server gives no decision, and without one nothing is created: {reason}",
     "wait a minute: the controller tries again; then ask the platform team to look at the policy server",
@@ -51,7 +52,7 @@ POLICY_SERVER: Final = Cause(
 )
 WEBHOOK_AWAY: Final = Cause(
     "webhook-away",
-    "Webhook without an answer",
+    "Webhook that does not answer",
     "events about rejected creations: `failed calling webhook`",
     "webhook {webhook} does not answer, so the API server rejects {object}: {reason}",
     "ask the platform team to look at the Deployment behind {webhook}; creations are tried again",

@@ -1,4 +1,4 @@
-"""Causes in the platform: schedulers and controllers that do not run, and what the scheduler says itself."""
+"""Causes in the platform: schedulers and controllers that do not run, and the message of the scheduler."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ MESSAGE: Final = Cause(
     "scheduler-message",
     "Message of the scheduler",
     "condition Unschedulable of the PodGroup; condition PodScheduled of the pods",
-    "the scheduler says: {message}",
+    "the scheduler reports: {message}",
     "{remedy}",
     {
         "message": "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable",
@@ -144,7 +144,7 @@ def _fault(situation: Situation, name: str, namespace: str, body: object) -> str
 
 
 def _message(situation: Situation) -> Iterator[Found]:
-    """Yield what the scheduler says, while pods wait."""
+    """Yield the message of the scheduler, while pods wait."""
     if situation.state is not State.WAITING or not situation.unplaced:
         return
     found = condition(situation.pod_group, "Unschedulable")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION
+from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, namespace_of, text, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.fabric_limits import fabric_limits
@@ -25,8 +26,8 @@ TOO_FEW: Final = Cause(
     "gang-too-few-pods",
     "Gang with fewer pods than its minimum",
     "`spec.minMember` of the PodGroup; the pods that the Jobs create",
-    "its gang starts with {minimum} pods at once, and the job has {pods}",
-    "set minMember to at most {pods}, or create {minimum} pods",
+    "its gang starts with {minimum:pod} at once, and the job has {pods:pod}",
+    "set minMember to at most {pods}, or create {minimum:pod}",
     {"minimum": 4, "pods": 3},
 )
 NO_DOMAIN: Final = Cause(
@@ -41,16 +42,16 @@ LARGER_THAN_DOMAIN: Final = Cause(
     "gang-larger-than-domain",
     "Gang larger than any domain that it may use",
     "`networkTopology` of the PodGroup; allocatable resources of the nodes in each HyperNode",
-    "its {pods} pods must run inside one domain of tier {tier}; the largest, {domain}, has places for {places} of them "
+    "its {pods:pod} must run inside one domain of tier {tier}; the largest, {domain}, has {places:place} for them "
     "even when empty",
-    "use at most {places} pods, fewer resources per pod, or allow a higher tier (highestTierAllowed)",
+    "use at most {places:pod}, fewer resources per pod, or allow a higher tier (highestTierAllowed)",
     {"pods": 6, "tier": "1 (rack)", "domain": "rack-0", "places": 4},
 )
 FRAGMENTED: Final = Cause(
     "fabric-fragmented",
     "Enough free devices, but not in one domain",
     "`networkTopology` of the PodGroup; free resources of the nodes in each HyperNode, and the gangs on them",
-    "its {pods} pods must run inside one domain of tier {tier}, and the free nodes have places for {places} of them, "
+    "its {pods:pod} must run inside one domain of tier {tier}, and the free nodes have places for {places} of them, "
     "but scattered: {domains}",
     "wait until {moving} leaves {domain}, move it, use fewer pods, or allow a higher tier (highestTierAllowed)",
     {
@@ -63,15 +64,15 @@ LARGER_THAN_CLUSTER: Final = Cause(
     "Gang larger than the cluster",
     "allocatable resources of all nodes that the pods may use",
     "its {pods} pods start together, and the nodes that they may use have places for {places} of them even when empty",
-    "use at most {places} pods, or fewer resources per pod",
+    "use at most {places:pod}, or fewer resources per pod",
     {"pods": 10, "places": 8},
 )
 NODES_FRAGMENTED: Final = Cause(
     "node-fragmented",
     "Enough in sum, but on no single node",
     "free resources of each node that the pods may use",
-    "each of its {pods} pods requests {requested} {resource} on one node; {free} are free in sum, at most {most} on "
-    "one node, with places for {places} of them ({nodes})",
+    "each pod of its gang of {pods} requests {requested} {resource} on one node; {free} are free in sum, at most "
+    "{most} on one node, with places for {places} of them ({nodes})",
     "{smaller}, or wait until a job on one of these nodes ends",
     {
         **{"pods": 1, "requested": "8", "resource": "nvidia.com/gpu", "free": "12", "most": "6", "places": 0},
@@ -146,7 +147,7 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
         pods=pods,
         tier=tier,
         places=_all_places(demands, [node for node in allowed.values() if node.usable]),
-        domains=[f"{domain.name} has {_counted(places, 'place')}" for domain, _, places in free[:5]],
+        domains=[f"{domain.name} has {counted(places, 'place')}" for domain, _, places in free[:5]],
         domain=best,
         moving=moving,
     )
@@ -167,7 +168,7 @@ def _fewest_moves(
                 on.setdefault(name, set()).add(node.name)
         freed, moving = set[str](), list[str]()
         for name, count in sorted(gangs.items(), key=lambda each: (each[1], each[0])):
-            moving.append(f"{name} ({_counted(count, 'pod')})")
+            moving.append(f"{name} ({counted(count, 'pod')})")
             freed |= on[name]
             empty = [node.emptied if node.name in freed else node for node in nodes]
             if placed(demands, empty) >= pods:
@@ -212,7 +213,7 @@ def _on_nodes(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> Iterator
         most=most,
         places=places,
         nodes=[f"{node.name} has {amount_text(resource, max(0, node.free.get(resource, 0)))}" for node in free],
-        smaller=f"use at most {_counted(places, 'pod')}" if places else f"request at most {most} {resource} per pod",
+        smaller=f"use at most {counted(places, 'pod')}" if places else f"request at most {most} {resource} per pod",
     )
 
 
@@ -227,10 +228,6 @@ def _tier(topology: Body, domains: Sequence[Domain]) -> str:
     number = domains[0].tier if domains else whole(topology, "highestTierAllowed")
     name = text(topology, "highestTierName") or (domains[0].tier_name if domains else "")
     return f"{number} ({name})" if name else str(number)
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 FAMILY: Final = Family(

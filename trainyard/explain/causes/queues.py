@@ -65,7 +65,7 @@ OVER_CAPABILITY: Final = Cause(
     "queue-over-capability",
     "Gang larger than a queue's limit",
     "minimum of the gang; `spec.capability` of its queue and of those above, without guarantees of their siblings",
-    "its {pods} pods request {requested} {resource}, and queue {limited_by} allows {limit} in total, "
+    "its gang of {pods:pod} requests {requested} {resource}, and queue {limited_by} allows {limit} in total, "
     "so it never starts",
     "request at most {limit} {resource}, or ask the platform team for a higher capability of {limited_by}",
     {"pods": 4, "requested": "32", "resource": "nvidia.com/gpu", "limited_by": "small", "limit": "8"},
