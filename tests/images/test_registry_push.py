@@ -83,6 +83,17 @@ async def test_a_layer_is_sent_to_no_other_host(image: BuiltImage) -> None:
             await push_images([image], f"{address}/team")
 
 
+@pytest.mark.parametrize("request_", ["POST blobs", "PUT blobs", "PUT manifests"])
+async def test_no_upload_follows_a_redirect_to_another_host(image: BuiltImage, request_: str) -> None:
+    other = UploadRegistry()
+    async with accepting(other, "127.0.0.2") as elsewhere:
+        registry = UploadRegistry(redirected=request_, elsewhere=elsewhere)
+        async with accepting(registry) as address:
+            with pytest.raises(TrainyardError, match=f"{address} redirects an upload to another address"):
+                await push_images([image], f"{address}/team")
+    assert other.requests == []
+
+
 async def test_files_that_cannot_be_read_are_named(tmp_path: Path, image: BuiltImage) -> None:
     with pytest.raises(TrainyardError, match=r"missing\.json cannot be read"):
         await push_images([image], "registry.example", tmp_path / "missing.json")
