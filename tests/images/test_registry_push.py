@@ -15,6 +15,7 @@ from trainyard.images.image_build import BuiltImage
 from trainyard.images.image_lock import moved
 from trainyard.images.oci_archive import read_archive
 from trainyard.images.registry_push import push_images
+from trainyard.runtimes.images.image_reference import parse_image
 
 PASSWORD = "open sesame"
 
@@ -105,3 +106,11 @@ async def test_files_that_cannot_be_read_are_named(tmp_path: Path, image: BuiltI
 def test_a_registry_is_a_host_with_a_prefix(registry: str) -> None:
     with pytest.raises(TrainyardError, match="is not a registry"):
         moved("localhost/trainyard/tool:v1", registry)
+
+
+def test_a_registry_name_without_a_dot_needs_a_port() -> None:
+    with pytest.raises(TrainyardError, match=r"'harbor/team' is not a registry\n.*harbor:443; Docker Hub is docker"):
+        moved("localhost/trainyard/tool:v1", "harbor/team")
+    for host in ("harbor:443", "localhost", "docker.io", "[::1]:5000"):
+        reference = moved("localhost/trainyard/tool:v1", f"{host}/team")
+        assert parse_image(reference).registry == host
