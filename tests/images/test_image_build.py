@@ -87,6 +87,48 @@ def test_a_changed_archive_is_built_again_and_never_used(tmp_path: Path) -> None
     assert read_archive(second.archive).digest == first.digest
 
 
+def test_an_archive_of_other_inputs_is_never_used_under_the_present_tag(tmp_path: Path) -> None:
+    folder = project(tmp_path, {"tool": RECIPE, "other": RECIPE.replace("setting: opa\n", "")})
+    old = {image.name: image for image in builder(folder).build()}
+    recipe = folder / "images" / "tool.yaml"
+    recipe.write_text(RECIPE.replace('"1.0"', '"2.0"'))
+    changed = builder(folder)
+    (found,) = changed.images(["tool"])
+    assert (found.state, found.reference, found.digest) == ("changed", old["tool"].reference, old["tool"].digest)
+    for use in (changed.archives, changed.locked):
+        for names in ((), ("tool",)):
+            with pytest.raises(
+                TrainyardError, match=r"tool\.tar was built from other inputs\n.*trainyard images build tool$"
+            ):
+                use(names)
+    changed.build(["other"])
+    assert yaml.safe_load((changed.out / "images.lock").read_text())["images"] == {
+        f"localhost/trainyard/{name}:v1.0": image.digest for name, image in old.items()
+    }
+    changed.build(["tool"])
+    assert {image.reference for image in changed.archives()} == {
+        "localhost/trainyard/other:v1.0",
+        "localhost/trainyard/tool:v2.0",
+    }
+
+
+def test_an_archive_of_another_image_is_never_used(tmp_path: Path) -> None:
+    folder = project(tmp_path, {"tool": RECIPE, "other": RECIPE})
+    other, first = builder(folder).build()
+    for suffix in (".tar", ".build.json"):
+        shutil.copy(folder / "out" / f"other{suffix}", folder / "out" / f"tool{suffix}")
+    exchanged = builder(folder)
+    assert [(image.name, image.state, image.digest) for image in exchanged.images()] == [
+        ("other", "built", other.digest),
+        ("tool", "missing", None),
+    ]
+    with pytest.raises(TrainyardError, match=r"tool is not built in .*\n.*trainyard images build tool$"):
+        exchanged.archives(["tool"])
+    exchanged.build(["other"])
+    assert yaml.safe_load((exchanged.out / "images.lock").read_text()) == {"images": {other.reference: other.digest}}
+    assert exchanged.build(["tool"])[0].digest == first.digest
+
+
 def test_a_changed_layer_in_the_cache_is_built_again(tmp_path: Path) -> None:
     folder = project(tmp_path)
     (first,) = builder(folder).build()

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import time
@@ -19,7 +20,7 @@ import pytest
 from tests.support import ROOT
 from trainyard.errors import TrainyardError
 from trainyard.images.debian_packages import DebianPackage, debian_files, fetch
-from trainyard.images.elf_libraries import read_elf
+from trainyard.images.elf_libraries import missing_libraries, read_elf
 from trainyard.images.file_tree import FileTree
 from trainyard.images.python_packages import SITE, locked_wheels, unpacked
 
@@ -138,13 +139,58 @@ def test_links_lead_to_files_of_the_image_only() -> None:
             tree.add(path, b"")
 
 
+def elf(*needed: str) -> bytes:
+    """Return a 64-bit ELF file that needs libraries, and nothing else."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in needed)
+    dynamic = [(1, names.index(name.encode() + b"\0")) for name in needed] + [(5, 0x1000), (0, 0)]
+    entries = b"".join(struct.pack("<QQ", *entry) for entry in dynamic)
+    start = 64 + 2 * 56
+    headers = b"".join(
+        struct.pack("<IIQQQQQQ", kind, 4, at, base, base, length, length, 8)
+        for kind, at, base, length in (
+            (1, start + len(entries), 0x1000, len(names)),
+            (2, start, 0x2000, len(entries)),
+        )
+    )
+    head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    return head + headers + entries + names
+
+
+@pytest.mark.parametrize("folder", ["lib", "usr/lib", "lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu"])
+def test_a_library_is_where_the_loader_searches(folder: str) -> None:
+    tree = FileTree()
+    tree.add("tool", elf("libone.so.1", "libtwo.so.2"))
+    tree.add(f"{folder}/libone.so.1.0", elf())
+    tree.add_link(f"{folder}/libone.so.1", "libone.so.1.0")
+    tree.add_link(f"{folder}/libtwo.so.2", "libtwo.so.2.0")
+    assert missing_libraries(tree) == {"tool": ["libtwo.so.2"]}
+    tree.add(f"{folder}/libtwo.so.2.0", elf())
+    assert missing_libraries(tree) == {}
+
+
+def test_a_library_behind_a_linked_folder_is_found() -> None:
+    tree = FileTree()
+    tree.add("tool", elf("libone.so.1"))
+    tree.add_link("lib", "opt/libraries")
+    tree.add("opt/libraries/libone.so.1", elf())
+    assert missing_libraries(tree) == {}
+
+
+@pytest.mark.parametrize("folder", ["lib64", "usr/lib64", "usr/local/lib", "usr/local/lib/x86_64-linux-gnu", "opt"])
+def test_a_library_where_the_loader_does_not_search_is_missing(folder: str) -> None:
+    tree = FileTree()
+    tree.add("tool", elf("libone.so.1"))
+    tree.add(f"{folder}/libone.so.1", elf())
+    assert missing_libraries(tree) == {"tool": ["libone.so.1"]}
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_pause_is_static_reaps_processes_and_ends_on_sigterm(tmp_path: Path) -> None:
     program = tmp_path / "pause"
     subprocess.run(["cc", "-static", "-Os", "-Wall", "-Werror", "-o", program, ROOT / "images" / "pause.c"], check=True)
-    elf = read_elf(program.read_bytes())
-    assert elf is not None
-    assert (elf.interpreter, elf.needed) == (None, ())
+    read = read_elf(program.read_bytes())
+    assert read is not None
+    assert (read.interpreter, read.needed) == (None, ())
     process = subprocess.Popen(
         ["sh", "-c", f'sleep 0.2 >/dev/null & echo $!; exec "{program}"'], stdout=subprocess.PIPE, text=True
     )

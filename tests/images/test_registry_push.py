@@ -15,6 +15,7 @@ from trainyard.images.image_build import BuiltImage
 from trainyard.images.image_lock import moved
 from trainyard.images.oci_archive import read_archive
 from trainyard.images.registry_push import push_images
+from trainyard.runtimes.images.image_reference import parse_image
 
 PASSWORD = "open sesame"
 
@@ -83,6 +84,17 @@ async def test_a_layer_is_sent_to_no_other_host(image: BuiltImage) -> None:
             await push_images([image], f"{address}/team")
 
 
+@pytest.mark.parametrize("request_", ["POST blobs", "PUT blobs", "PUT manifests"])
+async def test_no_upload_follows_a_redirect_to_another_host(image: BuiltImage, request_: str) -> None:
+    other = UploadRegistry()
+    async with accepting(other, "127.0.0.2") as elsewhere:
+        registry = UploadRegistry(redirected=request_, elsewhere=elsewhere)
+        async with accepting(registry) as address:
+            with pytest.raises(TrainyardError, match=f"{address} redirects an upload to another address"):
+                await push_images([image], f"{address}/team")
+    assert other.requests == []
+
+
 async def test_files_that_cannot_be_read_are_named(tmp_path: Path, image: BuiltImage) -> None:
     with pytest.raises(TrainyardError, match=r"missing\.json cannot be read"):
         await push_images([image], "registry.example", tmp_path / "missing.json")
@@ -94,3 +106,11 @@ async def test_files_that_cannot_be_read_are_named(tmp_path: Path, image: BuiltI
 def test_a_registry_is_a_host_with_a_prefix(registry: str) -> None:
     with pytest.raises(TrainyardError, match="is not a registry"):
         moved("localhost/trainyard/tool:v1", registry)
+
+
+def test_a_registry_name_without_a_dot_needs_a_port() -> None:
+    with pytest.raises(TrainyardError, match=r"'harbor/team' is not a registry\n.*harbor:443; Docker Hub is docker"):
+        moved("localhost/trainyard/tool:v1", "harbor/team")
+    for host in ("harbor:443", "localhost", "docker.io", "[::1]:5000"):
+        reference = moved("localhost/trainyard/tool:v1", f"{host}/team")
+        assert parse_image(reference).registry == host

@@ -21,6 +21,8 @@ class UploadRegistry:
     location: str = ""
     broken_connections: int = 0
     refused: bool = False
+    redirected: str = ""
+    elsewhere: str = ""
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
@@ -34,6 +36,8 @@ class UploadRegistry:
             realm = f'Bearer realm="http://{self.address}/token",service="fake",scope="{scope}"'
             return web.Response(status=401, headers={"WWW-Authenticate": realm})
         kind, _, rest = request.path.removeprefix("/v2/team/tool/").partition("/")
+        if f"{request.method} {kind}" == self.redirected:
+            raise web.HTTPTemporaryRedirect(f"http://{self.elsewhere}{request.path_qs}")
         if kind == "manifests":
             return await self._manifest(request, rest)
         if request.method == "HEAD":
@@ -75,7 +79,7 @@ class UploadRegistry:
 
 
 @asynccontextmanager
-async def accepting(registry: UploadRegistry) -> AsyncIterator[str]:
+async def accepting(registry: UploadRegistry, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Run a registry and yield its address."""
     app = web.Application(client_max_size=1 << 26)
     app.router.add_route("*", "/v2/{path:.+}", registry.handle)
@@ -83,9 +87,9 @@ async def accepting(registry: UploadRegistry) -> AsyncIterator[str]:
     runner = web.AppRunner(app)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, host, 0)
         await site.start()
-        registry.address = f"127.0.0.1:{runner.addresses[0][1]}"
+        registry.address = f"{host}:{runner.addresses[0][1]}"
         yield registry.address
     finally:
         await runner.cleanup()

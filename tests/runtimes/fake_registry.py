@@ -64,7 +64,7 @@ class FakeRegistry:
 
 
 @asynccontextmanager
-async def served(registry: FakeRegistry) -> AsyncIterator[str]:
+async def served(registry: FakeRegistry, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Run a registry and yield its address."""
     app = web.Application()
     app.router.add_route("*", "/v2/{repository:.+}/manifests/{tag}", registry.manifest)
@@ -72,9 +72,9 @@ async def served(registry: FakeRegistry) -> AsyncIterator[str]:
     runner = web.AppRunner(app)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, host, 0)
         await site.start()
-        registry.address = f"127.0.0.1:{runner.addresses[0][1]}"
+        registry.address = f"{host}:{runner.addresses[0][1]}"
         yield registry.address
     finally:
         await runner.cleanup()

@@ -12,7 +12,10 @@ __all__ = ["ElfFile", "missing_libraries", "read_elf"]
 
 _LOAD, _DYNAMIC, _INTERPRETER = 1, 2, 3
 _NEEDED, _STRINGS, _RUN_PATHS = 1, 5, (15, 29)
-_FOLDERS: Final = ("lib", "usr/lib", "lib64", "usr/local/lib")
+_FOLDERS: Final = tuple(
+    f"{folder}{triple}" for folder in ("lib", "usr/lib") for triple in ("", "/x86_64-linux-gnu", "/aarch64-linux-gnu")
+)
+"""Folders that Debian's loader searches; images have no ``ld.so.cache``, which would name others."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +73,13 @@ def read_elf(content: bytes) -> ElfFile | None:
 
 def missing_libraries(tree: FileTree) -> dict[str, list[str]]:
     """Return the libraries and loaders that an image lacks, by the path of the file that needs them."""
-    shared = _FOLDERS + tuple(
-        f"{folder}/{triple}" for folder in _FOLDERS for triple in ("x86_64-linux-gnu", "aarch64-linux-gnu")
-    )
-    present = {path.rpartition("/")[2] for path, _ in tree if path.rpartition("/")[0] in shared}
     missing: dict[str, list[str]] = {}
     for path, entry in tree:
         elf = None if entry.content is None else read_elf(entry.read())
         if elf is None:
             continue
         folder = path.rpartition("/")[0]
-        lacking = [name for name in elf.needed if name not in present and not _beside(tree, folder, name, elf)]
+        lacking = [name for name in elf.needed if not _found(tree, folder, name, elf)]
         if elf.interpreter is not None and tree.resolve(elf.interpreter.strip("/")) is None:
             lacking.append(elf.interpreter)
         if lacking:
@@ -88,7 +87,9 @@ def missing_libraries(tree: FileTree) -> dict[str, list[str]]:
     return missing
 
 
-def _beside(tree: FileTree, folder: str, name: str, elf: ElfFile) -> bool:
+def _found(tree: FileTree, folder: str, name: str, elf: ElfFile) -> bool:
+    if any(tree.resolve(f"{shared}/{name}") is not None for shared in _FOLDERS):
+        return True
     for run_path in elf.run_paths:
         parts: list[str] = []
         for part in run_path.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", folder).split("/"):

@@ -44,7 +44,7 @@ class BuiltImage:
     Parameters
     ----------
     name, reference
-        Name of the recipe, and name and tag of the image.
+        Name of the recipe, and name and tag of the image; those of the archive if its inputs are others.
     digest, size
         Digest of the manifest, and bytes of its compressed layers; None if not built.
     unpacked_size
@@ -129,7 +129,7 @@ class ImageBuilder:
         Raises
         ------
         TrainyardError
-            A named image, or every image, is not built.
+            A named image, or every image, is not built, or one was built from other inputs than the present ones.
         """
         wanted = tuple(names)
         found = [image for image in self.images(wanted) if image.digest is not None]
@@ -140,6 +140,10 @@ class ImageBuilder:
                 fix=f"trainyard images build{''.join(f' {name}' for name in missing)}",
             )
         for image in found:
+            if image.state != "built":
+                raise TrainyardError(
+                    f"{image.archive} was built from other inputs", fix=f"trainyard images build {image.name}"
+                )
             if self._record(image.name).get("archive") != _sha256(image.archive):
                 raise TrainyardError(
                     f"{image.archive} is not what was built", fix=f"trainyard images build {image.name}"
@@ -184,6 +188,7 @@ class ImageBuilder:
             self._write_record(
                 self._record_file(recipe.name),
                 {
+                    "name": recipe.name,
                     "inputs": inputs,
                     "reference": reference,
                     "digest": image.digest,
@@ -207,7 +212,7 @@ class ImageBuilder:
             state = "changed" if built else "missing"
         return BuiltImage(
             recipe.name,
-            reference or record.get("reference", recipe.repository),
+            record["reference"] if state == "changed" else reference or record.get("reference", recipe.repository),
             record["digest"] if built else None,
             record["size"] if built else None,
             record["unpackedSize"] if built else 0,
@@ -275,7 +280,7 @@ class ImageBuilder:
         Raises
         ------
         TrainyardError
-            A named image, or every image, is not built.
+            A named image, or every image, is not built, or one was built from other inputs than the present ones.
         """
         return [self._locked(image) for image in self.archives(names)]
 
@@ -293,7 +298,9 @@ class ImageBuilder:
         return self.out / f"{name}.build.json"
 
     def _record(self, name: str) -> dict[str, Any]:
-        return self._read_record(self._record_file(name))
+        """Return the record of an image; empty if it is that of another image."""
+        record = self._read_record(self._record_file(name))
+        return record if record.get("name") == name else {}
 
     def _write_record(self, file: Path, document: Mapping[str, Any]) -> None:
         text = json.dumps(document, sort_keys=True)

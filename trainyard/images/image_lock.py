@@ -42,6 +42,12 @@ def moved(reference: str, registry: str) -> str:
     prefix = registry.rstrip("/")
     if not prefix or "://" in prefix or any(sign in prefix for sign in "@ "):
         raise TrainyardError(f"{registry!r} is not a registry", fix="use HOST[:PORT][/PREFIX], without https://")
+    host = prefix.partition("/")[0]
+    if host != "localhost" and not any(sign in host for sign in ".:"):
+        raise TrainyardError(
+            f"{registry!r} is not a registry",
+            fix=f"a name without a dot needs a port, such as {host}:443; Docker Hub is docker.io/USER",
+        )
     return f"{prefix}{reference.removeprefix(LOCAL)}"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
@@ -86,7 +87,6 @@ class Registry:
     async def __aenter__(self) -> Registry:
         self._session = aiohttp.ClientSession(
             timeout=self._timeout,
-            trust_env=True,
             headers={"User-Agent": "trainyard"},
             connector=aiohttp.TCPConnector(ssl=self._tls) if self._tls is not None else None,
         )
@@ -182,23 +182,27 @@ class Registry:
     async def _once(
         self, method: str, url: str, authorization: str | None, sent: Mapping[str, str], body: Body | None
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send one request; follow redirects only over TLS, and without forwarding credentials to other hosts."""
+        """Send one request; follow redirects only over TLS, and never with credentials or a body to other hosts."""
         assert self._session is not None  # noqa: S101
-        origin = urlsplit(url).netloc
+        name, origin = urlsplit(url).netloc, _host(url)
         for _ in range(_REDIRECTIONS):
-            known = authorization if urlsplit(url).netloc == origin else None
+            known = authorization if _host(url) == origin else None
             headers = {"Accept": _MANIFESTS, **sent, **({"Authorization": known} if known else {})}
             data = body() if body is not None else None
             async with self._session.request(
-                method, url, headers=headers, data=data, allow_redirects=False
+                method, url, headers=headers, data=data, allow_redirects=False, proxy=_proxy(url)
             ) as response:
+                if response.status == 401 and _host(url) != origin:
+                    raise UnresolvedError(f"{name} redirects to a host that requires a login")
                 if response.status not in (301, 302, 303, 307, 308):
                     content = await _bounded(response, _LARGEST_MANIFEST) if method == "GET" else b""
                     return response.status, response.headers, content
                 url = urljoin(url, response.headers.get("Location", ""))
             if not _trusted(url):
-                raise UnresolvedError(f"{origin} redirects to an address without TLS")
-        raise UnresolvedError(f"{origin} redirects too often")
+                raise UnresolvedError(f"{name} redirects to an address without TLS")
+            if method not in ("GET", "HEAD") and _host(url) != origin:
+                raise UnresolvedError(f"{name} redirects an upload to another address")
+        raise UnresolvedError(f"{name} redirects too often")
 
     async def _authorization(self, challenge: str, image: ImageReference) -> str:
         scheme, _, rest = challenge.partition(" ")
@@ -209,14 +213,17 @@ class Registry:
             return _basic(login)
         parameters = {key.lower(): value for key, value in _PARAMETER.findall(rest)}
         realm = parameters.get("realm", "")
-        if scheme.lower() != "bearer" or not _trusted(realm):
+        encrypted = urlsplit(realm).scheme == "https" or self.origin(image.registry).startswith("http://")
+        if scheme.lower() != "bearer" or not (encrypted and _trusted(realm)):
             raise UnresolvedError(f"{image.registry} requires an unsupported kind of login")
         query = {"scope": parameters.get("scope") or f"repository:{image.repository}:pull"}
         if "service" in parameters:
             query["service"] = parameters["service"]
         headers = {"Authorization": _basic(login)} if login else {}
         assert self._session is not None  # noqa: S101
-        async with self._session.get(realm, params=query, headers=headers, allow_redirects=False) as response:
+        async with self._session.get(
+            realm, params=query, headers=headers, allow_redirects=False, proxy=_proxy(realm)
+        ) as response:
             if response.status != 200:
                 reason = {429: "limits the request rate"}.get(response.status)
                 refused = "rejects the credentials" if login else "requires a login"
@@ -288,6 +295,21 @@ def trusting(ca: Path) -> ssl.SSLContext:
 def _trusted(url: str) -> bool:
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and _own_machine(parts.hostname or ""))
+
+
+def _host(url: str) -> tuple[str, str]:
+    """Return scheme, and host with a port that is not the scheme's."""
+    parts = urlsplit(url)
+    port = {"https": ":443", "http": ":80"}.get(parts.scheme, "")
+    return parts.scheme, parts.netloc.rpartition("@")[2].lower().removesuffix(port)
+
+
+def _proxy(url: str) -> str | None:
+    """Return the environment's proxy of a URL; plain HTTP is sent to this machine only, and never through a proxy."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" or _own_machine(parts.hostname or "") or proxy_bypass(_host(url)[1]):
+        return None
+    return getproxies().get("https")
 
 
 def _own_machine(host: str) -> bool:
