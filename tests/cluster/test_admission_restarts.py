@@ -45,7 +45,7 @@ UNSERVED = "connect: connection refused"
 SECOND = 1.0
 ROUNDS = 3
 """Changes there and back; the median counts, for a machine under test may be busy with something else."""
-OURS = 20.0
+OURS = 30.0
 """Seconds for the controller's own part of a job: it may lose its Lease, which lasts 15 s, when the server is away."""
 REFLECTORS = 60.0
 """Longest pause of a reflector of client-go: 30 s, doubled by jitter (``defaultBackoffMax``, ``defaultBackoffJitter``).

@@ -35,11 +35,11 @@ class Volcano:
 
 
 @asynccontextmanager
-async def running(api: FakeApi) -> AsyncIterator[Volcano]:
+async def running(api: FakeApi, grace: float = 0) -> AsyncIterator[Volcano]:
     volcano = api.after_write = Volcano(api)
     async with api.client() as client:
         platforms = Informer(client, PLATFORMS)
-        states = QueueStates(client, platforms, namespace=HOME, backoff=Backoff(0.01, 0.05))
+        states = QueueStates(client, platforms, namespace=HOME, backoff=Backoff(0.01, 0.05), grace=grace)
         tasks = [asyncio.create_task(each) for each in (platforms.run(), states.run())]
         try:
             yield volcano
@@ -96,6 +96,19 @@ async def test_a_queue_is_opened_when_it_is_not_named_any_more(api: FakeApi) -> 
         platform(api)
         await eventually(lambda: state(api, "vision") == "Open" and not annotated(api, "vision"))
         assert volcano.seen == ["CloseQueue vision", "OpenQueue vision"]
+
+
+async def test_a_queue_that_is_not_named_any_more_can_be_deleted_before_it_is_opened(api: FakeApi) -> None:
+    queue(api, "vision")
+    platform(api, "vision")
+    async with running(api, grace=60) as volcano:
+        await eventually(lambda: state(api, "vision") == "Closed")
+        platform(api)
+        queue(api, "language")
+        platform(api, "language")
+        await eventually(lambda: state(api, "language") == "Closed")
+        assert (state(api, "vision"), annotated(api, "vision")) == ("Closed", True)
+        assert volcano.seen == ["CloseQueue vision", "CloseQueue language"]
 
 
 async def test_a_queue_closed_by_another_client_stays_closed(api: FakeApi) -> None:

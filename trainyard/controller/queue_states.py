@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
@@ -26,6 +27,7 @@ CLOSED_ANNOTATION = "trainyard.dev/closed"
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"
 _NOT_INSTALLED_RETRY = 60.0
+_GRACE_SECONDS = 20.0
 
 
 class _Action(StrEnum):
@@ -48,10 +50,23 @@ class QueueStates:
         Namespace of the Commands.
     backoff
         Delays after failures and while Commands are executed.
+    grace
+        Seconds for which a queue stays closed after the Platform lists it no more: the update that removes a retired
+        queue from the settings also deletes it, and Volcano deletes closed queues only.
     """
 
-    def __init__(self, client: Client, platforms: Informer, *, namespace: str, backoff: Backoff | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        platforms: Informer,
+        *,
+        namespace: str,
+        backoff: Backoff | None = None,
+        grace: float = _GRACE_SECONDS,
+    ) -> None:
         self._client = client
+        self._grace = grace
+        self._unlisted: dict[str, float] = {}
         self._platforms = platforms
         self._namespace = namespace
         self._backoff = backoff or Backoff(0.2, 30.0)
@@ -96,11 +111,13 @@ class QueueStates:
         if platform is None:
             return True
         closed = {*platform["spec"].get("closedQueues", ()), *platform["spec"].get("retiredQueues", ())}
-        settled = True
-        for _, name in sorted(self._queues.store.keys()):
-            queue = self._queues.store.get("", name)
-            if queue is not None:
-                settled &= await (self._close(queue) if name in closed else self._open(queue))
+        settled, now = True, time.monotonic()
+        names = [name for _, name in sorted(self._queues.store.keys())]
+        queues = {name: queue for name in names if (queue := self._queues.store.get("", name))}
+        unlisted = {each["metadata"]["uid"] for name, each in queues.items() if name not in closed}
+        self._unlisted = {uid: self._unlisted.get(uid, now) for uid in unlisted}
+        for name, queue in queues.items():
+            settled &= await (self._close(queue) if name in closed else self._open(queue))
         return settled
 
     async def _close(self, queue: Object) -> bool:
@@ -115,7 +132,8 @@ class QueueStates:
         if not _closed_by_controller(queue):
             return True
         if _state(queue) != "Open":
-            await self._command(queue, _Action.OPEN)
+            if time.monotonic() - self._unlisted[queue["metadata"]["uid"]] >= self._grace:
+                await self._command(queue, _Action.OPEN)
         elif await self._client.find(COMMANDS, _name(queue, _Action.CLOSE), namespace=self._namespace) is None:
             await self._annotate(queue, None)
             return True
