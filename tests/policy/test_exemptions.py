@@ -55,11 +55,20 @@ def test_an_exemption_ends_by_the_time_that_the_api_server_sets() -> None:
     assert f"timestamp(entry.time) {limit}" in condition
 
 
+def condition_of(rule: str, **exemption: Any) -> str:
+    made = admission_objects(RULES, settings({"rule": rule, **exemption}), (), today=TODAY)
+    spec = next(each["spec"] for each in made if each["metadata"]["name"] == f"{rule.lower()}.trainyard.dev")
+    (condition,) = (each["expression"] for each in spec["matchConditions"] if each["name"] == "exemption-0")
+    return str(condition)
+
+
 def test_a_rule_that_reads_nothing_is_exempt_by_a_condition() -> None:
-    made = admission_objects(RULES, settings({"rule": "ESC-001"}), (), today=TODAY)
-    spec = next(each["spec"] for each in made if each["metadata"]["name"] == "esc-001.trainyard.dev")
-    (condition,) = (each for each in spec["matchConditions"] if each["name"] == "exemption-0")
-    assert condition["expression"].startswith('!(request.?namespace.orValue("") == "vision" && ')
+    assert condition_of("ESC-001").startswith('!(request.?namespace.orValue("") == "vision" && ')
+
+
+def test_an_exempt_scale_needs_no_time() -> None:
+    update = condition_of("BND-001", kind="Scale").partition(' : request.operation == "UPDATE" && ')[2]
+    assert update.startswith('(request.?subResource.orValue("") == "scale" || dyn(object).metadata.?managedFields')
 
 
 @pytest.mark.parametrize("day", [None, datetime.date(2026, 7, 1), datetime.date(2027, 1, 1)])

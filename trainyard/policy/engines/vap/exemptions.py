@@ -48,7 +48,8 @@ def exemption_conditions(
 def _before(day: datetime.date) -> str:
     """Return an expression of whether a request is made before a day (UTC).
 
-    It is false where the request has no time: deletions, evictions, and updates of objects without managed fields.
+    It is false where the request has no time: deletions, evictions, and updates of objects without managed fields. The
+    API server builds the Scale of an update of `scale` without managed fields: such an exemption ends with the policy.
     """
     limit = f'timestamp("{day.isoformat()}T00:00:00Z")'
     created = (
@@ -59,4 +60,5 @@ def _before(day: datetime.date) -> str:
         f"{_FIELDS}.exists(entry, has(entry.time)) && "
         f"{_FIELDS}.all(entry, !has(entry.time) || timestamp(entry.time) < {limit})"
     )
-    return f'(request.operation == "CREATE" ? {created} : request.operation == "UPDATE" && {updated})'
+    scaled = 'request.?subResource.orValue("") == "scale"'
+    return f'(request.operation == "CREATE" ? {created} : request.operation == "UPDATE" && ({scaled} || {updated}))'
