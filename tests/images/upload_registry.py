@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from tests.runtimes.fake_registry import listening
+
 __all__ = ["UploadRegistry", "accepting"]
 
 
@@ -84,12 +86,5 @@ async def accepting(registry: UploadRegistry, host: str = "127.0.0.1") -> AsyncI
     app = web.Application(client_max_size=1 << 26)
     app.router.add_route("*", "/v2/{path:.+}", registry.handle)
     app.router.add_get("/token", registry.issue)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, 0)
-        await site.start()
-        registry.address = f"{host}:{runner.addresses[0][1]}"
+    async with listening(app, host) as registry.address:
         yield registry.address
-    finally:
-        await runner.cleanup()

@@ -69,12 +69,18 @@ async def served(registry: FakeRegistry, host: str = "127.0.0.1") -> AsyncIterat
     app = web.Application()
     app.router.add_route("*", "/v2/{repository:.+}/manifests/{tag}", registry.manifest)
     app.router.add_get("/token", registry.issue)
+    async with listening(app, host) as registry.address:
+        yield registry.address
+
+
+@asynccontextmanager
+async def listening(app: web.Application, host: str) -> AsyncIterator[str]:
+    """Run an application on a free port and yield its address."""
     runner = web.AppRunner(app)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, 0)
         await site.start()
-        registry.address = f"{host}:{runner.addresses[0][1]}"
-        yield registry.address
+        yield f"{host}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
