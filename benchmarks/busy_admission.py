@@ -1,4 +1,4 @@
-"""How long the webhook server answers while its event loop reconciles a burst, as a ratio to an idle loop.
+"""Latency of the webhook server while its event loop reconciles a burst, as a ratio to an idle loop.
 
 One process serves and reconciles, as a leading replica does; reviews of a TrainJob are sent to it directly, one after
 the other, so neither the API server nor its policies are part of an answer. The API server of the burst shares the

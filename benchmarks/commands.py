@@ -1,4 +1,4 @@
-"""What a command takes."""
+"""Time and memory of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each shortcut through Pulumi's SDK saves: `trainyard up` on an unchanged platform, with and without it.
+"""Savings of each shortcut through Pulumi's SDK: `trainyard up` on an unchanged platform, with and without it.
 
 Requires the platform of `make up`. Prints the processor time without each shortcut, as a ratio to that with all of
 them (median of the rounds, interleaved), and writes `benchmarks/results/pulumi-shortcuts.json`.

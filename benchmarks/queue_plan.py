@@ -1,4 +1,4 @@
-"""How long a what-if takes: a change of 1,000 queues, with 10,000 jobs simulated before and after it.
+"""Duration of a what-if: a change of 1,000 queues, with 10,000 jobs simulated before and after it.
 
 Prints processor time and counts, and writes `benchmarks/results/queue-plan.json`.
 """

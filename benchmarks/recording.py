@@ -1,4 +1,4 @@
-"""Where measurements are kept, and how they are shown."""
+"""Record of measurements, and its tables."""
 
 from __future__ import annotations
 

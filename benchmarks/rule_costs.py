@@ -1,4 +1,4 @@
-"""What each admission rule costs the policy server: how often it is asked, and how many expressions that evaluates.
+"""Cost of each admission rule on the policy server: number of requests, and of expressions that they evaluate.
 
     python -m benchmarks.rule_costs
 

@@ -21,10 +21,10 @@ from benchmarks.recording import publish
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION
 from trainyard.cluster.toolchain import program_path
 from trainyard.data import data_folder
+from trainyard.manifests.text_edits import dumped, with_value
 from trainyard.render.frameworks.torchtune import named_model
 from trainyard.runtimes import Runtime, load_catalog
 from trainyard.runtimes.folder import INDEX, CatalogFolder, version_file, write_folder
-from trainyard.runtimes.yaml_text import dumped, with_value
 
 LIMIT = 5.0
 """Seconds that a check of 200 runtimes may take."""

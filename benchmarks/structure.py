@@ -1,7 +1,8 @@
 """Size and structure of a checkout: ``python -m benchmarks.structure [FOLDER]``.
 
 Counts what a reader meets: files, lines, the length of the median module, basenames that two modules share, imports
-between packages, long functions, and the processor time of ``trainyard --help`` as a ratio to an empty interpreter.
+between packages, long functions, the files of ``trainyard/render`` that one TrainJob enters more than once, and the
+processor time of ``trainyard --help`` as a ratio to an empty interpreter.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _CODE = ("trainyard", "components", "stacks")
 _ALL = (*_CODE, "policies", "runtimes", "tests", "benchmarks", "toolchain", "docs")
 _LONG = 50
 _RUNS = 7
+_HERE = Path(__file__).resolve().parent
 
 
 def figures(root: Path) -> dict[str, float]:
@@ -42,6 +44,8 @@ def figures(root: Path) -> dict[str, float]:
         "modules whose basename is shared": sum(count for count in names.values() if count > 1),
         "imports between packages": sum(len(set(_imported(root, path, tree))) for path, tree in trees.items()),
         "functions over 50 lines": sum(length > _LONG for tree in trees.values() for length in _functions(tree)),
+        **_render_entries(root),
+        "modules that `trainyard --help` imports": _imports(root),
         "start of the command line, as a ratio to an empty interpreter": _start(root),
     }
 
@@ -70,6 +74,33 @@ def _functions(tree: ast.Module) -> Iterator[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _render_entries(root: Path) -> dict[str, float]:
+    """Return how many files of ``render`` a TrainJob with Torch and a gang enters, and how many more than once."""
+    arguments = (str(_HERE / "render_entries.py"), str(root), str(_HERE.parent / "tests/render/golden/torch-gang.yaml"))
+    entries = json.loads(_run(root, *arguments))
+    return {
+        "files of render that a TrainJob enters": len(entries),
+        "files of render that a TrainJob enters more than once": sum(count > 1 for count in entries.values()),
+        "entries of a TrainJob into the most entered file": max(entries.values()),
+    }
+
+
+def _imports(root: Path) -> int:
+    """Return how many modules the start of the command line imports."""
+    code = (
+        "import atexit, sys; sys.argv = ['trainyard', '--help'];"
+        "atexit.register(lambda: print(len(sys.modules)));"
+        "from trainyard.cli import main; main()"
+    )
+    return int(_run(root, "-c", code).split()[-1])
+
+
+def _run(root: Path, *arguments: str) -> str:
+    """Return the output of the environment's Python with a checkout first on its path."""
+    command = [sys.executable, *arguments]
+    return subprocess.check_output(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, text=True)
 
 
 def _start(root: Path) -> float:

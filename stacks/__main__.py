@@ -1,4 +1,4 @@
-"""What a cluster gets: the components of components/, each after those that it declares to need.
+"""Platform of a cluster: the components of components/, each after those that it declares to need.
 
 Settings are in Pulumi.<stack>.yaml; how each part is installed is in components/.
 """

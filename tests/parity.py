@@ -1,99 +1,171 @@
 """Comparison of two checkouts: what their command lines answer about the same corpora.
 
-``python -m tests.parity BEFORE AFTER`` shows that a change of names and texts changes no decision: exit codes, rule
-ids, paths, objects and JSON keys are equal; messages and fixes may differ. Both checkouts have their environment (`make
-.venv/.ready`). The corpora are those of this checkout: every object of a rule's cases, the inputs of conversions, the
-runtimes, and the settings of the stacks. Exit code 1: there is a difference, which is printed.
+``python -m tests.parity BEFORE AFTER`` shows which decisions differ between two versions: exit codes, rule ids,
+severities, paths, objects and JSON keys, without the texts that people read. Both checkouts have their environment
+(`make .venv/.ready`). The corpora are those of this checkout: every object of a rule's cases, the jobs of the
+comparison with Kubeflow Trainer, the inputs of conversions, the runtimes, and the settings of the stacks.
+``parity_differences.yaml`` lists the intended differences, with a reason each. Exit code 1: there is another one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from tests.compatibility.corpus import corpus
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
 from trainyard.policy.testing.case_files import load_cases
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TEXTS: Final = frozenset({"message", "fix", "title", "description", "seconds", "notes"})
-"""Fields that people read and nothing matches on."""
+TEXTS: Final = frozenset({"message", "fix", "title", "description", "seconds", "notes", "passed", "summary"})
+"""Fields that people read and nothing matches on, and counts, because what they count is compared."""
+SHOWN: Final = 20
 
-Answer = tuple[int, Any]
+Facts = Counter[str]
+
+
+@dataclass(frozen=True)
+class Intended:
+    """Differences that a change of behavior explains."""
+
+    answer: re.Pattern[str]
+    fact: re.Pattern[str]
+    reason: str
+
+    def explains(self, answer: str, fact: str) -> bool:
+        """Return whether this change is the reason of a fact that only one checkout states."""
+        return bool(self.answer.fullmatch(answer) and self.fact.search(fact))
+
+
+def intended_differences() -> list[Intended]:
+    """Read the intended differences."""
+    entries = yaml.safe_load((ROOT / "tests/parity_differences.yaml").read_text())
+    return [Intended(re.compile(each["answer"]), re.compile(each["fact"]), each["reason"]) for each in entries]
 
 
 def corpora(folder: Path) -> dict[str, list[str]]:
     """Write the corpora into an empty folder; return the arguments of each command by its name."""
-    objects = folder / "objects"
-    objects.mkdir()
-    for number, case in enumerate(load_cases(data_folder("policies"), load_rules())):
+    for name in ("cases", "jobs"):
+        (folder / name).mkdir()
+    for case in load_cases(data_folder("policies"), load_rules()):
         body = case.content.object
         if body is not None and case.operation == "CREATE" and case.is_stored:
-            (objects / f"{number:05}.yaml").write_text(yaml.safe_dump(body, sort_keys=False))
-    inputs = [str(each) for each in sorted((ROOT / "tests/convert/inputs").glob("*.yaml"))]
-    stacks = [str(each) for each in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))]
-    jobs = [str(each) for each in sorted(objects.iterdir()) if "kind: TrainJob\n" in each.read_text()]
+            (folder / "cases" / f"{case.rule.id}-{case.name}.yaml").write_text(json.dumps(body))
+    for compared in corpus():
+        text = "\n---\n".join(json.dumps(each) for each in compared.documents())
+        (folder / "jobs" / f"{compared.name}.yaml").write_text(text)
+    jobs = sorted(str(each) for each in (folder / "jobs").iterdir())
+    inputs = sorted(str(each) for each in (ROOT / "tests/convert/inputs").glob("*.yaml"))
     commands = {
-        "check of the cases": ["check", "--format", "json", str(objects)],
+        "check of the cases": ["check", "--format", "json", str(folder / "cases")],
+        "check of the jobs": ["check", "--format", "json", str(folder / "jobs")],
         "check of the runtimes": ["check", "--format", "json", str(ROOT / "runtimes")],
         "render": ["render", "-o", "json", *jobs],
         "convert": ["convert", "-o", "json", *inputs],
         "cases of the rules": ["policy", "test", "-o", "json"],
     }
-    for stack in stacks:
+    for stack in sorted((ROOT / "stacks").glob("Pulumi.*.yaml")):
         for section in ("queues", "topology", "scheduler"):
-            commands[f"{section} of {Path(stack).name}"] = [section, "check", "-o", "json", stack]
+            commands[f"{section} of {stack.name}"] = [section, "check", "-o", "json", str(stack)]
     return commands
 
 
-def answer(checkout: Path, arguments: list[str]) -> Answer:
-    """Return the exit code and the JSON of a command, without texts; what is no JSON is its last line."""
+def answer(checkout: Path, arguments: list[str]) -> Facts:
+    """Run a command of a checkout; return what it states: its exit code, each finding, and each value of its JSON."""
     program = checkout / ".venv" / "bin" / "trainyard"
     done = subprocess.run([program, *arguments], cwd=checkout, capture_output=True, text=True, check=False)
+    facts = Counter([f"exit code {done.returncode}"])
     try:
-        return done.returncode, without_texts(json.loads(done.stdout))
+        document = json.loads(done.stdout)
     except json.JSONDecodeError:
-        return done.returncode, (done.stdout + done.stderr).strip().rpartition("\n")[2]
+        facts[(done.stdout + done.stderr).strip().rpartition("\n")[2]] += 1
+        return facts
+    facts.update(facts_of(document, ""))
+    return Counter({fact: 1 if fact.startswith("keys of ") else count for fact, count in facts.items()})
 
 
-def without_texts(value: Any) -> Any:
-    """Return a value without the fields that people read."""
+def facts_of(value: Any, path: str) -> Iterator[str]:
+    """Yield what a JSON value states; a finding, a job and a converted job have their name in place of an index."""
     if isinstance(value, dict):
-        return {key: without_texts(each) for key, each in value.items() if key not in TEXTS}
-    return [without_texts(each) for each in value] if isinstance(value, list) else value
+        if "path" in value and "message" in value:
+            fields = ("rule", "severity", "file", "object", "path")
+            place = re.sub(r"\[[^]]*\]", "[]", path)
+            yield f"keys of {place}: {', '.join(sorted(value))}"
+            yield " ".join([*(str(value.get(key) or "-") for key in fields), path.rpartition("[")[0]])
+        elif value.get("trainJob") and value.get("errors"):
+            paths = sorted({f"{each.get('rule') or ''} {each['path']}".strip() for each in value["errors"]})
+            yield f"{path} rejected: {', '.join(paths)}"
+        elif "rule" in value and "case" in value:
+            yield f"{value['rule']} {re.sub('^(allow|deny|warn)-', '', value['case'])} {value.get('fault') or 'passed'}"
+        else:
+            for key, each in value.items():
+                if key not in TEXTS or key == "notes":
+                    yield from facts_of(each, f"{path}.{key}")
+    elif isinstance(value, list):
+        yield f"{path}[]"
+        for number, each in enumerate(value):
+            yield from facts_of(each, f"{path}[{_name(each, number)}]")
+    else:
+        yield f"{path}: {json.dumps(value)}"
 
 
-def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths at which two answers differ, with both values."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted({*before, *after}):
-            yield from differences(before.get(key), after.get(key), f"{path}.{key}")
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for number, pair in enumerate(zip(before, after, strict=True)):
-            yield from differences(*pair, f"{path}[{number}]")
-    elif before != after:
-        yield f"{path}: {json.dumps(before)[:300]} -> {json.dumps(after)[:300]}"
+def _name(value: Any, number: int) -> str:
+    if not isinstance(value, dict):
+        return str(number)
+    if "message" in value:
+        return ""
+    metadata = value.get("metadata")
+    name = value.get("trainJob") or value.get("source") or value.get("name")
+    return str(name or (f"{value.get('kind')} {metadata.get('name')}" if isinstance(metadata, dict) else number))
+
+
+def compare(name: str, before: Facts, after: Facts, intended: list[Intended]) -> tuple[Counter[str], list[str]]:
+    """Return how many differences each reason explains, and those that none explains."""
+    explained: Counter[str] = Counter()
+    unexplained: list[str] = []
+    # A job that only one version rejects has no objects there: that is one difference.
+    rejected = {fact.partition(" rejected: ")[0] for fact in {*before, *after} if " rejected: " in fact}
+    for sign, facts in (("-", before - after), ("+", after - before)):
+        for fact in sorted(facts.elements()):
+            if " rejected: " not in fact and any(fact.startswith(job) for job in rejected):
+                continue
+            reasons = [each.reason for each in intended if each.explains(name, f"{sign} {fact}")]
+            explained.update(reasons[:1])
+            unexplained += [] if reasons else [f"{sign} {fact}"]
+    return explained, unexplained
 
 
 def main() -> int:
-    """Print every difference, and how many answers were compared."""
+    """Print every difference that is not intended, and how many each intended change explains."""
     before, after = (Path(each).resolve() for each in sys.argv[1:])
+    intended = intended_differences()
+    failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        commands = corpora(Path(folder))
-        different = 0
-        for name, arguments in commands.items():
-            found = list(differences(answer(before, arguments), answer(after, arguments)))
-            different += bool(found)
-            print(f"{'different' if found else 'equal':9}  {name}", *found[:20], sep="\n    ")
-    print(f"{len(commands)} answers compared, {different} different")
-    return min(different, 1)
+        for name, arguments in corpora(Path(folder)).items():
+            facts = [
+                Counter({each.replace(folder, ""): count for each, count in answer(checkout, arguments).items()})
+                for checkout in (before, after)
+            ]
+            explained, unexplained = compare(name, *facts, intended)
+            failed += bool(unexplained)
+            equal = sum((facts[0] & facts[1]).values())
+            counts = f"{equal} equal, {sum(explained.values())} intended, {len(unexplained)} unexplained"
+            print(f"{name}: {counts}")
+            for reason, count in explained.most_common():
+                print(f"    {count:5} {reason}")
+            print(*(f"    {each[:300]}" for each in unexplained[:SHOWN]), sep="\n", end="\n" if unexplained else "")
+    return min(failed, 1)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def test_a_basename_of_the_helpers_of_tests_stands_for_one_thing() -> None:
 
 def test_the_first_line_of_each_module_names_its_concept() -> None:
     faults = {}
-    for folder in ("trainyard", "components"):
+    for folder in ("trainyard", "components", "stacks", "benchmarks"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             title = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
             if not title or RIDDLES.match(title) or RETIRED.search(title.lower()):

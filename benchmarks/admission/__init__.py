@@ -1,1 +1,1 @@
-"""What admission policies add to the API server's answers: none, Trainyard's, and Gatekeeper's with the same rules."""
+"""Latency that admission policies add to the API server: none, Trainyard's, and Gatekeeper's with the same rules."""

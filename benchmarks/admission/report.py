@@ -1,4 +1,4 @@
-"""From samples to figures: percentiles, ratios and the table."""
+"""Figures of samples: percentiles, ratios and the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What exists on every plane: kinds, tenants, a runtime; and the objects whose creation is timed."""
+"""Objects of every control plane: kinds, tenants, a runtime; and the objects whose creation is timed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A burst of TrainJobs: Trainyard's controller, upstream's as shipped and unthrottled, and a client that only writes.
 
 Each runs on a fresh control plane of the same kind, one after the other. Prints one line a contender, then ratios of
-Trainyard to each other.
+Trainyard to each other. The controllers log errors only.
 
     python -m benchmarks.burst [--jobs 1000] [--without shipped]
 """
@@ -33,7 +33,18 @@ def main() -> None:
     parser.add_argument("--without", choices=_OTHERS, action="append", default=[], help="leave a contender out")
     options = parser.parse_args()
     python = [sys.executable, "-m"]
-    run = ["trainyard", "controller", "run", "--no-webhooks", "--health-port", "0", "--metrics-port", "0"]
+    run = [
+        "trainyard",
+        "controller",
+        "run",
+        "--no-webhooks",
+        "--health-port",
+        "0",
+        "--metrics-port",
+        "0",
+        "--log-level",
+        "error",
+    ]
     results: dict[str, Any] = {
         "trainyard": contend("trainyard", [*python, *run, "--kubeconfig", "{kubeconfig}"], options.jobs)
     }

@@ -48,6 +48,15 @@ def test_checking_loads_neither_the_network_nor_other_commands() -> None:
     assert done.stdout.split() == []
 
 
+def test_the_help_of_all_commands_loads_neither_the_settings_nor_what_commands_use() -> None:
+    program = (
+        "import sys; from trainyard.cli.app import build; build('--help');"
+        "print(*sorted({'pydantic', 'yaml', 'aiohttp', 'tarfile', 'trainyard.settings'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_a_takeover_is_executed_by_up_and_only_planned_here() -> None:
     result = in_process("adopt")
     assert result.returncode == 2

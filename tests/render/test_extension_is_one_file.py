@@ -34,6 +34,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "trainyard/render/gangs/dense.py": EXTENSION / "dense.py",
         "trainyard/render/frameworks/herd.py": EXTENSION / "herd.py",
         "trainyard/controller/keys/brand.py": EXTENSION / "brand.py",
+        "trainyard/convert/kinds/flock.py": EXTENSION / "flock.py",
     }
     return extended(tmp_path_factory.mktemp("extended"), added)
 
@@ -193,3 +194,21 @@ def test_lint_knows_that_each_process_takes_a_device(known: dict[str, Any]) -> N
 def test_the_api_reference_lists_the_framework(known: dict[str, Any]) -> None:
     assert "| `spec.mlPolicy.herd` | object | – | – | – | – |  | Herd. |" in known["api-page"]
     assert "| runtimes | `spec.mlPolicy.herd` | added | a framework of the test |" in known["api-page"]
+
+
+def test_legacy_jobs_of_a_new_kind_become_jobs_of_the_framework(tree: Path) -> None:
+    pod = {"spec": {"containers": [{"name": "sheep", "image": "example.com/train:1"}]}}
+    flock = {"apiVersion": "legacy.example.com/v1", "kind": "Flock", "metadata": {"name": "flock", "namespace": "team"}}
+    file = tree / "flock.yaml"
+    file.write_text(yaml.safe_dump({**flock, "spec": {"sheep": 3, "template": pod}}))
+    converted = run(tree, "-m", "trainyard", "convert", str(file), "--strict", "--runtime", "always").stdout
+    own, job = yaml.safe_load_all(converted)
+    assert own["metadata"]["labels"] == {"trainer.kubeflow.org/framework": "herd"}
+    assert own["spec"]["mlPolicy"] == {"numNodes": 3, "herd": {}}
+    assert job["spec"]["runtimeRef"]["name"] == "flock"
+
+
+def test_legacy_jobs_get_the_catalog_runtime_of_the_framework(known: dict[str, Any]) -> None:
+    (job,) = known["converted"]
+    assert job["spec"]["runtimeRef"]["name"] == "herd"
+    assert job["spec"]["trainer"]["numNodes"] == 3

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.cli.common import Output, line_progress, settings_of
+from trainyard.cluster.providers import PROVIDERS
 from trainyard.errors import TrainyardError
-from trainyard.settings.cluster import provider_names
 
 if TYPE_CHECKING:
     from trainyard.cluster import Provider
@@ -22,7 +22,7 @@ __all__ = ["register"]
 if TYPE_CHECKING:
     ProviderName = str
 else:
-    ProviderName = StrEnum("ProviderName", {name: name for name in provider_names()})
+    ProviderName = StrEnum("ProviderName", {name: name for name in PROVIDERS})
 
 _Stack = Annotated[str, typer.Option("--stack", help="Stack with the cluster's settings.")]
 _Name = Annotated[str | None, typer.Option("--name", help="Name of the cluster; by default the stack's.")]

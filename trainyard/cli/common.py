@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
-from trainyard.settings import StackSettings, load_stack
-from trainyard.settings.stack_loader import has_environment, stack_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from trainyard.explain import Observed
     from trainyard.kube import Client
     from trainyard.progress import Progress
+    from trainyard.settings import StackSettings
 
 CLEAR = "\r\x1b[2K"
 
@@ -60,6 +59,9 @@ class ManifestOutput(StrEnum):
 
 def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
     """Return the settings of a stack as its program sees them, from its file or another one, and its environments."""
+    from trainyard.settings import load_stack
+    from trainyard.settings.stack_loader import has_environment
+
     file = config_path(stack, config_file)
     if not has_environment(file):
         return load_stack(file)
@@ -70,6 +72,8 @@ def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
 
 def config_path(stack: str, config_file: Path | None = None) -> Path:
     """Return the settings file of a stack, or another one if given."""
+    from trainyard.settings.stack_loader import stack_file
+
     return config_file or stack_file(stack, project_root() / "stacks")
 
 

@@ -93,8 +93,8 @@ def _show(
     ] = ManifestOutput.TEXT,
 ) -> None:
     """Show a runtime: owner, changelog, hash and the installed object."""
+    from trainyard.manifests.text_edits import dumped
     from trainyard.runtimes.listing import Reference, show_json, show_text
-    from trainyard.runtimes.yaml_text import dumped
 
     found = Reference(catalog_of(folder, python, stack, config_file), name)
     if output is ManifestOutput.JSON:

@@ -11,7 +11,6 @@ import typer
 
 from trainyard.checks.report import Format
 from trainyard.cli.findings import answer
-from trainyard.settings import load_stack
 
 __all__ = ["register"]
 
@@ -33,6 +32,7 @@ def _check(
 ) -> None:
     """Find settings that Volcano ignores, replaces with defaults, or crashes on; exit 1 if there are errors."""
     from trainyard.scheduler import check_stack, lint
+    from trainyard.settings import load_stack
 
     text = file.read()
     found = check_stack(load_stack(Path(file.name))) if _STACK.search(text) else lint(text)
@@ -45,5 +45,6 @@ def _show(
 ) -> None:
     """Print the scheduler configuration of a stack, with the reason for each line."""
     from trainyard.scheduler import configuration
+    from trainyard.settings import load_stack
 
     typer.echo(configuration(load_stack(file)), nl=False)

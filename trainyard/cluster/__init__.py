@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus, Provider
 from trainyard.cluster.providers import PROVIDERS
-from trainyard.settings.cluster import ClusterSettings
-from trainyard.settings.stack import StackSettings
+
+if TYPE_CHECKING:
+    from trainyard.settings.cluster import ClusterSettings
+    from trainyard.settings.stack import StackSettings
 
 __all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Provider", "cluster_name", "provider"]
 

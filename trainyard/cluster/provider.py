@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trainyard.progress import Progress
-from trainyard.settings.fabric import FabricSettings
+
+if TYPE_CHECKING:
+    from trainyard.settings.fabric import FabricSettings
 
 __all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Provider"]
 

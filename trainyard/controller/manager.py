@@ -107,14 +107,14 @@ class Manager:
             except QueueClosedError:
                 return
             started = time.monotonic()
-            self._metrics.active.labels(CONTROLLER).inc()
+            self._metrics.active.inc()
             try:
                 await self._reconcile(key)
             finally:
-                self._metrics.active.labels(CONTROLLER).dec()
+                self._metrics.active.dec()
                 elapsed = time.monotonic() - started
-                self._metrics.reconcile_seconds.labels(CONTROLLER).observe(elapsed)
-                self._metrics.work_seconds.labels(CONTROLLER).observe(elapsed)
+                self._metrics.reconcile_seconds.observe(elapsed)
+                self._metrics.work_seconds.observe(elapsed)
                 self.queue.done(key)
             # A reconciliation without a write never awaits: thousands in a row would delay the renewal of the lease.
             await asyncio.sleep(0)
@@ -167,7 +167,7 @@ class Manager:
 
     def _add(self, key: Key, lane: int = _NEW) -> None:
         if self.queue.add(key, lane=lane):
-            self._metrics.adds.labels(CONTROLLER).inc()
+            self._metrics.adds.inc()
 
     def _on_train_job(self, change: Change) -> None:
         if change.new is None:

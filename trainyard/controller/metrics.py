@@ -42,15 +42,15 @@ class Metrics:
             ["controller"],
             buckets=_FAST,
             registry=self.registry,
-        )
+        ).labels(CONTROLLER)
         self.workers = Gauge(
             "controller_runtime_max_concurrent_reconciles", "Workers", ["controller"], registry=self.registry
         )
         self.active = Gauge(
             "controller_runtime_active_workers", "Active workers", ["controller"], registry=self.registry
-        )
+        ).labels(CONTROLLER)
         self.depth = Gauge("workqueue_depth", "Ready keys", ["name"], registry=self.registry)
-        self.adds = Counter("workqueue_adds", "Keys added", ["name"], registry=self.registry)
+        self.adds = Counter("workqueue_adds", "Keys added", ["name"], registry=self.registry).labels(CONTROLLER)
         self.retries = Counter("workqueue_retries", "Keys retried after a failure", ["name"], registry=self.registry)
         self.work_seconds = Histogram(
             "workqueue_work_duration_seconds",
@@ -58,7 +58,7 @@ class Metrics:
             ["name"],
             buckets=_FAST,
             registry=self.registry,
-        )
+        ).labels(CONTROLLER)
         self.requests = Counter(
             "rest_client_requests", "Requests to the API server", ["method", "resource", "code"], registry=self.registry
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from trainyard.api import Body
 from trainyard.convert.part import Part, read_part, set_trainer
 from trainyard.convert.source import Path, Source
+from trainyard.render.frameworks.plain import PLAIN_LABEL
 
 __all__ = ["Draft", "Refused"]
 
@@ -48,7 +49,7 @@ class Draft:
 
     source: Source
     name: str
-    framework: str = "plainml"
+    framework: str = PLAIN_LABEL
     policy: Body = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     nodes: int | None = 1

@@ -14,20 +14,16 @@ from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.convert.draft import Draft
 from trainyard.convert.emit import train_job
 from trainyard.convert.restarts import ON_FAILURE
+from trainyard.render.frameworks import FRAMEWORKS, PLAIN
+from trainyard.render.frameworks.plain import PLAIN_LABEL
 
 __all__ = ["Catalog", "catalog_runtime", "unexpressed"]
 
 Catalog = Mapping[str, Body]
 """Cluster runtimes by name."""
 
-_NAMES: Final = {
-    "torch": "torch-distributed",
-    "jax": "jax-distributed",
-    "xgboost": "xgboost-distributed",
-    "tensorflow": "tensorflow",
-    "paddle": "paddle",
-    "plainml": "plain",
-}
+_RUNTIMES: Final = {name: each.catalog_runtime for name, each in FRAMEWORKS.items()}
+_RUNTIMES[PLAIN_LABEL] = _RUNTIMES.pop(PLAIN)
 _GANG: Final = "-gang"
 _LOWEST_TIER: Final = {"mode": "hard", "highestTierAllowed": 1}
 _TRAINER_FIELDS: Final = ("image", "command", "args", "env", "resources")
@@ -49,7 +45,7 @@ _SHARED_MEMORY: Final = "shared-memory"
 
 def catalog_runtime(draft: Draft, catalog: Catalog) -> str | None:
     """Return the name of the runtime that fits a job exactly, or None."""
-    name = _NAMES.get(draft.framework)
+    name = _RUNTIMES.get(draft.framework)
     if name is None or len(draft.parts) != 1 or unexpressed(draft):
         return None
     volcano = draft.gang.get("volcano")

@@ -7,10 +7,12 @@ import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainyard.errors import TrainyardError
-from trainyard.images.image_build import BuiltImage
+
+if TYPE_CHECKING:
+    from trainyard.images.image_build import BuiltImage
 
 __all__ = ["LoadTarget", "detect", "load"]
 

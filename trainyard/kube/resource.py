@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -59,7 +60,12 @@ class Resource:
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
         parts += [self.plural, *([name] if name else []), *([subresource] if subresource else [])]
-        return "/" + "/".join(quote(part, safe="") for part in parts)
+        return "/" + "/".join(map(_quoted, parts))
+
+
+@lru_cache(maxsize=4096)
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
 
 
 def key_of(body: Mapping[str, Any]) -> Key:

@@ -226,6 +226,7 @@ class Transport:
             self._sessions.append(
                 aiohttp.ClientSession(
                     connector=connector,
+                    cookie_jar=aiohttp.DummyCookieJar(),
                     headers=self._headers,
                     max_line_size=_HEADER_BYTES,
                     max_field_size=_HEADER_BYTES,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.errors import TrainyardError
+from trainyard.manifests.text_edits import dumped
 from trainyard.runtimes.catalog import Catalog, Runtime, RuntimeVersion, spec_hash
 from trainyard.runtimes.images.lock import images_of
-from trainyard.runtimes.yaml_text import dumped
 
 __all__ = ["Reference", "list_json", "list_text", "show_json", "show_text"]
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER
 from trainyard.errors import TrainyardError
+from trainyard.manifests.text_edits import dumped, removed, with_value
 from trainyard.render.frameworks.torchtune import named_model
 from trainyard.render.gangs import LISTED
 from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Catalog, Runtime, RuntimeVersion
@@ -18,7 +19,6 @@ from trainyard.runtimes.folder import INDEX, CatalogFolder, read_folder, version
 from trainyard.runtimes.index import index_rank, version_key
 from trainyard.runtimes.pods import containers_of, job_templates
 from trainyard.runtimes.release.version_lifecycle import Step, metadata_rank
-from trainyard.runtimes.yaml_text import dumped, removed, with_value
 
 __all__ = ["GANGS", "NewRuntime", "known_runtimes", "new_version"]
 

@@ -31,6 +31,7 @@ class Herd(Framework[HerdPolicy]):
     added = "a framework of the test"
     variables = ("HERD_*",)
     one_process_a_device = True
+    catalog_runtime = "herd"
     keys = "brand"
     children: ClassVar = {"Secret": ("-herd-brand",)}
 

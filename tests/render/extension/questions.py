@@ -11,6 +11,7 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_sets import summary
 from trainyard.controller.keys import generate
 from trainyard.controller.permissions import cluster_rules
+from trainyard.convert import AUTO, convert_documents
 from trainyard.data import data_folder
 from trainyard.kube import Client, Connection
 from trainyard.policy.engines.opa.bundle import _sources, build_bundle
@@ -79,6 +80,28 @@ def member() -> bool:
     return bool(summary({"kind": "JobSet", "metadata": metadata, "spec": spec})["spec"]["gang"])
 
 
+def converted() -> list[Any]:
+    pod = {"spec": {"containers": [{"name": "sheep", "image": "example.com/train:1"}]}}
+    metadata = {"name": "flock", "namespace": "team"}
+    flock = {"apiVersion": "legacy.example.com/v1", "kind": "Flock", "metadata": metadata}
+    node = {
+        "name": "node",
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+            "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "example.com/herd:1"}]}}},
+        },
+    }
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "herd", "labels": {"trainer.kubeflow.org/framework": "herd"}},
+        "spec": {"mlPolicy": {"numNodes": 1, "herd": {}}, "template": {"spec": {"replicatedJobs": [node]}}},
+    }
+    text = json.dumps({**flock, "spec": {"sheep": 3, "template": pod}})
+    (conversion,) = convert_documents({"flock.yaml": text}, {"herd": runtime}, runtime=AUTO)
+    return list(conversion.objects)
+
+
 def main() -> None:
     view = ClusterCache(Client(Connection("http://127.0.0.1:1")))
     rules = load_rules()
@@ -93,6 +116,7 @@ def main() -> None:
         "lint": lint(),
         "protected": protected(),
         "trusted-names": trusted_names(),
+        "converted": converted(),
         "keys": list(generate("brand")),
         "rules-page": rules_page(rules, load_cases(data_folder("policies"), rules)),
         "api-page": reference(),

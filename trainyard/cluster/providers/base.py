@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from trainyard.cluster.provider import Provider
-from trainyard.settings.cluster import ClusterSettings
+
+if TYPE_CHECKING:
+    from trainyard.settings.cluster import ClusterSettings
 
 __all__ = ["ClusterProvider"]
 

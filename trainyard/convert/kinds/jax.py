@@ -10,7 +10,7 @@ from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.variables import indexed, literal, note_legacy_hosts, referred, set_variables
 
-__all__ = ["convert"]
+__all__ = ["CONVERTERS", "convert"]
 
 _ROLES: Final = Roles("spec.jaxReplicaSpecs", "jax", "Never")
 
@@ -30,3 +30,6 @@ def convert(draft: Draft) -> None:
     set_variables(draft.source, node, variables, always=True)
     note_legacy_hosts(draft.source, node, [f"{draft.source.peek('metadata.name')}-worker-"], first)
     read_run_policy(draft)
+
+
+CONVERTERS: Final = {("kubeflow.org/v1", "JAXJob"): convert}

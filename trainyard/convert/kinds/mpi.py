@@ -14,7 +14,7 @@ from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
 from trainyard.convert.variables import note_legacy_hosts
 from trainyard.render.pod_set import LAUNCHER
 
-__all__ = ["IMPLEMENTATIONS", "convert", "lead"]
+__all__ = ["CONVERTERS", "IMPLEMENTATIONS", "convert", "lead"]
 
 _ROLES: Final = Roles("spec.mpiReplicaSpecs", "mpi", "Never")
 IMPLEMENTATIONS: Final = ("OpenMPI", "Intel", "MPICH")
@@ -119,3 +119,6 @@ def _ssh_note(worker: Part, fix: str) -> FieldFinding:
         "workers are reached over SSH instead of kubectl exec",
         fix,
     )
+
+
+CONVERTERS: Final = {("kubeflow.org/v1", "MPIJob"): convert, ("kubeflow.org/v2beta1", "MPIJob"): convert}

@@ -11,7 +11,7 @@ from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.variables import Variable, literal, note_legacy_hosts, set_variables
 from trainyard.render.pod_editing import field_ref_env
 
-__all__ = ["convert"]
+__all__ = ["CONVERTERS", "convert"]
 
 _ROLES: Final = Roles("spec.paddleReplicaSpecs", "paddle", "OnFailure")
 _SERVER: Final = "ps"
@@ -39,3 +39,6 @@ def convert(draft: Draft) -> None:
         old = [f"{source.peek('metadata.name')}-{role}-" for role in ("master", "worker")]
         note_legacy_hosts(source, part, old, part.first_host(draft.name))
     read_run_policy(draft)
+
+
+CONVERTERS: Final = {("kubeflow.org/v1", "PaddleJob"): convert}

@@ -15,7 +15,7 @@ from trainyard.convert.source import shown
 from trainyard.convert.torch_environment import number_of_processes, set_node_variables, set_role_variables
 from trainyard.render.pod_editing import upsert_env
 
-__all__ = ["convert"]
+__all__ = ["CONVERTERS", "convert"]
 
 _ROLES: Final = Roles("spec.pytorchReplicaSpecs", "pytorch", "OnFailure")
 _ELASTIC: Final = "spec.elasticPolicy"
@@ -123,3 +123,6 @@ def _read_rendezvous(draft: Draft, node: Part) -> None:
 def _port(master: Part) -> int:
     ports = master.container.get("ports", ())
     return next((port["containerPort"] for port in ports if port.get("name") == "pytorchjob-port"), _MASTER_PORT)
+
+
+CONVERTERS: Final = {("kubeflow.org/v1", "PyTorchJob"): convert}

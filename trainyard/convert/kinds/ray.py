@@ -18,7 +18,7 @@ from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.render.pod_set import LAUNCHER
 
-__all__ = ["convert_cluster", "convert_job"]
+__all__ = ["CONVERTERS", "convert_cluster", "convert_job"]
 
 _AWAIT_HEAD: Final = """until ray job list --address "$RAY_API_SERVER_ADDRESS" >/dev/null 2>&1; do
   sleep 2
@@ -189,3 +189,6 @@ def _read_submission(draft: Draft) -> None:
         source.changed(path, "the driver is a process of a pod, whose exit status is that of the job")
     if source.integer("spec.submitterConfig.backoffLimit") is not None:
         source.changed("spec.submitterConfig.backoffLimit", "the cluster is made again when the driver fails")
+
+
+CONVERTERS: Final = {("ray.io/v1", "RayJob"): convert_job, ("ray.io/v1", "RayCluster"): convert_cluster}

@@ -16,7 +16,7 @@ from trainyard.convert.part import Part
 from trainyard.convert.restarts import NEVER
 from trainyard.convert.run_policy import read_lifetime, read_suspend
 
-__all__ = ["convert"]
+__all__ = ["CONVERTERS", "convert"]
 
 _DRIVER: Final = "driver"
 _EXECUTOR: Final = "executor"
@@ -137,3 +137,6 @@ def _read_scheduler(draft: Draft) -> None:
     for role in (_DRIVER, _EXECUTOR):
         source.same(f"spec.{role}.priorityClassName", "priorityClassName of the pods")
     source.changed(f"{path}.resources", "minResources of the PodGroup, computed from the pods")
+
+
+CONVERTERS: Final = {("sparkoperator.k8s.io/v1beta2", "SparkApplication"): convert}

@@ -10,7 +10,7 @@ from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.variables import note_legacy_hosts
 
-__all__ = ["convert", "name_roles"]
+__all__ = ["CONVERTERS", "convert", "name_roles"]
 
 _ROLES: Final = Roles("spec.tfReplicaSpecs", "tensorflow", "Never")
 _NAMES: Final = ("Chief", "Master", "Worker", "PS", "Evaluator")
@@ -72,3 +72,6 @@ def _read_success_policy(draft: Draft) -> None:
             draft.succeed_with(workers.name)
         if workers.pods > 1:
             workers.job["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
+
+
+CONVERTERS: Final = {("kubeflow.org/v1", "TFJob"): convert}

@@ -21,7 +21,7 @@ from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_lifetime
 from trainyard.render.pod_editing import copied, upsert_mount, upsert_volume
 
-__all__ = ["convert"]
+__all__ = ["CONVERTERS", "convert"]
 
 _TASKS: Final = "spec.tasks"
 _READY: Final = "Ready"
@@ -170,3 +170,6 @@ def _read_min_success(draft: Draft) -> None:
     else:
         fix = "name the tasks that decide with a policy TaskCompleted, or use one task"
         source.lost("spec.minSuccess", "counted over several tasks: the job succeeds when all have", fix)
+
+
+CONVERTERS: Final = {("batch.volcano.sh/v1alpha1", "Job"): convert}

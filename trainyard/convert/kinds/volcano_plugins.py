@@ -14,6 +14,7 @@ from trainyard.convert.part import Part
 from trainyard.convert.ranked import merge
 from trainyard.convert.torch_environment import set_node_variables, set_role_variables
 from trainyard.convert.variables import Variable, indexed, literal, mentions, note_legacy_hosts, set_variables
+from trainyard.render.frameworks.plain import PLAIN_LABEL
 from trainyard.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.render.pod_set import LAUNCHER
 
@@ -34,13 +35,13 @@ def apply_plugins(draft: Draft) -> None:
     old_names = {id(part): part.name for part in tasks}
     names = source.keys(_PLUGINS)
     flags = {name: _flags(source.items(f"{_PLUGINS}.{name}", str)) for name in names}
-    framework: str | None = next((name for name in ("ray", "mpi", "pytorch", "tensorflow") if name in flags), None)
-    applied = framework is not None and _FRAMEWORKS[framework](draft, flags[framework])
+    framework: str | None = next((name for name in _FRAMEWORK_PLUGINS if name in flags), None)
+    applied = framework is not None and _FRAMEWORK_PLUGINS[framework](draft, flags[framework])
     if not applied and "ssh" in flags and framework is None:
         applied = _over_ssh(draft, flags["ssh"])
         framework = "ssh" if applied else None
     if not applied:
-        draft.framework, draft.policy = "plainml", {}
+        draft.framework, draft.policy = PLAIN_LABEL, {}
         largest = max(draft.parts, key=lambda part: part.pods)
         draft.nodes = largest.pods
         draft.train(largest)
@@ -86,9 +87,9 @@ def _note(draft: Draft, name: str, framework: str | None) -> None:
         source.changed(path, "the completion index of the Job, where a command names the variable")
     elif name == "ssh":
         source.lost(path, "no keys are made for these tasks", "use two tasks, a launcher of one pod and its workers")
-    elif framework is not None and name in _FRAMEWORKS:
+    elif framework is not None and name in _FRAMEWORK_PLUGINS:
         source.lost(path, f"beside {framework}", "keep one framework in a job")
-    elif name in _FRAMEWORKS:
+    elif name in _FRAMEWORK_PLUGINS:
         source.lost(path, "its tasks are not there", "correct the names of the tasks in its options")
     else:
         source.lost(path, "is not known here", "see what it sets, and add that to the runtime")
@@ -190,7 +191,8 @@ def _tensorflow(draft: Draft, flags: dict[str, str]) -> bool:
     return True
 
 
-_FRAMEWORKS: Final = {"ray": _ray, "mpi": _mpi, "pytorch": _pytorch, "tensorflow": _tensorflow}
+_FRAMEWORK_PLUGINS: Final = {"ray": _ray, "mpi": _mpi, "pytorch": _pytorch, "tensorflow": _tensorflow}
+"""Plug-ins of Volcano that start a framework, the most specific one first."""
 
 
 def _hosts(draft: Draft, tasks: list[Part], names: dict[int, str]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.torch_environment import ranks
 from trainyard.convert.variables import indexed, literal, referred, set_variables
 
-__all__ = ["convert"]
+__all__ = ["CONVERTERS", "convert"]
 
 _ROLES: Final = Roles("spec.xgbReplicaSpecs", "xgboost", "Never")
 _PORT: Final = 9999
@@ -50,3 +50,6 @@ def convert(draft: Draft) -> None:
             set_variables(source, part, variables, always=True)
     note_former_hosts(draft)
     read_run_policy(draft)
+
+
+CONVERTERS: Final = {("kubeflow.org/v1", "XGBoostJob"): convert}

@@ -43,6 +43,12 @@ class Framework(PolicyField[Policy]):
     splits_command: ClassVar[bool] = False
     """Whether the first word of the command may be a whole command line with blanks."""
 
+    catalog_runtime: ClassVar[str | None] = None
+    """Runtime of the catalog that a converted job of one replicatedJob gets if it fits exactly; None: one of its own.
+
+    With the suffix ``-gang``, the runtime starts the job inside one rack.
+    """
+
     keys: ClassVar[str | None] = None
     """Kind of the TrainJob's generated Secret, a module of ``trainyard.controller.keys``; None: no Secret.
 

@@ -32,6 +32,7 @@ class Jax(Framework[JaxPolicy]):
 
     name = "jax"
     order = 30
+    catalog_runtime = "jax-distributed"
     summary = "JAX."
     policy_model = JaxPolicy
     variables = (_PROCESSES, _PROCESS, _COORDINATOR)

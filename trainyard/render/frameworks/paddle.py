@@ -63,6 +63,7 @@ class Paddle(Framework[PaddlePolicy]):
 
     name = "paddle"
     order = 70
+    catalog_runtime = "paddle"
     summary = "PaddlePaddle."
     policy_model = PaddlePolicy
     added = "PaddlePaddle requires its own environment"

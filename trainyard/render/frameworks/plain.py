@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from trainyard.api import KubernetesModel
 from trainyard.render.frameworks.base import Framework
 
-__all__ = ["Plain"]
+__all__ = ["PLAIN_LABEL", "Plain"]
+
+PLAIN_LABEL: Final = "plainml"
+"""Value of the framework label of runtimes without a framework."""
 
 
 class Plain(Framework[KubernetesModel]):
     """Nodes without a distributed environment."""
+
+    catalog_runtime = "plain"

@@ -82,6 +82,7 @@ class Tensorflow(Framework[TensorflowPolicy]):
 
     name = "tensorflow"
     order = 60
+    catalog_runtime = "tensorflow"
     summary = "TensorFlow."
     policy_model = TensorflowPolicy
     added = "TensorFlow requires TF_CONFIG"

@@ -103,6 +103,7 @@ class Torch(Framework[TorchPolicy]):
 
     name = "torch"
     order = 10
+    catalog_runtime = "torch-distributed"
     summary = "PyTorch."
     policy_model = TorchPolicy
     rules = (ELASTIC_NODES,)

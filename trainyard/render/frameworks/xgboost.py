@@ -34,6 +34,7 @@ class Xgboost(Framework[XgboostPolicy]):
 
     name = "xgboost"
     order = 40
+    catalog_runtime = "xgboost-distributed"
     summary = "XGBoost."
     policy_model = XgboostPolicy
     variables = (_TRACKER, _TRACKER_PORT, _TASK, _WORKERS)

@@ -10,11 +10,11 @@ from typing import Any, Final
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
+from trainyard.manifests.text_edits import dumped
 from trainyard.runtimes.catalog import Catalog
 from trainyard.runtimes.folder import LOCK, CatalogFolder
 from trainyard.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.runtimes.pods import containers_of, job_templates
-from trainyard.runtimes.yaml_text import dumped
 
 __all__ = ["ImageLock", "images_of", "installed", "read_lock", "written_lock"]
 

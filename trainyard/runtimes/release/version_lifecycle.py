@@ -12,11 +12,11 @@ from typing import Any
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
+from trainyard.manifests.text_edits import removed, with_value
 from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
 from trainyard.runtimes.catalog_loader import runtimes_of
 from trainyard.runtimes.folder import INDEX, CatalogFolder, version_file
 from trainyard.runtimes.index import index_rank
-from trainyard.runtimes.yaml_text import removed, with_value
 
 __all__ = [
     "Step",

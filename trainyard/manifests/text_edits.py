@@ -1,7 +1,8 @@
-"""Edit single values of a YAML text, preserving all other lines and comments.
+"""Edits of single values of a YAML text that preserve all other lines and comments.
 
-Lines are edited at the positions that the parser reports. A round trip (ruamel.yaml) writes the whole file again with
-one indentation and one width, and it attaches a comment to the key above, so comments follow the wrong entry.
+Lines are edited at the positions that the parser reports. A round trip (ruamel.yaml) keeps the lines of nearly every
+file, but attaches a comment to the entry above it: an entry that is inserted takes the comment of the next one, and a
+removed entry leaves its own comment and takes that of the next (`tests/manifests/test_text_edits.py` has the cases).
 """
 
 from __future__ import annotations

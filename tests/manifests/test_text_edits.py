@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainyard.manifests.text_edits import dumped, removed, with_value
 from trainyard.runtimes.index import index_rank
-from trainyard.runtimes.yaml_text import dumped, removed, with_value
 
 INDEX = """\
 # The heading.
@@ -66,6 +66,8 @@ def test_a_value_is_set_where_it_belongs(path: tuple[str, ...], value: Any, old:
 def test_a_key_goes_with_the_comment_above_it() -> None:
     assert removed(INDEX, ("runtimes", "d")) == INDEX.replace("  # Before d.\n  d: {owner: x}\n", "")
     assert yaml.safe_load(removed(INDEX, ("runtimes", "b", "versions", "1.0")))["runtimes"]["b"]["versions"] == {}
+    without_b = removed(INDEX, ("runtimes", "b"))
+    assert without_b == "# The heading.\nruntimes:\n  # Before d.\n  d: {owner: x}\n\n# The end.\n"
     with pytest.raises(KeyError):
         removed(INDEX, ("runtimes", "nobody", "x"))
 
