@@ -82,6 +82,11 @@ def queue(cluster: LiveCluster, name: str) -> dict[str, Any]:
     return found
 
 
+def retired_queues(cluster: LiveCluster) -> list[str]:
+    found: list[str] = cluster.get("platform", "platform")["spec"]["retiredQueues"]
+    return found
+
+
 def in_state(cluster: LiveCluster, name: str, state: str) -> bool:
     return awaited(f"queue {name} to be {state}", lambda: queue(cluster, name)["status"].get("state") == state)
 
@@ -133,6 +138,10 @@ def test_a_tree_is_turned_inside_out_in_one_up(changing: LiveCluster) -> None:
         in_state(changing, name, "Closed")
     assert set(up(changing, gone).values()) == {"delete"}
     assert said_of_volcanos_queues(changing) == (None, None, 1)
+    # The Platform lists the removed queues until an `up` finds them gone: the controller must not open them before.
+    assert retired_queues(changing) == sorted(changes)
+    assert up(changing, lambda _: None) == {}
+    assert retired_queues(changing) == []
 
 
 def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) -> None:

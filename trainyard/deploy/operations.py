@@ -39,7 +39,6 @@ from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_
 from trainyard.policy.pack import REVIEW_VARIABLE
 from trainyard.progress import Progress
 from trainyard.pulumi_sdk.recorded_objects import recorded_objects
-from trainyard.pulumi_sdk.repeated_attempt import repeated_attempt
 from trainyard.queues.plan import Plan
 from trainyard.queues.snapshot import snapshot_of_settings
 from trainyard.settings import StackSettings
@@ -170,10 +169,9 @@ def _retry_stale_queues(run: _Run, attempt: Callable[[], object]) -> None:
     """Run an operation; retry where Volcano's webhook still has a deleted child queue in its cache."""
     from pulumi.automation.errors import CommandError
 
-    for number in range(_ATTEMPTS - 1):
+    for _ in range(_ATTEMPTS - 1):
         try:
-            with repeated_attempt() if number else nullcontext():
-                attempt()
+            attempt()
         except CommandError:
             findings = run.events.findings
             if not findings or not all(_STALE_CHILDREN.search(finding.message) for finding in findings):
@@ -182,8 +180,7 @@ def _retry_stale_queues(run: _Run, attempt: Callable[[], object]) -> None:
             time.sleep(_RETRY_SECONDS)
         else:
             return
-    with repeated_attempt():
-        attempt()
+    attempt()
 
 
 def _require_cluster(settings: StackSettings, stack: str) -> None:
