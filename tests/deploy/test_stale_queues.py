@@ -10,8 +10,9 @@ import pytest
 from pulumi.automation.errors import CommandError
 
 from tests.deploy.test_events import QUEUE, diagnostic, event
-from trainyard.deploy import operations
+from trainyard.deploy import stale_queues
 from trainyard.deploy.engine_events import EventLog
+from trainyard.deploy.engine_run import EngineRun
 
 STALE = (
     'admission webhook "validatequeue.volcano.sh" denied the request: queue research can not be deleted because it has '
@@ -39,15 +40,15 @@ class FailingStack:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(stale_queues, "_RETRY_SECONDS", 0.0)
 
 
 def destroyed(*messages: str) -> tuple[FailingStack, EventLog]:
     events = EventLog()
     stack = FailingStack(events, iter(messages))
-    run = operations._Run(stack, events, lambda line: None)  # type: ignore[arg-type]
+    run = EngineRun(stack, events, lambda line: None)  # type: ignore[arg-type]
     try:
-        operations._retry_stale_queues(run, stack.destroy)
+        stale_queues.retry_stale_queues(run, stack.destroy)
     except CommandError:
         return stack, events
     assert events.findings == []
@@ -68,4 +69,4 @@ def test_another_failure_is_reported_at_once(messages: list[str]) -> None:
 
 def test_a_queue_that_keeps_its_children_is_reported() -> None:
     stack, events = destroyed(*[STALE] * 10)
-    assert (stack.attempts, len(events.findings)) == (operations._ATTEMPTS, 1)
+    assert (stack.attempts, len(events.findings)) == (stale_queues._ATTEMPTS, 1)
