@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,9 +22,18 @@ __all__ = ["COMPONENT", "Platform", "PlatformArgs", "priority_class"]
 
 @dataclass(frozen=True)
 class PlatformArgs:
-    """Arguments of the Platform component: the settings of the stack."""
+    """Arguments of the Platform component.
+
+    Parameters
+    ----------
+    settings
+        The settings of the stack.
+    removed_queues
+        Retired queues that exist, and that the settings no longer contain.
+    """
 
     settings: StackSettings
+    removed_queues: pulumi.Input[Sequence[str]] = ()
 
 
 class Platform(Component):
@@ -43,10 +52,25 @@ class Platform(Component):
         super().__init__("platform", name, opts)
         settings = args.settings
         platform = platform_object(settings)
-        declared = self.child(platform, inherit_depends_on=True)
+        declared = self.child(_with_removed(platform, args.removed_queues), inherit_depends_on=True)
         self.ready: list[pulumi.Resource] = [declared, self.patch(_facts(platform), depends_on=[declared])]
         self.ready += [self.child(priority_class(key, value)) for key, value in settings.priority_classes.items()]
         self.register_outputs({})
+
+
+def _with_removed(platform: Mapping[str, Any], removed: pulumi.Input[Sequence[str]]) -> dict[str, Any]:
+    """Return the Platform with queues that are removed, so that the controller keeps them closed until they are."""
+    spec = platform["spec"]
+
+    def listed(names: Sequence[str]) -> list[str]:
+        return sorted({*spec["retiredQueues"], *names})
+
+    known = (
+        listed(removed)
+        if isinstance(removed, Sequence)
+        else pulumi.Output.all(removed).apply(lambda found: listed(found[0]))
+    )
+    return {**platform, "spec": {**spec, "retiredQueues": known}}
 
 
 def _facts(platform: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,7 +93,8 @@ def priority_class(name: str, settings: PriorityClassSettings) -> dict[str, Any]
 
 
 def _install(context: Installation, needed: Resources) -> Platform:
-    return Platform("platform", PlatformArgs(context.settings), context.options_after(*needed.crds, *needed.ready))
+    args = PlatformArgs(context.settings, context.removed_queues)
+    return Platform("platform", args, context.options_after(*needed.crds, *needed.ready))
 
 
 COMPONENT: Final = Declaration(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -44,7 +44,7 @@ from .common.served_fields import Schemas, read_schemas
 from .common.takeover_record import record_former_objects
 from .common.target import Target
 from .common.tenant_retirement import reject_removed_tenants, retired_tenants
-from .hooks.queues import live_queues, reject_changes, retire_queues, retired_queues
+from .hooks.queues import live_queues, reject_changes, removed_queues, retire_queues, retired_queues
 from .registry import (
     cluster_kinds,
     declarations,
@@ -75,8 +75,8 @@ PROVIDER_OPTIONS: Final[Mapping[str, Any]] = {
 
 
 DEFERRED_RETIREMENT: Final = (
-    "this is decided while the program runs, before the kubeconfig is known: for this `up`, pass a known value, for "
-    "instance of config.require, or a path"
+    "the program runs before the kubeconfig is known: once it is closed and has no jobs, remove its entry, and that "
+    "`up` deletes it"
 )
 """Why a retired queue stays if the kubeconfig is an output."""
 
@@ -156,6 +156,7 @@ def prepared(
     *,
     readable: bool,
     deferred: OwnershipCheck | None = None,
+    removed: pulumi.Input[Sequence[str]] = (),
 ) -> Iterator[Installation]:
     """Compare the settings with the cluster, and apply the conventions of a stack to what is declared inside.
 
@@ -174,6 +175,8 @@ def prepared(
     deferred
         Records the declared objects if the cluster is read later, when its kubeconfig is known; then the caller also
         calls `compare_with_cluster`.
+    removed
+        Names of the removed queues, if the cluster is read later.
 
     Raises
     ------
@@ -207,6 +210,8 @@ def prepared(
             pulumi.log.warn(f"Without a cluster, nothing is known about {unread} (install: existing)")
     unknown = None if live is not None else DEFERRED_RETIREMENT if deferred is not None else "the cluster was not read"
     retired = retire_queues(comparison.queues, settings.queues, comparison.owned_queues, unknown=unknown)
+    if live is not None:
+        removed = comparison.removed_queues
     given = options()
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
@@ -223,7 +228,8 @@ def prepared(
     )
     with reader:
         with conventions(common):
-            yield Installation(name, settings, target, given, declarations(), live, queues, retired, comparison.tenants)
+            tenants = comparison.tenants
+            yield Installation(name, settings, target, given, declarations(), live, queues, retired, removed, tenants)
         plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
         if plans:
             raise PlannedTakeoverError(plan)
@@ -248,12 +254,15 @@ class Comparison:
         Names of the live queues of the stack.
     queues
         The live queues, if some belong to the stack.
+    removed_queues
+        Retired queues that exist, and that the settings no longer contain.
     tenants
         By retired tenant, what the deletion of its namespace does.
     """
 
     owned_queues: Collection[str] = ()
     queues: LiveQueues = field(default_factory=LiveQueues)
+    removed_queues: Sequence[str] = ()
     tenants: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -286,7 +295,7 @@ def compare_with_cluster(
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue")
     found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
     reject_changes(found, queues.all, owned)
-    return Comparison(owned, found, tenants)
+    return Comparison(owned, found, removed_queues(found, settings.queues, owned), tenants)
 
 
 def install_components(context: Installation, names: Collection[str] | None = None) -> dict[str, Component]:

@@ -118,9 +118,11 @@ class TrainingPlatform(Component):
         elif deferred is not None:
             pulumi.log.info(
                 "The kubeconfig is an output: the cluster is compared when its value is known, before the first object "
-                "is written; retired queues are not deleted",
+                "is written; a retired queue is deleted when its entry is removed",
                 self,
             )
+
+        removed: list[str] = []
 
         def check() -> None:
             # The provider's registration follows; an error inside an output would reach each object as an exception.
@@ -131,17 +133,22 @@ class TrainingPlatform(Component):
                 live = list_live_objects(access, owner, namespaces, cluster_kinds(), namespaced_kinds())
                 deferred.check(live)
                 found = compare_with_cluster(owner, settings, queues, target, live, may_be_new=True)
+                removed.extend(found.removed_queues)
                 for tenant, effect in found.tenants.items():
                     pulumi.log.warn(f"Tenant {tenant!r} is retired: {effect}", self)
             except TrainyardError as error:
                 pulumi.log.error(str(error), self)
                 engine.fail_registrations(pulumi.RunError(str(error)))
 
+        content = kubeconfig.provider_input(check, after=opts.depends_on)
+        later = deferred is not None and not offline
+        removed_queues = pulumi.Output.unsecret(pulumi.Output.from_input(content).apply(lambda _: removed))
+
         def options() -> pulumi.ResourceOptions:
             # The identifier stays the same under another name of the platform: a new one would replace every object.
             provider = pulumi_kubernetes.Provider(
                 f"{name}-kubernetes",
-                kubeconfig=kubeconfig.provider_input(check, after=opts.depends_on),
+                kubeconfig=content,
                 context=args.context,
                 cluster_identifier=owner,
                 opts=pulumi.ResourceOptions(
@@ -151,7 +158,16 @@ class TrainingPlatform(Component):
             )
             return pulumi.ResourceOptions(parent=self, provider=provider)
 
-        with prepared(owner, settings, queues, target, options, readable=readable, deferred=deferred) as context:
+        with prepared(
+            owner,
+            settings,
+            queues,
+            target,
+            options,
+            readable=readable,
+            deferred=deferred,
+            removed=removed_queues if later else (),
+        ) as context:
             self.components = install_components(context, args.components)
         self.kubeconfig_context = kubeconfig.context(args.context)
         outputs = installation_outputs(self.components.values(), self.kubeconfig_context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,8 @@ class Installation:
         Its validated queues.
     retired_queues
         Its retired queues.
+    removed_queues
+        Retired queues that exist, and that the settings no longer contain.
     retired_tenants
         By retired tenant, what the deletion of its namespace does.
     """
@@ -56,6 +58,7 @@ class Installation:
     live: LiveObjects | None
     queues: QueueObjects
     retired_queues: QueueRetirement = field(default_factory=QueueRetirement)
+    removed_queues: pulumi.Input[Sequence[str]] = ()
     retired_tenants: Mapping[str, str] = field(default_factory=dict)
 
     def options_after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:

@@ -19,7 +19,6 @@ from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client
 from trainyard.kube.training_kinds import QUEUES
 from trainyard.live.queues import LiveQueues, read_pod_groups, read_queues
-from trainyard.pulumi_sdk.repeated_attempt import is_repeated
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import root_preparation
 from trainyard.queues.change_effects import change_findings
@@ -32,7 +31,15 @@ from ..common.threads import run_in_thread
 from .base import LAG_SECONDS, RETRY_SECONDS, apply_with_retries, with_spec
 from .migration import MigrationHook, PlannedWrite, changed_fields
 
-__all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes", "retire_queues", "retired_queues"]
+__all__ = [
+    "QueueMigration",
+    "QueuePatchHook",
+    "live_queues",
+    "reject_changes",
+    "removed_queues",
+    "retire_queues",
+    "retired_queues",
+]
 
 ROOM_MANAGER = f"{FIELD_MANAGER}-room"
 """Field manager of values lowered on ``root``: not that of the patch, whose fields are restored when it is deleted."""
@@ -70,8 +77,6 @@ def reject_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], own
     TrainyardError
         Names each queue, the jobs in it, and what to do first.
     """
-    if is_repeated():
-        return
     if findings := _findings(live, manifests, owned):
         raise TrainyardError("The queues cannot be changed this way while they contain jobs", findings=findings)
 
@@ -84,6 +89,14 @@ def _findings(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], owned: C
 def retired_queues(queues: Mapping[str, QueueSettings]) -> list[str]:
     """Return the names of the queues with ``state: retired``."""
     return [name for name, queue in queues.items() if queue.state is QueueState.RETIRED]
+
+
+def removed_queues(live: LiveQueues, queues: Mapping[str, QueueSettings], owned: Collection[str]) -> list[str]:
+    """Return the names of retired queues that exist, and that the settings no longer contain.
+
+    The Platform lists them while they are deleted: the controller opens queues again that it does not list.
+    """
+    return sorted(live.retired & set(owned) - set(queues))
 
 
 def retire_queues(

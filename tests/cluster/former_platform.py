@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,16 +17,20 @@ from unittest import mock
 
 import pulumi
 import pulumi_kubernetes
+import pytest
 import yaml
 
 from tests.components.release_objects import read_objects
 from tests.components.release_record import FOLDER, recorded_stack
-from tests.support import LiveCluster, require, run
+from tests.support import ROOT, LiveCluster, require, run
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.deploy.workspace import Program, open_workspace
 from trainyard.settings import load_stack
 
 STACK = "local"
+CONTROLLER = "Deployment/kubeflow-system/kubeflow-trainer-controller-manager"
+COMMITS = {"initial": "0931907c8278b8181cad07a3f9a15dc3fb9a1289"}
+"""Commit of a release that has no tag."""
 
 
 @dataclass
@@ -73,8 +78,20 @@ class Declarations(Program):
         )
 
 
-def install(cluster: LiveCluster, release: str, folder: Path) -> None:
-    """Give a cluster the platform of a release.
+def checkout(release: str, folder: Path) -> Path:
+    """Return the code of a release; skip the test if the clone does not contain it."""
+    commit = COMMITS.get(release, f"v{release}")
+    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True)
+    if archive.returncode:
+        pytest.skip(f"{commit} is not in this clone: git fetch --unshallow --tags")
+    root = folder / "checkout"
+    root.mkdir()
+    subprocess.run(["tar", "-x"], cwd=root, input=archive.stdout, check=True)
+    return root
+
+
+def install(cluster: LiveCluster, release: str, folder: Path, code: Path) -> None:
+    """Give a cluster the platform of a release, with the controller of that release.
 
     The present program is run with mocks here, and the recorded one in a process of its own: Pulumi keeps one of them.
     """
@@ -82,8 +99,12 @@ def install(cluster: LiveCluster, release: str, folder: Path) -> None:
     values = {key.removeprefix("trainyard:"): value for key, value in config.items()}
     with mock.patch.dict(os.environ, cluster.env):
         ports = _access(cluster.config_file).webhook_ports or {}
+    resources = read_objects(release, FOLDER, recorded_stack(STACK, values, schemas=True), ports)
+    (pod,) = (each["inputs"]["spec"]["template"]["spec"] for each in resources if each["name"] == CONTROLLER)
+    # In place of another image. The second slash keeps the path from being one below the mount path /tmp.
+    pod["containers"][0]["env"] = [{"name": "PYTHONPATH", "value": f"/{code}"}]
     file = folder / "resources.json"
-    file.write_text(json.dumps(read_objects(release, FOLDER, recorded_stack(STACK, values, schemas=True), ports)))
+    file.write_text(json.dumps(resources))
     require(run(sys.executable, "-m", "tests.cluster.former_platform", file, cluster.config_file, env=cluster.env))
 
 

@@ -82,6 +82,11 @@ def queue(cluster: LiveCluster, name: str) -> dict[str, Any]:
     return found
 
 
+def retired_queues(cluster: LiveCluster) -> list[str]:
+    found: list[str] = cluster.get("platform", "platform")["spec"]["retiredQueues"]
+    return found
+
+
 def in_state(cluster: LiveCluster, name: str, state: str) -> bool:
     return awaited(f"queue {name} to be {state}", lambda: queue(cluster, name)["status"].get("state") == state)
 
@@ -133,6 +138,8 @@ def test_a_tree_is_turned_inside_out_in_one_up(changing: LiveCluster) -> None:
         in_state(changing, name, "Closed")
     assert set(up(changing, gone).values()) == {"delete"}
     assert said_of_volcanos_queues(changing) == (None, None, 1)
+    # Until the next `up`, which finds them gone: the controller must not open a queue before it is deleted.
+    assert retired_queues(changing) == sorted(changes)
 
 
 def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) -> None:
@@ -159,6 +166,7 @@ def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) ->
         del queues["old"]
 
     up(changing, added)
+    assert retired_queues(changing) == []
     in_state(changing, "old", "Open")
     require(changing.apply(gang))
 

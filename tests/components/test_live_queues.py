@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import components.hooks.queues
-from components.hooks.queues import live_queues, reject_changes
+from components.hooks.queues import live_queues, reject_changes, removed_queues
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES
+from trainyard.settings.tenancy import QueueSettings
 
 ACCESS = ClusterAccess("c", Path("kubeconfig"))
 GANG = {"metadata": {"name": "job", "namespace": "vision"}, "spec": {"queue": "vision"}}
@@ -28,6 +29,7 @@ class Cluster:
 
     def __init__(self, *queues: dict[str, Any], retired: tuple[str, ...] = ()) -> None:
         self.read: list[str] = []
+        self.names = [each["metadata"]["name"] for each in queues]
         self._objects = {QUEUES.kind: queues, POD_GROUPS.kind: (GANG,)}
         self._platform = {"metadata": {"name": PLATFORM_NAME}, "spec": {"retiredQueues": list(retired)}}
 
@@ -44,6 +46,17 @@ class Cluster:
     async def find(self, resource: Any, name: str) -> dict[str, Any]:
         self.read.append(resource.kind)
         return self._platform
+
+
+def test_a_repeated_removal_is_accepted_while_the_platform_lists_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first attempt may have written the Platform, and deleted some of the queues."""
+    closed = {**queue("old"), "status": {"state": "Closed"}}
+    for cluster in (Cluster(closed, queue("vision"), retired=("gone", "old")), Cluster(queue("vision"))):
+        monkeypatch.setattr(components.hooks.queues.Client, "from_kubeconfig", lambda *_, each=cluster: each)
+        owned = {each["metadata"]["name"] for each in (closed, queue("vision"))} & set(cluster.names)
+        live = live_queues(ACCESS, [queue("vision")], owned)
+        reject_changes(live, [queue("vision")], owned)
+        assert removed_queues(live, {"vision": QueueSettings()}, owned) == sorted(owned - {"vision"})
 
 
 STANDING = [queue("vision", weight=1), queue("language", weight=1)]

@@ -38,6 +38,7 @@ def run(
     gangs: tuple[Any, ...] = (),
     contents: NamespaceContents | UnknownContents | None = None,
     adopted: bool = False,
+    retiring: tuple[str, ...] = ("old",),
 ) -> Recording:
     """Record a run on a cluster that has the queue and the namespace."""
     annotations = {"trainyard.dev/adopted": "true"} if adopted else {}
@@ -45,18 +46,15 @@ def run(
     nodes = [node.name for node in compile_fabric(parse_stack(stack_config(), source="test").fabric).nodes]
     live = LiveObjects(
         {("v1", "Node", "", name): {"name": name} for name in nodes}
-        | {(*QUEUE, "", name): {"name": name, "labels": OWN} for name in ("old", "vision", "language")}
+        | {(*QUEUE, "", name): {"name": name, "labels": OWN} for name in (*retiring, "vision", "language")}
         | {("v1", "Namespace", "", "leaving"): tenant}
     )
-    queues = (
-        queue("old", state=state, weight=1, reclaimable=True, deserved={"cpu": "1"}),
-        queue("vision"),
-        queue("language"),
-    )
+    found = [queue(name, state=state, weight=1, reclaimable=True, deserved={"cpu": "1"}) for name in retiring]
     closed = frozenset({"old"}) if state != "Open" else frozenset[str]()
     known = {"leaving": DATA if contents is None else contents}
     monkeypatch.setattr(components.common.tenant_retirement, "run_in_thread", lambda _: known)
-    return record(config, monkeypatch, live=live, queues=LiveQueues(queues, gangs, closed, closed))
+    queues = LiveQueues((*found, queue("vision"), queue("language")), gangs, closed, closed)
+    return record(config, monkeypatch, live=live, queues=queues)
 
 
 def retired(recording: Recording) -> dict[str, Any]:
@@ -86,6 +84,20 @@ def test_a_retired_queue_that_stays_is_not_protected(
     assert not recording.one("Queue/old").protect
     assert recording.one("Queue/vision").protect
     assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("exists", "reopened", "listed"), [(True, False, ["old"]), (False, False, []), (True, True, [])]
+)
+def test_the_platform_lists_a_removed_queue_until_it_is_gone(
+    exists: bool, reopened: bool, listed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller opens closed queues that the Platform does not list."""
+    config = protected_stack()
+    if not reopened:
+        del config["queues"]["old"]
+    recording = run(config, monkeypatch, retiring=("old",) if exists else ())
+    assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == listed
 
 
 def test_a_closed_queue_stays_protected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pulumi
@@ -172,6 +174,30 @@ def test_objects_of_this_stack_that_the_state_lacks_are_imported(monkeypatch: py
     }
     assert reads == ["read"]
     assert not any(each.import_id for each in record(stack_config(adopt=True), monkeypatch, live=found).objects)
+
+
+def test_plain_pulumi_imports_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the program reads its state: the engine rejects the replacement of what the state has and an id declares."""
+    ours = {"labels": {"trainyard.dev/stack": "local"}}
+    found = live(*(("v1", "Namespace", name, ours) for name in ("vision", "research")), nodes=node_names())
+    resources = [
+        {"type": "kubernetes:core/v1:Namespace", "urn": f"urn:pulumi:local::trainyard::t::Namespace/{name}", **more}
+        for name, more in (("research", {}), ("vision", {"delete": True}))
+    ]
+    commands: list[list[str]] = []
+
+    def export(command: list[str], **_: Any) -> SimpleNamespace:
+        commands.append(command)
+        return SimpleNamespace(stdout=json.dumps({"deployment": {"resources": resources}}))
+
+    monkeypatch.setattr("trainyard.pulumi_sdk.exported_state.subprocess.run", export)
+    monkeypatch.setattr("components.stack.list_owned_objects", lambda *_: LiveObjects({}))
+    monkeypatch.setenv("TRAINYARD_IMPORT", "true")
+    recording = record(stack_config(), monkeypatch, live=found)
+    assert {each.name for each in recording.objects if each.import_id} == {"Namespace/vision"}
+    assert [command[-1] for command in commands] == ["organization/trainyard/local"]
+    monkeypatch.setenv("TRAINYARD_IMPORT", "false")
+    assert not any(each.import_id for each in record(stack_config(), monkeypatch, live=found).objects)
 
 
 @pytest.mark.parametrize("preview", [True, False])

@@ -370,8 +370,34 @@ def test_a_retired_queue_stays_and_says_how_it_is_deleted(
 ) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
-    recording = run(lambda: declare(kubeconfig=Cluster(kubeconfig=KUBECONFIG).kubeconfig, settings=RETIRED_QUEUE))
-    assert "Queue/old" in {each.name for each in recording.objects}
+    settings = {**RETIRED_QUEUE, "protect": True}
+    recording = run(lambda: declare(kubeconfig=Cluster(kubeconfig=KUBECONFIG).kubeconfig, settings=settings))
+    assert not recording.one("Queue/old").protect
+    assert recording.one("Queue/vision").protect
     (warning,) = (each for each in warnings if "'old'" in each)
-    assert "before the kubeconfig is known" in warning
-    assert "config.require" in warning
+    assert "once it is closed and has no jobs, remove its entry" in warning
+
+
+@pytest.mark.parametrize("output", [True, False], ids=["output", "known"])
+def test_the_entry_of_a_retired_queue_is_removed_and_the_platform_lists_it_until_it_is_gone(
+    output: bool, run: Callable[..., Recording]
+) -> None:
+    live = existing((OLD_QUEUE, {}), nodes=("gpu-1", "gpu-2"))
+    retired = frozenset({"old"})
+    queues = LiveQueues((queue("old", state="Closed"),), (), retired, retired)
+
+    def program() -> None:
+        kubeconfig = Cluster(kubeconfig=KUBECONFIG).kubeconfig if output else KUBECONFIG
+        declare(kubeconfig=kubeconfig, components=(*QUEUES, "platform"))
+
+    recording = run(program, live=live, queues=queues)
+    assert "Queue/old" not in {each.name for each in recording.objects}
+    assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == ["old"]
+
+
+def test_the_removed_queues_of_an_unknown_cluster_are_unknown(run: Callable[..., Recording]) -> None:
+    def program() -> None:
+        declare(kubeconfig=Cluster().kubeconfig, components=(*QUEUES, "platform"))
+
+    spec = run(program, preview=True).one("Platform/platform").inputs["spec"]
+    assert isinstance(spec["retiredQueues"], pulumi.output.Unknown)

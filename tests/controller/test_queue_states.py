@@ -35,11 +35,11 @@ class Volcano:
 
 
 @asynccontextmanager
-async def running(api: FakeApi, grace: float = 0) -> AsyncIterator[Volcano]:
+async def running(api: FakeApi) -> AsyncIterator[Volcano]:
     volcano = api.after_write = Volcano(api)
     async with api.client() as client:
         platforms = Informer(client, PLATFORMS)
-        states = QueueStates(client, platforms, namespace=HOME, backoff=Backoff(0.01, 0.05), grace=grace)
+        states = QueueStates(client, platforms, namespace=HOME, backoff=Backoff(0.01, 0.05))
         tasks = [asyncio.create_task(each) for each in (platforms.run(), states.run())]
         try:
             yield volcano
@@ -98,14 +98,14 @@ async def test_a_queue_is_opened_when_it_is_not_named_any_more(api: FakeApi) -> 
         assert volcano.seen == ["CloseQueue vision", "OpenQueue vision"]
 
 
-async def test_a_queue_that_is_not_named_any_more_can_be_deleted_before_it_is_opened(api: FakeApi) -> None:
+async def test_a_removed_queue_stays_closed_until_it_is_deleted(api: FakeApi) -> None:
     queue(api, "vision")
     platform(api, "vision")
-    async with running(api, grace=60) as volcano:
+    async with running(api) as volcano:
         await eventually(lambda: state(api, "vision") == "Closed")
-        platform(api)
+        platform(api, retired=("vision",))
         queue(api, "language")
-        platform(api, "language")
+        platform(api, "language", retired=("vision",))
         await eventually(lambda: state(api, "language") == "Closed")
         assert (state(api, "vision"), annotated(api, "vision")) == ("Closed", True)
         assert volcano.seen == ["CloseQueue vision", "CloseQueue language"]

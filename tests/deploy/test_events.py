@@ -12,9 +12,9 @@ from pulumi.automation.errors import create_command_error
 
 from trainyard.checks.finding import Finding
 from trainyard.deploy import deletion_watch
+from trainyard.deploy.engine_errors import _printed_errors, _with_fix, translate_errors
 from trainyard.deploy.engine_events import EventLog, address_of, component_of, resource_of
 from trainyard.deploy.operation_result import Change, Result
-from trainyard.deploy.operations import _printed_errors, _translate_errors, _with_fix
 from trainyard.deploy.workspace import Program
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, TransportError
@@ -85,7 +85,7 @@ def test_another_run_that_holds_the_stack_is_no_failure_of_resources(tmp_path: P
     locked = "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end"
     with (
         pytest.raises(TrainyardError, match="Another run holds the stack local") as caught,
-        _translate_errors("up", "local", EventLog(), Program(), tmp_path / "up.log"),
+        translate_errors("up", "local", EventLog(), Program(), tmp_path / "up.log"),
     ):
         raise create_command_error(CommandResult(stderr=locked, stdout="", code=255))
     assert "run the command again" in caught.value.fix

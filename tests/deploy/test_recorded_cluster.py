@@ -12,7 +12,7 @@ import pytest
 
 from tests.components.recording import stack_config
 from trainyard.cluster import ClusterAccess
-from trainyard.deploy import operations, recorded_cluster
+from trainyard.deploy import engine_run, recorded_cluster
 from trainyard.deploy.recorded_cluster import check_cluster, reject_other_cluster, reject_other_kubeconfig
 from trainyard.deploy.recorded_state import RecordedState
 from trainyard.errors import TrainyardError
@@ -137,16 +137,16 @@ def test_pending_operations_of_a_shared_backend_show_a_killed_run(
     opened = SimpleNamespace(name="local", export_stack=lambda: exported)
     access = ClusterAccess("c", Path("/home/bob/.kube/config"), "production")
     cluster = SimpleNamespace(access=lambda: access, keep_access=lambda: None, environment=dict)
-    monkeypatch.setattr(operations, "Toolchain", lambda: SimpleNamespace(refuse_changed=lambda *_: None))
-    monkeypatch.setattr(operations, "provider", lambda *_: cluster)
-    monkeypatch.setattr(operations, "state_home", lambda: tmp_path)
-    monkeypatch.setattr(operations, "open_workspace", lambda *_, **__: nullcontext(opened))
-    monkeypatch.setattr(operations, "_watched_deletions", lambda *_: nullcontext())
+    monkeypatch.setattr(engine_run, "Toolchain", lambda: SimpleNamespace(refuse_changed=lambda *_: None))
+    monkeypatch.setattr(engine_run, "provider", lambda *_: cluster)
+    monkeypatch.setattr(engine_run, "state_home", lambda: tmp_path)
+    monkeypatch.setattr(engine_run, "open_workspace", lambda *_, **__: nullcontext(opened))
+    monkeypatch.setattr(engine_run, "_watched_deletions", lambda *_: nullcontext())
     settings, file = parse_stack(stack_config(), source="stack"), tmp_path / "Pulumi.local.yaml"
     rejected = killed or operation != "up"
     message = "A run of stack local was killed" if killed else f"{operation} uses the kubeconfig of the last `up`"
     with (
         pytest.raises(TrainyardError, match=message) if rejected else nullcontext(),
-        operations._operation(operation, "", settings, "local", file, SilentProgress()),
+        engine_run.engine_run(operation, "", settings, "local", file, SilentProgress()),
     ):
         assert not rejected

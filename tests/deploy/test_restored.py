@@ -92,7 +92,7 @@ def empty_state(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> Callable[[], R
         with SilentProgress().step("Removal") as step:
             yield SimpleNamespace(stack=stack, events=EventLog(step), options={})
 
-    monkeypatch.setattr(operations, "_operation", opened)
+    monkeypatch.setattr(operations, "engine_run", opened)
     monkeypatch.setattr(operations, "provider", lambda *_: SimpleNamespace(access=lambda: ACCESS))
     monkeypatch.setattr(operations, "cluster_name", lambda *_: "c")
     monkeypatch.setattr(interrupted_run.Client, "from_kubeconfig", lambda *_, **options: api.client(**options))

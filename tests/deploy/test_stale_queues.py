@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 from pulumi.automation.errors import CommandError
 
-from components.hooks.queues import reject_changes
 from tests.deploy.test_events import QUEUE, diagnostic, event
-from trainyard.deploy import operations
+from trainyard.deploy import stale_queues
 from trainyard.deploy.engine_events import EventLog
-from trainyard.errors import TrainyardError
-from trainyard.live.queues import LiveQueues
-from trainyard.pulumi_sdk.repeated_attempt import is_repeated, repeated_attempt
+from trainyard.deploy.engine_run import EngineRun
 
 STALE = (
     'admission webhook "validatequeue.volcano.sh" denied the request: queue research can not be deleted because it has '
@@ -29,11 +26,9 @@ class FailingStack:
     def __init__(self, events: EventLog, messages: Iterator[str]) -> None:
         self._events, self._messages = events, messages
         self.attempts = 0
-        self.repeated: list[bool] = []
 
     def destroy(self, **options: Any) -> None:
         self.attempts += 1
-        self.repeated.append(is_repeated())
         message = next(self._messages, "")
         changes = {"delete": 2}
         self._events(event(summary_event=SimpleNamespace(resource_changes=changes)))
@@ -45,15 +40,15 @@ class FailingStack:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(stale_queues, "_RETRY_SECONDS", 0.0)
 
 
 def destroyed(*messages: str) -> tuple[FailingStack, EventLog]:
     events = EventLog()
     stack = FailingStack(events, iter(messages))
-    run = operations._Run(stack, events, lambda line: None)  # type: ignore[arg-type]
+    run = EngineRun(stack, events, lambda line: None)  # type: ignore[arg-type]
     try:
-        operations._retry_stale_queues(run, stack.destroy)
+        stale_queues.retry_stale_queues(run, stack.destroy)
     except CommandError:
         return stack, events
     assert events.findings == []
@@ -65,17 +60,6 @@ def test_a_stale_cache_of_the_webhook_is_retried_and_the_counts_add_up() -> None
     assert (stack.attempts, events.counts) == (3, {"delete": 6})
 
 
-def test_changes_of_queues_are_reviewed_before_the_first_attempt_only() -> None:
-    """A later one sees queues that the first has changed."""
-    assert destroyed(STALE, STALE)[0].repeated == [False, True, True]
-    assert destroyed()[0].repeated == [False]
-    live = LiveQueues(({"metadata": {"name": "research"}, "spec": {}, "status": {"state": "Open"}},), pod_groups=())
-    with repeated_attempt():
-        reject_changes(live, [], {"research"})
-    with pytest.raises(TrainyardError, match="cannot be changed this way"):
-        reject_changes(live, [], {"research"})
-
-
 @pytest.mark.parametrize("messages", [["forbidden"], [STALE, "forbidden"]])
 def test_another_failure_is_reported_at_once(messages: list[str]) -> None:
     stack, events = destroyed(*messages, STALE)
@@ -85,4 +69,4 @@ def test_another_failure_is_reported_at_once(messages: list[str]) -> None:
 
 def test_a_queue_that_keeps_its_children_is_reported() -> None:
     stack, events = destroyed(*[STALE] * 10)
-    assert (stack.attempts, len(events.findings)) == (operations._ATTEMPTS, 1)
+    assert (stack.attempts, len(events.findings)) == (stale_queues._ATTEMPTS, 1)

@@ -13,6 +13,7 @@ import pytest
 from trainyard.checks.finding import Finding
 from trainyard.deploy import operations
 from trainyard.deploy.engine_events import EventLog
+from trainyard.deploy.engine_run import EngineRun
 from trainyard.progress import SilentProgress
 from trainyard.settings import parse_stack
 
@@ -39,15 +40,15 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
     @contextmanager
     def operation(*arguments: Any, **options: Any) -> Iterator[Any]:
-        yield operations._Run(engine, engine.events, lambda line: None)  # type: ignore[arg-type]
+        yield EngineRun(engine, engine.events, lambda line: None)  # type: ignore[arg-type]
 
     async def counted(*arguments: Any) -> None: ...
 
     cluster = SimpleNamespace(access=lambda: None, sync_nodes=lambda fabric: None)
     monkeypatch.setattr(operations, "provider", lambda *arguments: cluster)
-    monkeypatch.setattr(operations, "_operation", operation)
-    monkeypatch.setattr(operations, "_await_quotas", counted)
-    monkeypatch.setattr(operations, "_refresh_selected", lambda *arguments: [])
+    monkeypatch.setattr(operations, "engine_run", operation)
+    monkeypatch.setattr(operations, "await_quotas", counted)
+    monkeypatch.setattr(operations, "refresh_selected", lambda *arguments: [])
     monkeypatch.setattr(operations.Toolchain, "require", lambda *arguments: None)
     return engine
 
@@ -63,7 +64,7 @@ def test_up_evaluates_the_rules_unless_they_are_off(engine: Engine, packs: list[
 def test_the_hypernodes_that_an_update_writes_afterwards_are_named(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "_refresh_selected", lambda *arguments: ["ra", "rb"])
+    monkeypatch.setattr(operations, "refresh_selected", lambda *arguments: ["ra", "rb"])
     settings = parse_stack({"cluster": {"provider": "embedded"}}, source="test")
     result = operations.up(settings, "local", Path("Pulumi.local.yaml"), SilentProgress())
     written = "HyperNodes ra, rb were written after the update, so that Volcano reads their nodes again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,24 @@ def test_the_outputs_of_the_stack_name_what_is_installed(plain: LiveCluster, pro
 
 
 def test_a_second_preview_finds_nothing_to_change(plain: LiveCluster, project: Path) -> None:
+    answer = json.loads(require(pulumi(plain, project, "preview", "--json")))
+    assert set(answer["changeSummary"]) == {"same"}
+
+
+def test_a_lost_state_is_rebuilt_by_imports(plain: LiveCluster, project: Path) -> None:
+    def uids() -> dict[str, str]:
+        kinds = "namespaces,deployments,services,queues,customresourcedefinitions,configmaps,roles,resourcequotas"
+        found = plain.get(kinds, "-A", "-l", f"trainyard.dev/stack={STACK}")["items"]
+        return {f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["uid"] for each in found}
+
+    before = uids()
+    require(pulumi(plain, project, "stack", "rm", STACK, "--force", "--preserve-config", "--yes"))
+    require(pulumi(plain, project, "stack", "init", STACK))
+    importing = LiveCluster(plain.name, plain.config_file, plain.env | {"TRAINYARD_IMPORT": "true"})
+    text = require(pulumi(importing, project, "up", "--yes", "--skip-preview"))
+    assert "This state has none of the" in text
+    assert re.search(r"= \d+ imported", text), text
+    assert uids() == before
     answer = json.loads(require(pulumi(plain, project, "preview", "--json")))
     assert set(answer["changeSummary"]) == {"same"}
 

@@ -100,7 +100,7 @@ class PlatformSpec(KubernetesModel):
     closed_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
     """Queues that reject new jobs; the controller closes them, and reopens them when they are removed from the list."""
     retired_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
-    """Closed queues that were empty and will be removed."""
+    """Queues that are removed: the controller keeps them closed, and each is listed until it no longer exists."""
     accelerator_resources: list[_Resource] = Field(default=[], max_length=32, json_schema_extra=_SET)
     """Resource names of accelerators."""
     tiers: list[Tier] = Field(default=[], max_length=16, json_schema_extra=list_map("name"))

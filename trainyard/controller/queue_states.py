@@ -1,5 +1,7 @@
 """Queue states (leader only): close the queues that the Platform lists, and reopen those that this controller closed.
 
+The Platform lists a queue that is removed until it no longer exists, so a removal that is repeated finds it closed.
+
 A Volcano Queue has no field to close it; a Command closes it. Volcano then rejects new jobs and waits for the jobs in
 the queue. Queues that an operator closed stay closed: only queues with the annotation are opened. The annotation is
 written before the Command, because Volcano rejects all changes of a closing queue.
@@ -9,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
@@ -27,7 +28,6 @@ CLOSED_ANNOTATION = "trainyard.dev/closed"
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"
 _NOT_INSTALLED_RETRY = 60.0
-_GRACE_SECONDS = 20.0
 
 
 class _Action(StrEnum):
@@ -50,9 +50,6 @@ class QueueStates:
         Namespace of the Commands.
     backoff
         Delays after failures and while Commands are executed.
-    grace
-        Seconds for which a queue stays closed after the Platform lists it no more: the update that removes a retired
-        queue from the settings also deletes it, and Volcano deletes closed queues only.
     """
 
     def __init__(
@@ -62,11 +59,8 @@ class QueueStates:
         *,
         namespace: str,
         backoff: Backoff | None = None,
-        grace: float = _GRACE_SECONDS,
     ) -> None:
         self._client = client
-        self._grace = grace
-        self._unlisted: dict[str, float] = {}
         self._platforms = platforms
         self._namespace = namespace
         self._backoff = backoff or Backoff(0.2, 30.0)
@@ -111,13 +105,10 @@ class QueueStates:
         if platform is None:
             return True
         closed = {*platform["spec"].get("closedQueues", ()), *platform["spec"].get("retiredQueues", ())}
-        settled, now = True, time.monotonic()
-        names = [name for _, name in sorted(self._queues.store.keys())]
-        queues = {name: queue for name in names if (queue := self._queues.store.get("", name))}
-        unlisted = {each["metadata"]["uid"] for name, each in queues.items() if name not in closed}
-        self._unlisted = {uid: self._unlisted.get(uid, now) for uid in unlisted}
-        for name, queue in queues.items():
-            settled &= await (self._close(queue) if name in closed else self._open(queue))
+        settled = True
+        for _, name in sorted(self._queues.store.keys()):
+            if (queue := self._queues.store.get("", name)) is not None:
+                settled &= await (self._close(queue) if name in closed else self._open(queue))
         return settled
 
     async def _close(self, queue: Object) -> bool:
@@ -132,8 +123,7 @@ class QueueStates:
         if not _closed_by_controller(queue):
             return True
         if _state(queue) != "Open":
-            if time.monotonic() - self._unlisted[queue["metadata"]["uid"]] >= self._grace:
-                await self._command(queue, _Action.OPEN)
+            await self._command(queue, _Action.OPEN)
         elif await self._client.find(COMMANDS, _name(queue, _Action.CLOSE), namespace=self._namespace) is None:
             await self._annotate(queue, None)
             return True

@@ -2,13 +2,16 @@
 
 The engine imports a resource that declares an id and that the state lacks. It rejects the replacement of one that
 declares an id and that the state has, so a program may declare an id only if it knows the state. `trainyard up` and
-`trainyard preview` read the state and run the program in their own process; under plain `pulumi` nothing is known.
+`trainyard preview` read the state and run the program in their own process; under plain `pulumi` the program reads it
+if `IMPORT_VARIABLE` is set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+
+from trainyard.pulumi_sdk.exported_state import exported_objects
 
 __all__ = ["is_unrecorded", "lacks_objects", "recorded_objects"]
 
@@ -30,9 +33,15 @@ def recorded_objects(names: Collection[tuple[str, str]] | None) -> Iterator[None
 
 def is_unrecorded(type_: str, name: str) -> bool:
     """Return whether the state is known and lacks a resource."""
-    return _recorded is not None and (type_, name) not in _recorded
+    recorded = _known()
+    return recorded is not None and (type_, name) not in recorded
 
 
 def lacks_objects() -> bool:
     """Return whether the state is known and has no object of a cluster."""
-    return _recorded is not None and not any(type_.startswith(_OBJECTS) for type_, _ in _recorded)
+    recorded = _known()
+    return recorded is not None and not any(type_.startswith(_OBJECTS) for type_, _ in recorded)
+
+
+def _known() -> Collection[tuple[str, str]] | None:
+    return _recorded if _recorded is not None else exported_objects()

@@ -1,7 +1,7 @@
 """Retired queues: those that can be deleted, and why the others stay.
 
-Volcano deletes closed queues without child queues only, and together with a queue silently its jobs. So a retired queue
-is deleted when it is closed by the settings, has no jobs, and each of its child queues is deleted too.
+Volcano deletes a queue in any state, and silently its jobs with it, but none with child queues. So a retired queue is
+deleted when it is closed by the settings, has no jobs, and each of its child queues is deleted too.
 """
 
 from __future__ import annotations
