@@ -33,6 +33,8 @@ concurrent_path := "spec.replicatedJobs" if {
 	request.kind == "Job"
 } else := "spec.template.spec.replicatedJobs" if {
 	request.kind == "TrainingRuntime"
+} else := "spec" if {
+	contains(request.api_group, ".")
 } else := "spec.replicas"
 
 # Numbers of nodes of a TrainJob and of a runtime, by path.
