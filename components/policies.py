@@ -11,6 +11,7 @@ import pulumi
 from trainyard.data import data_folder, project_root
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.check.report_kinds import report_definitions
+from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.stack_objects import policy_settings
 from trainyard.settings import StackSettings
 
@@ -51,7 +52,7 @@ class Policies(Component):
         self.ready: list[KubernetesObject] = []
         today = datetime.datetime.now(datetime.UTC).date()
         exempt = settings.exempt_namespaces
-        rules = load_rules(*folders)
+        rules = with_listed_controllers(load_rules(*folders), settings.policies.pod_controllers)
         for manifest in admission_objects(rules, policy_settings(settings, rules), exempt, today=today):
             policy = policies.get(manifest["spec"].get("policyName", ""))
             declared = self.child(manifest, depends_on=[policy] if policy else [], inherit_depends_on=True)

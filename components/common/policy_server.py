@@ -35,8 +35,8 @@ _RULES = "/etc/trainyard-policies"
 _RUN = "/run/trainyard"
 _SOCKET = f"{_RUN}/opa.sock"
 _BUNDLE, _AUTHORIZATION = "rules.tar.gz", "authorization.tar.gz"
-_COMMAND_LINE = {"folders": (), "preview": True}
-"""Settings that only the command line reads; a change of these is no roll-out of the controller."""
+_COMMAND_LINE = {"folders": (), "preview": True, "pod_controllers": ()}
+"""Settings that the controller, which reviews TrainJobs and what it renders, does not read: a change is no roll-out."""
 _LIMIT = 1024 * 1024
 """Maximum size of a ConfigMap, in bytes."""
 

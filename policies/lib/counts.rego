@@ -6,13 +6,21 @@ import rego.v1
 
 # Numbers by which an object decides how many pods and processes there are.
 
-concurrent_pods := request.number(request.spec, "replicas", 0) if {
+concurrent_pods := added if {
 	request.kind == "Scale"
 } else := sum([copies |
 	some pod in pod_templates.pods
 	copies := product([count | some count in pod.counts; is_number(count)])
 	copies > 0
 ])
+
+# Replicas of a Scale, where it adds some.
+default added := 0
+
+added := replicas if {
+	replicas := request.number(request.spec, "replicas", 0)
+	not replicas <= request.old_object.spec.replicas
+}
 
 # Field that decides it.
 concurrent_path := "spec.replicatedJobs" if {
@@ -25,6 +33,8 @@ concurrent_path := "spec.replicatedJobs" if {
 	request.kind == "Job"
 } else := "spec.template.spec.replicatedJobs" if {
 	request.kind == "TrainingRuntime"
+} else := "spec" if {
+	contains(request.api_group, ".")
 } else := "spec.replicas"
 
 # Numbers of nodes of a TrainJob and of a runtime, by path.

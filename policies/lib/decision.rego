@@ -1,5 +1,6 @@
 package trainyard
 
+import data.trainyard.lib.listed_controllers
 import data.trainyard.lib.request
 import rego.v1
 
@@ -248,6 +249,8 @@ parameters_optional(rule) if {
 built_in if not contains(request.api_group, ".")
 
 built_in if endswith(request.api_group, ".k8s.io")
+
+built_in if count(listed_controllers.templates) > 0
 
 # Findings about unknown values are undecided.
 undecidable(finding) if {

@@ -1,5 +1,6 @@
 package trainyard.lib.pod_templates
 
+import data.trainyard.lib.listed_controllers
 import data.trainyard.lib.request
 import rego.v1
 
@@ -34,7 +35,7 @@ patches := request.list(request.spec, "runtimePatches")
 
 # Pod templates and their patches: entries {specPath, spec}; nested ones also have {path, metadata}, and templates of
 # pods have {counts}, whose product is the number of concurrent pods; a value that is not a number counts as nothing.
-pods := array.flatten([of_pod_or_job, of_tasks, of_replicated_jobs, of_overrides, of_spec_overrides])
+pods := array.flatten([of_pod_or_job, of_tasks, of_replicated_jobs, of_overrides, of_spec_overrides, listed_controllers.pods])
 
 default of_pod_or_job := []
 
@@ -52,6 +53,7 @@ of_pod_or_job := [entry] if {
 
 of_pod_or_job := [entry] if {
 	request.kind in request.replicated_kinds
+	not contains(request.api_group, ".")
 	not request.continued
 	entry := {
 		"specPath": "spec.template.spec",

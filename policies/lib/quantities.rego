@@ -2,9 +2,10 @@ package trainyard.lib.quantities
 
 import rego.v1
 
-# Quantities as parsed by Kubernetes: 8, "8", "8 ", "8000m", "8e0", "1Ki"; undefined if invalid.
+# Quantities as parsed by Kubernetes: 8, "8", "8 ", "8000m", "8e0", "1Ki"; undefined if invalid, and if the exponent
+# has more than two digits beside leading zeros: Kubernetes would calculate with all digits of the amount.
 
-pattern := `^([+-]?)([0-9]*)\.?([0-9]*)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$`
+pattern := `^([+-]?)([0-9]*)\.?([0-9]*)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?0*[0-9]{1,2}))?$`
 
 multipliers := {
 	"": 1, "n": 1, "u": 1, "m": 1, "k": 1000, "M": 1000000, "G": 1000000000, "T": 1000000000000,

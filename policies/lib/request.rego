@@ -1,5 +1,6 @@
 package trainyard.lib.request
 
+import data.trainyard.lib.listed_controllers
 import rego.v1
 
 # Object of the request: the new object, or for a deletion, the old one.
@@ -79,6 +80,12 @@ continued if {
 		object_get(written, part, null) == object_get(old_spec, part, null)
 	}
 	number(written, "replicas", 1) <= number(old_spec, "replicas", 1)
+	not resumed
+}
+
+continued if {
+	operation == "UPDATE"
+	listed_controllers.kept
 	not resumed
 }
 

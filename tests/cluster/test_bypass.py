@@ -75,6 +75,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             required(cluster.create("submit", "claim", "waiting", spec={"storageClassName": "fast"}))
             unbound = {"nodeSelector": {"kubernetes.io/os": "none"}}
             required(cluster.create("raw", "volcano-job", "waiting", pod=unbound, container=GPUS))
+            required(cluster.create("careless", "pod-group", "own.waiting"))
             awaited("the JobSet of the held TrainJob", lambda: cluster.object("JobSet", "held"))
             awaited("the PodGroup of the held TrainJob", lambda: cluster.object("PodGroup", "held"))
             awaited("its snapshot", lambda: cluster.object("ConfigMap", "held-runtime-snapshot"))
@@ -88,7 +89,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
                 *(("TrainJob", "held"), ("TrainingRuntime", "good"), ("TrainingRuntime", "eights")),
                 *(("TrainingRuntime", "released"), ("Deployment", "served")),
                 *(("JobSet", "own"), ("VolcanoJob", "waiting"), ("Pod", "waiting")),
-                ("PersistentVolumeClaim", "waiting"),
+                *(("PersistentVolumeClaim", "waiting"), ("PodGroup", "own.waiting")),
                 *(("ClusterRoleBinding", "careless"), ("ClusterRole", "careless")),
                 *(("ServiceAccount", name) for name in ACCOUNTS),
             ):

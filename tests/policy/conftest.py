@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.policy.listed_cases import LISTED
 from tests.support import LiveCluster, require
 from trainyard.api import crds
 from trainyard.upstream import read
@@ -24,32 +26,28 @@ UPSTREAM = (
     ("jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
 )
 
-COSCHEDULING_POD_GROUP = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "podgroups.scheduling.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, stands in for the plug-in's own"},
-    },
-    "spec": {
-        "group": "scheduling.x-k8s.io",
-        "names": {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-                    }
-                },
-            }
-        ],
-    },
-}
+
+def stand_in(group: str, version: str, kind: str, plural: str, **annotations: str) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind of another project, whose spec may have any field."""
+    spec = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}", "annotations": annotations},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
+            "scope": "Namespaced",
+            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": spec}}],
+        },
+    }
+
+
+UNAPPROVED = {"api-approved.kubernetes.io": "unapproved, stands in for the plug-in's own"}
+STAND_INS = (
+    stand_in("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", **UNAPPROVED),
+    *(stand_in(each.group, each.version, each.kind, each.resource) for each in LISTED),
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +56,7 @@ def kinds(cluster: LiveCluster) -> Iterator[LiveCluster]:
     from trainyard.settings.versions import supported_versions
 
     upstream = [yaml.safe_load(read(component, supported_versions(component)[0], path)) for component, path in UPSTREAM]
-    definitions = [*upstream, COSCHEDULING_POD_GROUP, *crds.build(upstream[-1])]
+    definitions = [*upstream, *STAND_INS, *crds.build(upstream[-1])]
     text = "\n---\n".join(json.dumps(each) for each in definitions)
     require(cluster.kubectl("apply", "--server-side", "-f", "-", stdin=text))
     names = [f"crd/{each['metadata']['name']}" for each in definitions]

@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.policy.listed_cases import listed_cases, listed_rules
 from tests.support import LiveCluster, require
 from trainyard.cli.check import policy_program
 from trainyard.data import data_folder
+from trainyard.kube.blocking import Session
 from trainyard.policy import load_rules
+from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.testing.apiserver import ApiServerEngine
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.case_run import EngineReport, run_cases
+from trainyard.policy.testing.cases import compare, load_world
+from trainyard.policy.testing.opa_engine import OpaEngine
 from trainyard.policy.testing.rule_scaffold import new_rule
 
 pytestmark = pytest.mark.cluster
@@ -50,6 +56,18 @@ def test_every_engine_uses_the_same_words(reports: list[EngineReport]) -> None:
             different += [(case, sorted(words), sorted(others))] if words != others else []
     assert different == []
     assert compared > len(by_api_server) / 3
+
+
+def test_a_listed_kind_is_evaluated_like_a_deployment(kinds: LiveCluster) -> None:
+    cases, world = listed_cases(), load_world(data_folder("policies"))
+    assert len(cases) > 70
+    assert len({case.rule.id for case in cases}) > 20
+    with Session(kinds.kubeconfig) as session:
+        engines = OpaEngine(policy_program, build_bundle(rules=listed_rules())), ApiServerEngine(session)
+        for engine in engines:
+            results = [compare(case, found) for case, found in zip(cases, engine.evaluate(cases, world), strict=True)]
+            faults = [f"{engine.name}: {each.case.id}: {each.fault}" for each in results if each.fault]
+            assert faults == []
 
 
 def test_a_new_rule_passes_its_cases_and_a_wrong_case_is_reported(kinds: LiveCluster, tmp_path: Path) -> None:

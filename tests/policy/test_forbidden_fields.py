@@ -61,6 +61,25 @@ def test_a_path_becomes_cel() -> None:
     )
 
 
+def test_a_message_shows_the_value_in_both_languages() -> None:
+    shown = entry("spec.a", message='"{values}" is not allowed')
+    content = cel_of([shown])
+    assert content["variables"][0]["expression"] == (
+        "[dyn(object).?spec.?a.orValue(dyn(null))].filter(value, value != null)"
+        """.map(value, {"path": dyn(dyn("spec") + ".a"), "value": dyn(['"', string(value), '"'].join())})"""
+    )
+    assert content["validations"] == [
+        {"each": "forbiddenA", "message": "{values} is not allowed", "values": {"values": "entry.value"}}
+    ]
+    assert r'message := sprintf("\"%v\" is not allowed", [value])' in rego_of("a", [shown])
+
+
+def test_a_message_shows_a_field_of_the_value() -> None:
+    shown = entry("spec.a", message="{values} is not allowed", shown="path")
+    assert """"value": dyn(string(value.?path.orValue(dyn(""))))""" in cel_of([shown])["variables"][0]["expression"]
+    assert 'message := sprintf("%v is not allowed", [request.text(value, "path")])' in rego_of("a", [shown])
+
+
 def test_the_fragments_of_the_paths_are_used() -> None:
     content = cel_of([entry("{metadata}.labels[a]", "{pod}.hostPID"), entry("spec.a")])
     assert content["use"] == ["pod-specs", "metadata"]

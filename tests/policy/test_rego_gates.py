@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from tests.golden import assert_golden
-from tests.policy.rego.documents import ENTRY_POINT, case_documents, entry_documents, rego_files
+from tests.policy.rego.documents import ENTRY_POINT, case_documents, entry_documents, rego_files, rule_data
 from tests.policy.rego.engine import HARNESS, run
-from trainyard.policy.engines.opa.bundle import build_bundle, package_name
+from trainyard.policy.engines.opa.bundle import package_name
 
 MESSAGES = Path(__file__).parent / "golden" / "messages.yaml"
 FORBIDDEN = ("http.send", "opa.runtime", "net.lookup", "rego.metadata", "time.now_ns", "rand.", "import future", "%q")
@@ -35,8 +35,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.write_text(text, encoding="utf-8")
     documents = {rule: [document for _, document in found] for rule, found in case_documents().items()}
     documents["entry"] = [document for _, document, _ in entry_documents()]
-    data = json.loads(build_bundle().files["data.json"])
-    (folder / "data.json").write_text(json.dumps({**data, "documents": documents}))
+    (folder / "data.json").write_text(json.dumps({**rule_data(), "documents": documents}))
     return folder
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.policy.equivalence.anatomy import places
+from tests.policy.listed_cases import listed_rules
 from tests.policy.rego.documents import case_documents
 from trainyard.cluster.toolchain import program_path
 from trainyard.policy.engines.opa import OpaClient, OpaServer, build_bundle
@@ -57,5 +58,5 @@ def test_objects_of_any_shape_are_reviewed() -> None:
                     failed.append(f"{error}: {json.dumps(document['request'])}")
         return failed
 
-    with OpaServer(lambda: program_path("opa"), build_bundle()) as address:
+    with OpaServer(lambda: program_path("opa"), build_bundle(rules=listed_rules())) as address:
         assert asyncio.run(run()) == []

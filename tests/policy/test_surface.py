@@ -22,7 +22,7 @@ from trainyard.reference.surface_rbac import END, START, with_table
 from trainyard.settings.versions import KUBERNETES_VERSION, supported_versions
 from trainyard.upstream import module_cache
 
-OPEN: Final = 1
+OPEN: Final = 0
 """Entries that no rule prevents, or only in part. This number may only fall."""
 
 SHARED: Final = 10

@@ -68,7 +68,8 @@ class Prefilter:
         for rule, values in self._rules:
             if required := self._required.get(rule.id):
                 texts = frozenset(required.searched(values, platform))
-                for match in rule.matches:
+                # The required texts of some rules are the names of kinds, which listed ones are not.
+                for match in (each for each in rule.matches if not each.templates):
                     found.setdefault((match.group, match.kind), {})[rule.id] = texts
         return {kind: _Search(rules, self.runtime_rules) for kind, rules in found.items()}
 

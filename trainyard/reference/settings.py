@@ -87,7 +87,7 @@ def _default(field: FieldInfo) -> str:
         return ""
     if value is None:
         return "none"
-    return f"`{json.dumps(value)}`"
+    return f"`{json.dumps(value, default=lambda model: model.model_dump(by_alias=True, exclude_defaults=True))}`"
 
 
 def _flat(annotation: Any) -> Iterator[Any]:

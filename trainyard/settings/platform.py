@@ -18,6 +18,8 @@ __all__ = [
     "ImageSettings",
     "Install",
     "InstalledSettings",
+    "PodControllerSettings",
+    "PodTemplateSettings",
     "PolicySettings",
     "PolicyState",
     "RuntimeSettings",
@@ -103,6 +105,40 @@ class ExemptionSettings(SettingsModel):
     expires: datetime.date = Field(description="First day (UTC) on which the exemption is no longer valid")
 
 
+_FIELD = "[a-zA-Z][a-zA-Z0-9]*"
+_FIELDS = rf"{_FIELD}(\.{_FIELD})*"
+
+
+class PodTemplateSettings(SettingsModel):
+    """Place of a pod template in the objects of a kind."""
+
+    path: str = Field(
+        pattern=rf"^{_FIELDS}(\[\]\.{_FIELDS}|\.{_FIELD})$",
+        description="Path of the template, such as `spec.template`; `[]` after a field stands for each item of one "
+        "list, as in `spec.workerGroupSpecs[].template`",
+    )
+    replicas: str | None = Field(
+        default="replicas",
+        pattern=rf"^{_FIELD}$",
+        description="Field beside the template with the number of its pods; null: one pod",
+    )
+
+
+class PodControllerSettings(SettingsModel):
+    """Kind of a controller of pods, beside those of Kubernetes, JobSet and Volcano."""
+
+    group: DnsSubdomain = Field(pattern=r"\.", description="API group, such as `argoproj.io`")
+    version: str = Field(pattern=r"^v[0-9]+((alpha|beta)[0-9]+)?$", description="API version")
+    kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$", description="Kind, such as `Rollout`")
+    resource: str = Field(pattern=r"^[a-z]+$", description="Plural name, such as `rollouts`")
+    templates: tuple[PodTemplateSettings, ...] = Field(
+        default=(PodTemplateSettings(path="spec.template"),),
+        min_length=1,
+        max_length=8,
+        description="Its pod templates",
+    )
+
+
 class PolicySettings(SettingsModel):
     """Admission policies."""
 
@@ -116,6 +152,11 @@ class PolicySettings(SettingsModel):
         default=False,
         description="Install the PolicyReport and ClusterPolicyReport CRDs for `trainyard check --cluster --report`; "
         "leave disabled if another tool installs them",
+    )
+    pod_controllers: tuple[PodControllerSettings, ...] = Field(
+        default=(),
+        max_length=32,
+        description="Further kinds whose controllers create pods, evaluated by the rules of Deployments",
     )
     exempt_namespaces: tuple[DnsLabel, ...] = Field(
         default=("kube-system", "kube-public", "kube-node-lease"),

@@ -19,18 +19,28 @@ violation contains {"path": path, "message": sprintf("Jobs require restartPolicy
 	path := sprintf("%s.template.spec.template.spec.restartPolicy", [entry.path])
 }
 
-violation contains {"path": path, "message": "podFailurePolicy requires restartPolicy Never"} if {
+violation contains {"path": path, "message": sprintf("podFailurePolicy requires restartPolicy Never, not %v", [policy])} if {
 	some entry in replicated_jobs.all
 	is_object(replicated_jobs.job_spec(entry.job).podFailurePolicy)
-	restart_policy(entry.job) != "Never"
+	policy := restart_policy(entry.job)
+	policy != "Never"
 	path := sprintf("%s.template.spec.template.spec.restartPolicy", [entry.path])
 }
 
-violation contains {"path": sprintf("%s.template.spec.%s", [entry.path, field]), "message": message} if {
+violation contains {"path": sprintf("%s.template.spec.backoffLimit", [entry.path]), "message": message} if {
+	some entry in other_than("backoffLimit", 2147483647)
+	message := sprintf("InPlaceRestart requires 2147483647, not %v", [entry.value])
+}
+
+violation contains {"path": sprintf("%s.template.spec.podReplacementPolicy", [entry.path]), "message": message} if {
+	some entry in other_than("podReplacementPolicy", "Failed")
+	message := sprintf("InPlaceRestart requires Failed, not %v", [entry.value])
+}
+
+# Jobs that restart in place with another value of a field: entries {path, value}.
+other_than(field, needed) := [{"path": entry.path, "value": value} |
 	in_place
 	some entry in replicated_jobs.all
-	some field, needed in {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
-	job := replicated_jobs.job_spec(entry.job)
-	not job[field] == needed
-	message := sprintf("InPlaceRestart requires %v", [needed])
-}
+	value := request.object_get(replicated_jobs.job_spec(entry.job), field, "the default")
+	value != needed
+]

@@ -1,7 +1,7 @@
 package trainyard.rules.gng_006
 
+import data.trainyard.lib.gang_amounts
 import data.trainyard.lib.owners as references
-import data.trainyard.lib.quantities
 import data.trainyard.lib.request
 import data.trainyard.lib.users
 import rego.v1
@@ -14,38 +14,31 @@ violation contains {"path": "metadata.ownerReferences", "message": message} if {
 violation contains {"path": "status", "message": message} if {
 	not users.is_platform("GNG-006")
 	request.operation != "DELETE"
-	request.map(request.object, "status") != request.map(old, "status")
+	request.map(request.object, "status") != request.map(gang_amounts.old, "status")
 	message := sprintf("user \"%v\" cannot write the status of a PodGroup", [request.user.name])
 }
 
+violation contains {"path": sprintf("spec.minResources[%s]", [name]), "message": message} if {
+	some name, amount in gang_amounts.unreadable
+	message := sprintf("amount \"%v\" is not a quantity, or its exponent has more than two digits", [amount])
+}
+
 violation contains {"path": sprintf("spec.minResources[%s]", [name]), "message": sprintf("amount \"%v\" is negative", [amount])} if {
-	some name, amount in amounts
-	quantities.amount(amount) < 0
+	some name, amount in gang_amounts.negative
 }
 
 violation contains {"path": sprintf("spec.minResources[%s]", [name]), "message": sprintf("amount \"%v\" occupies the queue without pods", [amount])} if {
 	not users.is_platform("GNG-006")
-	some name, amount in amounts
-	quantities.amount(amount) > 0
+	some name, amount in gang_amounts.claimed
 }
 
 violation contains {"path": "spec", "message": message} if {
 	not users.is_platform("GNG-006")
 	request.operation == "UPDATE"
 	request.metadata.deletionTimestamp
-	parts(request.object) != parts(old)
+	parts(request.object) != parts(gang_amounts.old)
 	message := sprintf("user \"%v\" cannot change a PodGroup that is being deleted", [request.user.name])
 }
-
-amounts := map if {
-	request.operation != "DELETE"
-	map := request.map(request.spec, "minResources")
-	map != request.map(request.map(old, "spec"), "minResources")
-}
-
-default old := {}
-
-old := request.old_object
 
 parts(subject) := [request.map(subject, "spec"), request.map(metadata, "labels"), request.map(metadata, "annotations")] if {
 	metadata := request.map(subject, "metadata")
@@ -57,4 +50,4 @@ owners := [owner |
 	owner.kind in request.parameter("GNG-006", "controllers")
 ]
 
-subjects := array.concat([request.object | request.operation != "DELETE"], [old | request.operation != "CREATE"])
+subjects := array.concat([request.object | request.operation != "DELETE"], [gang_amounts.old | request.operation != "CREATE"])

@@ -13,11 +13,20 @@ violation contains {"path": sprintf("%s.namespaces", [entry.path]), "message": m
 	message := sprintf("pod affinity must not select namespaces (%s)", [concat(", ", names)])
 }
 
-violation contains {"path": path, "message": "pod affinity must not select pods of other namespaces"} if {
+violation contains {"path": sprintf("%s.namespaceSelector", [entry.path]), "message": message} if {
 	some entry in terms
 	entry.term.namespaceSelector != null
-	path := sprintf("%s.namespaceSelector", [entry.path])
+	message := sprintf("pod affinity must not select namespaces by label (%s)", [selected(entry.term.namespaceSelector)])
 }
+
+selected(selector) := "all" if {
+	count(requirements(selector)) == 0
+} else := concat(", ", sort(requirements(selector)))
+
+requirements(selector) := array.concat(
+	[sprintf("%s=%v", [key, value]) | some key, value in request.map(selector, "matchLabels")],
+	[sprintf("%s %s", [request.text(each, "key"), request.text(each, "operator")]) | some each in request.list(selector, "matchExpressions")],
+)
 
 violation contains {"path": sprintf("%s.annotations[%s]", [entry.path, exclusive]), "message": message} if {
 	some entry in pod_templates.metadatas

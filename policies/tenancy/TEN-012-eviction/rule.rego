@@ -1,8 +1,7 @@
 package trainyard.rules.ten_012
 
-import data.trainyard.lib.accelerators
 import data.trainyard.lib.grace_periods
-import data.trainyard.lib.pod_templates
+import data.trainyard.lib.init_containers
 import data.trainyard.lib.request
 import data.trainyard.lib.users
 import rego.v1
@@ -23,22 +22,14 @@ violation contains {"path": deletion.path, "message": message} if {
 	message := sprintf("deletion with a grace period of %d seconds; at most %d are allowed", [deletion.seconds, ceiling])
 }
 
-violation contains {"path": sprintf("%s.initContainers[%d].resources", [pod.specPath, i]), "message": message} if {
-	request.operation != "DELETE"
+violation contains {"path": sprintf("%s.resources", [entry.path]), "message": message} if {
 	not users.is_platform("TEN-012")
-	some pod in pod_templates.pods
-	some i, container in request.list(pod.spec, "initContainers")
-	holds(container)
-	message := sprintf("init container \"%v\" must not request accelerators", [container.name])
+	some entry in init_containers.holding
+	message := sprintf("init container \"%v\" must not request accelerators", [entry.name])
 }
 
-holds(container) if {
-	some kind in ["limits", "requests"]
-	some name, amount in request.map(container.resources, kind)
-	amount != null
-	accelerator(name)
+violation contains {"path": entry.path, "message": message} if {
+	not users.is_platform("TEN-012")
+	some entry in init_containers.waiting
+	message := sprintf("init container \"%v\" precedes containers that request accelerators", [entry.name])
 }
-
-accelerator(name) if accelerators.allocates(name)
-
-accelerator(name) if name in request.parameter("TEN-012", "resources")

@@ -4,10 +4,15 @@ import data.trainyard.lib.request
 import data.trainyard.lib.users
 import rego.v1
 
-violation contains {"path": path, "message": "a PodDisruptionBudget of a tenant cannot deny evictions"} if {
+violation contains {"path": path, "message": message} if {
 	not users.is_platform("TEN-022")
 	not harmless
+	message := sprintf("a PodDisruptionBudget of a tenant cannot deny evictions (%s)", [values])
 }
+
+values := "without limits" if {
+	count(fields) == 0
+} else := concat(", ", [sprintf("%s %v", [name, request.spec[name]]) | some name in fields])
 
 fields := [name | some name in ["maxUnavailable", "minAvailable"]; request.object_get(request.spec, name, null) != null]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +12,10 @@ import yaml
 
 from tests.policy.equivalence.proof import OWN_SHARE, subjects_of
 from tests.policy.equivalence.worlds import NOW, USERS, own_settings
+from tests.policy.listed_cases import listed_cases, listed_rules
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
+from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.review import AdmissionContext, Review, document_of
 from trainyard.policy.rules.rule_catalog import rego_source
@@ -21,7 +24,15 @@ from trainyard.policy.testing.cases import Case, load_world
 from trainyard.policy.testing.opa_engine import _named, _review
 from trainyard.settings.platform import PolicySettings
 
-__all__ = ["ENTRY_POINT", "POLICIES", "case_documents", "entry_documents", "generated_documents", "rego_files"]
+__all__ = [
+    "ENTRY_POINT",
+    "POLICIES",
+    "case_documents",
+    "entry_documents",
+    "generated_documents",
+    "rego_files",
+    "rule_data",
+]
 
 POLICIES: Final = data_folder("policies")
 ENTRY_POINT: Final = Path(__file__).parent / "entry_point.yaml"
@@ -39,12 +50,24 @@ def rego_files() -> dict[str, str]:
     return found
 
 
-def case_documents() -> dict[str, list[tuple[Case, dict[str, Any]]]]:
-    """Return each rule's cases with the input by which the policy server reviews them, by id of the rule."""
+def rule_data() -> dict[str, Any]:
+    """Return the data of the bundle of the shipped rules, with the kinds that the listed cases are of."""
+    content: dict[str, Any] = json.loads(build_bundle(rules=listed_rules()).files["data.json"])
+    return content
+
+
+def case_documents(*, listed: bool = True) -> dict[str, list[tuple[Case, dict[str, Any]]]]:
+    """Return each rule's cases with the input by which the policy server reviews them, by id of the rule.
+
+    Parameters
+    ----------
+    listed
+        Whether cases of Deployments are also those of kinds that a stack lists.
+    """
     world = load_world(POLICIES)
     rules = load_rules(POLICIES)
     found: dict[str, list[tuple[Case, dict[str, Any]]]] = {rule.id: [] for rule in rules}
-    for case in load_cases(POLICIES, rules):
+    for case in [*load_cases(POLICIES, rules), *(listed_cases() if listed else ())]:
         settings = PolicySettings(parameters={case.rule.id: case.content.parameters})
         context = AdmissionContext(settings, (_EXEMPT,), _NOW, only=[case.rule.id])
         found[case.rule.id].append((case, document_of(_review(case, world), context)))

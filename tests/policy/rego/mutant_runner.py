@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from tests.policy.rego.documents import case_documents, entry_documents, generated_documents, rego_files
+from tests.policy.rego.documents import case_documents, entry_documents, generated_documents, rego_files, rule_data
 from tests.policy.rego.engine import RegoServer, without_errors
 from tests.policy.rego.mutants import Mutant
-from trainyard.policy.engines.opa.bundle import build_bundle, package_name
+from trainyard.policy.engines.opa.bundle import package_name
 
 __all__ = ["MutantRunner", "Outcome"]
 
@@ -64,7 +63,7 @@ class MutantRunner:
             if each.get("only") and len(each["only"]) == 1 and "requests" not in each:
                 self._documents[each["only"][0]].append(each)
         self._suites = {name: self._suites_of(name) for name in self._files if name.startswith("lib/")}
-        self._data = json.loads(build_bundle().files["data.json"])
+        self._data = rule_data()
         generated = generated_documents(_OBJECTS)
         everything = {**self._data, "documents": {**self._documents, ENTRY: entries, _GENERATED: generated}}
         self._generated: dict[str, list[Any]] = dict.fromkeys(self._documents, generated)

@@ -25,6 +25,7 @@ from trainyard.policy.engines.vap.validating_admission_policies import reject_un
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext
 from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
@@ -99,7 +100,8 @@ def open_rule_set(
         A rule folder is invalid, or an id is unknown.
     """
     own = [*rule_catalogs(settings)[1:], *folders]
-    rules = load_rules(*rule_catalogs(None), *own)
+    listed = settings.policies.pod_controllers if settings else ()
+    rules = with_listed_controllers(load_rules(*rule_catalogs(None), *own), listed)
     known = {rule.id for rule in rules}
     if unknown := sorted(set(only) - known):
         raise TrainyardError(f"Rule {unknown[0]} does not exist", fix=f"known rules: {', '.join(sorted(known))}")

@@ -58,8 +58,13 @@ _INPUT: Final[Value] = frozenset(
     }
 )
 _DATA: Final[Value] = frozenset({Setting(("data",))})
-_GIVEN: Final = {"g0.data.trainyard.lib.request.object": frozenset({RAW})}
-"""Functions of which the entry point (`lib/decision.rego`) verifies that they are defined."""
+_GIVEN: Final[Mapping[str, Value]] = {
+    "g0.data.trainyard.lib.request.object": frozenset({RAW}),
+    "g0.data.trainyard.lib.listed_controllers.pods": frozenset({Collection(True, (), EMPTY)}),
+    "g0.data.trainyard.lib.listed_controllers.kept": _NOTHING,
+}
+"""What the entry point (`lib/decision.rego`) verifies to be defined, and what holds for kinds that no stack lists: the
+prefilter excludes no rules of the others."""
 _MOST_ROUNDS: Final = 50
 
 

@@ -33,6 +33,7 @@ from trainyard.policy.review import (
     documents_of,
 )
 from trainyard.policy.rules.admission_rule import Reach, Rule
+from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
@@ -127,7 +128,8 @@ class PolicyPack:
         self._settings = settings
         self._exempt = tuple(exempt_namespaces)
         self._folders = rule_catalogs(settings)
-        self.rules: tuple[Rule, ...] = tuple(load_rules(*self._folders))
+        listed = settings.policies.pod_controllers if settings else ()
+        self.rules: tuple[Rule, ...] = tuple(with_listed_controllers(load_rules(*self._folders), listed))
         policies = policy_settings(settings, self.rules) if settings else PolicySettings()
         self._policies = policies.model_copy(update={"states": {**policies.states, **(states or {})}})
         self._reach = {rule.id: rule.reach for rule in self.rules}

@@ -12,7 +12,7 @@ from trainyard.checks.finding import Severity
 from trainyard.policy.rules.entry_validations import expand_entries
 from trainyard.policy.rules.forbidden_fields import ForbiddenFields, cel_of
 from trainyard.policy.rules.parameters import ParameterSchema, ParameterValue, parameter_error
-from trainyard.settings.platform import PolicyState
+from trainyard.settings.platform import PodTemplateSettings, PolicyState
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = [
@@ -113,11 +113,14 @@ class Match(SettingsModel):
         min_length=1,
         description="Updates are evaluated only if they change one of these; fewer if the platform writes the others",
     )
+    templates: tuple[PodTemplateSettings, ...] = Field(
+        default=(), description="Places of the pod templates of a kind that a stack lists"
+    )
 
     @property
     def built_in(self) -> bool:
-        """Whether the kind is built into Kubernetes; its objects also occur in namespaces outside the platform."""
-        return "." not in self.group or self.group.endswith(".k8s.io")
+        """Whether objects of the kind also occur outside the platform: it is built into Kubernetes, or listed."""
+        return "." not in self.group or self.group.endswith(".k8s.io") or bool(self.templates)
 
     @property
     def api_version(self) -> str:

@@ -22,6 +22,7 @@ _WORD: Final = r"[A-Za-z][A-Za-z0-9]*"
 _STEP: Final = rf"(?:{_WORD}|\({_WORD}(?:\|{_WORD})*\))(?:\[\]|\[[A-Za-z0-9./_-]+\])?"
 _STEPS: Final = rf"{_STEP}(?:\.{_STEP})*"
 _PATH: Final = re.compile(rf"(?:\{{(?P<root>[a-z]+)\}}\.)?(?P<steps>{_STEPS})")
+_SHOWN: Final = re.compile(r"(\"?)\{values\}\1")
 FieldPath = Annotated[str, StringConstraints(pattern=rf"^(\{{[a-z]+\}}\.)?{_STEPS}$")]
 Scalar = bool | int | str
 
@@ -56,7 +57,20 @@ class ForbiddenFields(SettingsModel):
     other_than: tuple[Scalar, ...] = Field(
         default=(), alias="except", description="Values that are allowed; all others are not"
     )
-    message: str
+    shown: str = Field(
+        default="", pattern=rf"^({_WORD})?$", description="Field of the value that {values} shows; by default itself"
+    )
+    message: str = Field(description='Text; {values} is replaced by the value, and "{values}" by the value in quotes')
+
+    @property
+    def shows(self) -> bool:
+        """Whether the message shows the value."""
+        return _SHOWN.search(self.message) is not None
+
+    @property
+    def quotes(self) -> bool:
+        """Whether it shows it in quotes."""
+        return '"{values}"' in self.message
 
     @model_validator(mode="after")
     def _complete(self) -> ForbiddenFields:
@@ -106,6 +120,10 @@ def cel_of(entries: Sequence[ForbiddenFields]) -> dict[str, Any]:
                 found.append(f"variables.{of.variable}.map(each, {paths}).flatten()")
         # Adjacent parts of paths become one text.
         variables.append({"name": name, "expression": " + ".join(found).replace('" + "', "")})
+        if entry.shows:
+            message = _SHOWN.sub("{values}", entry.message)
+            validations.append({"each": name, "message": message, "values": {"values": "entry.value"}})
+            continue
         paths = f'variables.{name}.join(", ")'
         validations.append({"expression": f"variables.{name}.size() == 0", "paths": paths, "message": entry.message})
     return {"use": use, "variables": variables, "validations": validations}
@@ -122,7 +140,8 @@ def _cel_paths(subject: str, path: str, steps: Sequence[_Step], entry: Forbidden
         Number of enclosing loops, which names their variables.
     """
     if not steps:
-        return f"[{subject}.orValue(dyn(null))].filter(value, {_cel_condition(entry)}).map(value, {path})"
+        found = f"[{subject}.orValue(dyn(null))].filter(value, {_cel_condition(entry)})"
+        return f"{found}.map(value, {_cel_entry(path, entry)})"
     step, rest = steps[0], steps[1:]
     # Below a step, the subject is an optional value.
     several = len(step.names) > 1
@@ -141,6 +160,15 @@ def _cel_paths(subject: str, path: str, steps: Sequence[_Step], entry: Forbidden
             below, place = f'{below}[?"{step.key}"]', f'{place} + "[{step.key}]"'
         inner = _cel_paths(below, place, rest, entry, depth + several)
     return f"{json.dumps(list(step.names))}.map({name}, {inner}).flatten()" if several else inner
+
+
+def _cel_entry(path: str, entry: ForbiddenFields) -> str:
+    if not entry.shows:
+        return path
+    value = f'string(value.?{entry.shown}.orValue(dyn("")))' if entry.shown else "string(value)"
+    # The quotes are one text each: adjacent texts of the expression become one.
+    shown = f"['\"', {value}, '\"'].join()" if entry.quotes else value
+    return f'{{"path": dyn({path}), "value": dyn({shown})}}'
 
 
 def _cel_condition(entry: ForbiddenFields) -> str:
@@ -185,8 +213,13 @@ def _rego_rule(entry: ForbiddenFields, path: str) -> str:
     template = json.dumps(".".join(texts))
     lines += [f"value := {subject}", *_rego_condition(entry)]
     lines.append(f"path := sprintf({template}, [{', '.join(values)}])" if values else f"path := {template}")
+    message = json.dumps(entry.message)
+    if entry.shows:
+        shown = f'request.text(value, "{entry.shown}")' if entry.shown else "value"
+        lines.append(f"message := sprintf({message.replace('{values}', '%v')}, [{shown}])")
+        message = "message"
     body = "\n".join(f"\t{line}" for line in lines)
-    return f'violation contains {{"path": path, "message": {json.dumps(entry.message)}}} if {{\n{body}\n}}'
+    return f'violation contains {{"path": path, "message": {message}}} if {{\n{body}\n}}'
 
 
 def _rego_condition(entry: ForbiddenFields) -> list[str]:

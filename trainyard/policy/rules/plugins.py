@@ -9,7 +9,9 @@ set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must
 ``{children.ConfigMap}`` and ``{children.Secret}`` are the suffixes of the names of a TrainJob's ConfigMaps and Secrets,
 as lists. Rego reads them as ``data.trainyard.children``. ``{accelerators.KEY}`` is whether the variable ``name``
 matches the patterns of resource names with that key (``trainyard/render/accelerators.py``); Rego reads the patterns as
-``data.trainyard.accelerators``.
+``data.trainyard.accelerators``. ``{unreadable}`` is whether the variable ``amount``, a text, is no quantity or has an
+exponent of more than two digits beside leading zeros: the API server would calculate with all digits of the amount.
+Rego reads amounts with ``data.trainyard.lib.quantities``, where they are undefined.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
 """Suffixes of the names of a TrainJob's ConfigMaps and Secrets, by kind."""
 
 _GANG: Final = "{gang}"
+_UNREADABLE: Final = '(amount.matches("[eE][+-]?0*[1-9][0-9]{2}") || !isQuantity(amount))'
 _ATTRIBUTE: Final = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -117,6 +120,7 @@ def _variable(variable: Any) -> Any:
     for key, patterns in ACCELERATORS.items():
         expression = variable["expression"].replace(f"{{accelerators.{key}}}", _cel_match(patterns))
         variable = {**variable, "expression": expression}
+    variable = {**variable, "expression": variable["expression"].replace("{unreadable}", _UNREADABLE)}
     if "each" not in variable:
         return variable
     items = ", ".join(variable["each"].replace(_GANG, gang.name) for gang in LISTED)

@@ -22,7 +22,7 @@ from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, PARTS
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import load_rules, rego_source, rule_folders
 from trainyard.render.accelerators import ACCELERATORS
-from trainyard.settings.platform import PolicyState
+from trainyard.settings.platform import PodTemplateSettings, PolicyState
 
 __all__ = ["Bundle", "build_bundle", "bundle_files", "package_name", "verify_bundle"]
 
@@ -135,6 +135,7 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
         "catalog": _catalog(known.values()),
         "index": _index(known.values()),
         "off": sorted(rule.id for rule in known.values() if rule.state is PolicyState.OFF),
+        "podTemplates": _pod_templates(known.values()),
         "missingParameters": {source.value: fix for source, fix in MISSING_PARAMETER_FIXES.items()},
         "sources": _sources(),
         "children": CHILDREN,
@@ -220,6 +221,22 @@ def _index(rules: Iterable[Rule]) -> dict[str, Any]:
                 if rule.reach in reaches and rule.source in sources:
                     packages[rule.id] = package_name(rule.id)
     return found
+
+
+def _pod_templates(rules: Iterable[Rule]) -> dict[str, dict[str, list[dict[str, list[str]]]]]:
+    """Return the places of the pod templates of listed kinds, by group and kind."""
+    listed = {(match.group, match.kind): match.templates for rule in rules for match in rule.matches if match.templates}
+    found: dict[str, dict[str, list[dict[str, list[str]]]]] = {}
+    for (group, kind), templates in listed.items():
+        found.setdefault(group, {})[kind] = [_template_places(each) for each in templates]
+    return found
+
+
+def _template_places(template: PodTemplateSettings) -> dict[str, list[str]]:
+    listed, dot, rest = template.path.rpartition("[].")
+    path = rest.split(".")
+    beside = [*path[:-1], template.replicas] if template.replicas else []
+    return {"list": listed.split(".") if dot else [], "path": path, "beside": beside}
 
 
 def _sources() -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.vap.exemptions import exemption_conditions
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE
+from trainyard.policy.engines.vap.listed_templates import fill_listed
 from trainyard.policy.rules.admission_rule import (
     MISSING_PARAMETER_FIXES,
     PARTS,
@@ -256,8 +257,10 @@ def _missing(rule: Rule) -> dict[str, str]:
     excuses = ['request.operation != "CREATE"', 'request.?namespace.orValue("") in variables.exemptNamespaces']
     if rule.source is ParameterSource.TENANT_POLICY and any(match.built_in for match in rule.matches):
         built_in = '!request.kind.group.contains(".")'
-        if any(match.built_in and "." in match.group for match in rule.matches):
+        if any(match.built_in and "." in match.group and not match.templates for match in rule.matches):
             built_in = f'({built_in} || request.kind.group.endsWith(".k8s.io"))'
+        for match in (each for each in rule.matches if each.templates):
+            built_in = f'({built_in} || request.kind.group == "{match.group}" && request.kind.kind == "{match.kind}")'
         excuses.append(f'({built_in} && !("{TENANT_LABEL}" in namespaceObject.metadata.?labels.orValue({{}})))')
     return {
         "expression": " || ".join(["variables.factsKnown", *excuses]),
@@ -325,6 +328,7 @@ def _variables(
         available.update({variable.name: variable.expression for variable in shared[name].variables})
     available.update({variable.name: variable.expression for variable in cel.variables})
     available.update(derived)
+    available = {name: fill_listed(text, rule.matches) for name, text in available.items()}
     wanted: set[str] = set()
     pending = [text for validation in validations for text in validation.values()]
     while pending:

@@ -1,0 +1,27 @@
+package trainyard.lib.gang_amounts
+
+import data.trainyard.lib.quantities
+import data.trainyard.lib.request
+import rego.v1
+
+# Amounts of minResources that a request sets in a PodGroup, by resource: those that are not quantities, below zero, and
+# above zero.
+
+unreadable := {name: amount | some name, amount in amounts; not quantities.amount(amount)}
+
+negative := {name: amount | some name, amount in amounts; quantities.amount(amount) < 0}
+
+claimed := {name: amount | some name, amount in amounts; quantities.amount(amount) > 0}
+
+default amounts := {}
+
+amounts := map if {
+	request.operation != "DELETE"
+	map := request.map(request.spec, "minResources")
+	map != request.map(request.map(old, "spec"), "minResources")
+}
+
+# The object before the request; empty for a creation.
+default old := {}
+
+old := request.old_object
