@@ -1,4 +1,4 @@
-"""The engine is asked for URNs only, does not get what it discards, and makes nothing of a refused stack."""
+"""The engine answers as ever, does not get what it discards, and makes nothing of a refused stack."""
 
 from __future__ import annotations
 
@@ -57,24 +57,17 @@ def request(kind: str, *, custom: bool = True, parent: str = OWN) -> Any:
     return resource_pb2.RegisterResourceRequest(type=kind, name=kind, custom=custom, object=spec, parent=parent)
 
 
-def test_an_object_has_no_outputs_but_keeps_its_name_and_id(channels: Channels) -> None:
-    Engine()
-    answer = channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
-    assert (answer.urn, answer.id) == ("urn", "id")
-    assert dict(answer.object) == {"kind": None, "data": None}
-
-
-@pytest.mark.parametrize("parent", OTHERS)
-def test_objects_of_the_program_around_the_components_keep_their_outputs(channels: Channels, parent: str) -> None:
+@pytest.mark.parametrize("parent", [OWN, *OTHERS])
+def test_every_object_keeps_its_outputs(channels: Channels, parent: str) -> None:
     Engine()
     answer = channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap", parent=parent))
+    assert (answer.urn, answer.id) == ("urn", "id")
     assert "status" in answer.object
 
 
 def test_shortcuts_are_switched_off(channels: Channels, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "none")
     engine = Engine()
-    assert "status" in channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap")).object
     channels.engine.Log(engine_pb2.LogRequest(severity=engine_pb2.DEBUG, message="text"))
     assert len(channels.said) == 1
     engine.fail_registrations(pulumi.RunError("belongs to somebody else"))
@@ -83,11 +76,11 @@ def test_shortcuts_are_switched_off(channels: Channels, monkeypatch: pytest.Monk
 
 
 def test_an_unknown_shortcut_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "outputs, speed")
+    monkeypatch.setenv(VARIABLE, "cli-calls, speed")
     with pytest.raises(TrainyardError, match="names no shortcut: speed"):
-        enabled(Shortcut.OUTPUTS)
-    monkeypatch.setenv(VARIABLE, "outputs")
-    assert [each for each in Shortcut if enabled(each)] == [Shortcut.OUTPUTS]
+        enabled(Shortcut.CLI_CALLS)
+    monkeypatch.setenv(VARIABLE, "cli-calls")
+    assert [each for each in Shortcut if enabled(each)] == [Shortcut.CLI_CALLS]
 
 
 def test_components_and_the_provider_are_answered_unchanged(channels: Channels) -> None:

@@ -1,4 +1,4 @@
-"""A stack of the Automation API with fewer CLI calls and less event parsing."""
+"""A stack of the Automation API with fewer CLI calls, and events of which one that cannot be read ends nothing."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from trainyard.cluster.folders import cache_home
 from trainyard.cluster.toolchain import pinned
 from trainyard.pulumi_sdk.shortcuts import Shortcut, enabled
 
-__all__ = ["QuickStack", "command", "is_unchanged"]
+__all__ = ["QuickStack", "command"]
 
-_HEAD = 400
-"""Leading characters of an event that contain its kind and operation; the resource's states follow."""
 _UNLIMITED = [("grpc.max_receive_message_length", -1)]
 
 
@@ -61,29 +59,22 @@ class QuickStack(automation.Stack):
         return automation.UpdateSummary("update", datetime.datetime.now(datetime.UTC), "", {}, {}, "succeeded")
 
     def _setup_event_log(self, command: str, on_event: Callable[[EngineEvent], None], pulumi_version: str) -> Any:
-        """Serve the event log as the base class does, but skip events of unchanged resources.
-
-        Such an event contains the resource's state twice, which is megabytes for CustomResourceDefinitions. A refresh
-        needs all events, because a resource is known to be unchanged only at its end.
-        """
-        every = command == "refresh" or not enabled(Shortcut.UNCHANGED_EVENTS)
+        """Serve the event log as the base class does, which prints each event that it cannot read, with its states."""
         server = grpc.server(ThreadPoolExecutor(max_workers=4), options=_UNLIMITED)
-        events_pb2_grpc.add_EventsServicer_to_server(_Events(on_event, every=every), server)
+        events_pb2_grpc.add_EventsServicer_to_server(_Events(on_event), server)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         return f"tcp://127.0.0.1:{port}", None, None, None, server
 
 
 class _Events(events_pb2_grpc.EventsServicer):
-    def __init__(self, on_event: Callable[[EngineEvent], None], *, every: bool = False) -> None:
-        self._on_event, self._every = on_event, every
+    def __init__(self, on_event: Callable[[EngineEvent], None]) -> None:
+        self._on_event = on_event
 
     def StreamEvents(self, request_iterator: Any, context: Any) -> Any:  # noqa: N802
         from google.protobuf import empty_pb2
 
         for request in request_iterator:
-            if not self._every and is_unchanged(request.event):
-                continue
             try:
                 event = EngineEvent.from_json(orjson.loads(request.event))
             except (ValueError, KeyError, TypeError, AttributeError):
@@ -91,12 +82,6 @@ class _Events(events_pb2_grpc.EventsServicer):
                 continue
             self._on_event(event)
         return empty_pb2.Empty()
-
-
-def is_unchanged(event: str) -> bool:
-    """Return whether an event is about an unchanged resource, from its first characters."""
-    head = event[:_HEAD]
-    return '"op":"same"' in head and ('"resourcePreEvent"' in head or '"resOutputsEvent"' in head)
 
 
 class _Known(automation.PulumiCommand):

@@ -20,12 +20,8 @@ _NONE: Final = "none"
 class Shortcut(StrEnum):
     """One shortcut."""
 
-    OUTPUTS = "outputs"
-    """The fields of the platform's own Kubernetes objects are not converted to outputs."""
     DEBUG_MESSAGES = "debug-messages"
     """Debug messages, which the engine discards, are not sent to it."""
-    UNCHANGED_EVENTS = "unchanged-events"
-    """Events of unchanged resources are not parsed."""
     CLI_CALLS = "cli-calls"
     """The CLI is not asked for what is known or not used: its version, the stack, its outputs and history."""
 
