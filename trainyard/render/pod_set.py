@@ -39,7 +39,7 @@ class PodSet:
         """Name of the replicatedJob."""
         return str(self.job["name"])
 
-    @property
+    @cached_property
     def ancestor(self) -> str | None:
         """Ancestor step of the replicatedJob."""
         return ancestor_of(self.job)
