@@ -37,7 +37,7 @@ def parse(value: str | int | float) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not a quantity")
     if isinstance(value, int):
-        return Fraction(value)
+        return _whole(value)
     text = str(value)
     if len(text) > _MAX_LENGTH:
         raise _invalid(value)
@@ -45,6 +45,11 @@ def parse(value: str | int | float) -> Fraction:
     if amount is None:
         raise _invalid(value)
     return amount
+
+
+@lru_cache(maxsize=4096)
+def _whole(number: int) -> Fraction:
+    return Fraction(number)
 
 
 @lru_cache(maxsize=4096)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["ACCELERATORS", "NamePatterns", "concerns_accelerator", "is_accelerator"]
@@ -92,6 +93,7 @@ def concerns_accelerator(resource: str) -> bool:
     return ACCELERATORS["names"].match(resource) and not ACCELERATORS["others"].match(resource)
 
 
+@lru_cache(maxsize=4096)
 def is_accelerator(resource: str) -> bool:
     """Return whether one unit of a resource is an accelerator, or a share of one that is allocated as a whole."""
     return concerns_accelerator(resource) and not ACCELERATORS["measures"].match(resource)

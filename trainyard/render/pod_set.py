@@ -34,7 +34,7 @@ class PodSet:
     count: int
     min_count: int | None = None
 
-    @cached_property
+    @property
     def name(self) -> str:
         """Name of the replicatedJob."""
         return str(self.job["name"])
@@ -54,13 +54,13 @@ class PodSet:
         """Number of pods of all replicas."""
         return self.count * self.replicas
 
-    @cached_property
+    @property
     def template(self) -> Body:
         """The pod template."""
         found: Body = self.job["template"]["spec"]["template"]
         return found
 
-    @cached_property
+    @property
     def pod(self) -> Body:
         """The pod specification."""
         found: Body = self.template["spec"]

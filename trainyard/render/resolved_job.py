@@ -45,16 +45,13 @@ class ResolvedJob(JobView):
         """Volcano queue: set by TrainJob or runtime, otherwise the default queue of the tenant."""
         return self.template.annotations.get(QUEUE_ANNOTATION) or self.context.default_queue
 
-    @property
-    def members(self) -> list[PodSet]:
+    @cached_property
+    def members(self) -> tuple[PodSet, ...]:
         """Pod sets that belong to the gang, in the order of the runtime."""
-        return [pod_set for pod_set in self.pod_sets if pod_set.name in self._member_names]
+        names = members_of(self.job_set_spec, self.pod_sets)
+        return tuple(pod_set for pod_set in self.pod_sets if pod_set.name in names)
 
     @cached_property
     def gang(self) -> Gang:
         """Gang of the pods."""
         return gang_of(self.job_set_spec, self.pod_sets)
-
-    @cached_property
-    def _member_names(self) -> frozenset[str]:
-        return members_of(self.job_set_spec, self.pod_sets)

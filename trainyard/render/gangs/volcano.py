@@ -90,8 +90,10 @@ class Volcano(GangScheduler[VolcanoPolicy]):
         policy = self.policy(job) or VolcanoPolicy()
         topology, groups = policy.network_topology, policy.sub_group_policy or []
         yield from check_topology(job, topology)
-        yield from check_subgroups(job, groups, topology)
-        yield from check_task_minimums(job, policy.min_task_member or {})
+        if groups:
+            yield from check_subgroups(job, groups, topology)
+        if policy.min_task_member:
+            yield from check_task_minimums(job, policy.min_task_member)
         for pod_set in job.members:
             scheduler = pod_set.pod.get("schedulerName") or VOLCANO_SCHEDULER
             if scheduler != VOLCANO_SCHEDULER:
