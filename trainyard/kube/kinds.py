@@ -14,6 +14,7 @@ __all__ = [
     "CUSTOM_RESOURCE_DEFINITIONS",
     "DAEMON_SETS",
     "DEPLOYMENTS",
+    "ENDPOINT_SLICES",
     "JOBS",
     "MUTATING_WEBHOOKS",
     "NAMESPACES",
@@ -43,6 +44,7 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet")
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 MUTATING_WEBHOOKS: Final = Resource(
