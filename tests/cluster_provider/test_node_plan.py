@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import yaml
 from trainyard.cluster.controlplane import control_plane, write_configuration
 from trainyard.cluster.folders import ClusterFolder, cluster_folder
 from trainyard.cluster.inspection import inspect
-from trainyard.cluster.node import control_groups, network, requirements
+from trainyard.cluster.node import cleanup, control_groups, network, requirements
 from trainyard.cluster.node.control_groups import Hierarchy
 from trainyard.cluster.node.node_files import NodePrograms, files, init_file
 from trainyard.cluster.node.node_objects import system_objects
@@ -116,6 +118,16 @@ def test_a_cgroup_gets_the_processors_of_its_parent(tmp_path: Path) -> None:
     assert (cpuset / "trainyard-dev/a/cpuset.cpus").read_text() == "0-1\n"
     control_groups.remove("/trainyard-dev", known[1:])
     assert not (pids / "trainyard-dev").exists()
+
+
+def test_processes_are_found_by_their_network_namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cleanup, "NAMESPACE_FOLDER", tmp_path)
+    (tmp_path / "own").symlink_to("/proc/self/ns/net")
+    (tmp_path / "interrupted").touch()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        assert child.pid in cleanup.processes_in(["own"])
+        assert os.getpid() not in cleanup.processes_in(["own"])
+        assert cleanup.processes_in(["interrupted", "absent"]) == set()
 
 
 def test_all_that_a_machine_lacks_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

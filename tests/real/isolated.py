@@ -17,8 +17,8 @@ from trainyard.cluster.toolchain import own_program
 from trainyard.errors import TrainyardError
 
 _NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
-_SLICE = "test_platform"
-"""The file that also runs after the other tests."""
+_FILES = ("test_platform", "test_job_lifecycle", "test_disturbances", "test_removal")
+"""In this order, on one cluster; the first one also runs after the other tests."""
 
 
 def obstacles() -> list[str]:
@@ -45,7 +45,7 @@ def main() -> int:
         sys.stdout.write("Skipped: the tests on real nodes (docs/real.md) cannot run here:\n")
         sys.stdout.writelines(f"  {each}\n" for each in found)
         return 0
-    target = f"tests/real/{_SLICE}.py" if arguments.slice else "tests/real"
+    files = [f"tests/real/{name}.py" for name in (_FILES[:1] if arguments.slice else _FILES)]
     pytest = [
         sys.executable,
         "-m",
@@ -55,7 +55,7 @@ def main() -> int:
         "real",
         "--durations=20",
         "--durations-min=1",
-        target,
+        *files,
         *others,
     ]
     script = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'

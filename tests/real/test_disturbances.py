@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.real.conftest import RealCluster, machine_state, node_commands
-from tests.real.test_platform import job
-from tests.support import ROOT, awaited, repeated, require, trainyard
+from tests.real.conftest import RealCluster
+from tests.real.real_jobs import job
+from tests.support import awaited, repeated, require
 
 pytestmark = pytest.mark.real
 
@@ -47,8 +44,7 @@ def test_no_job_is_refused_or_lost_while_each_node_is_drained(real: RealCluster)
     def submit() -> tuple[str, subprocess.CompletedProcess[str]]:
         nonlocal count
         count += 1
-        body = job(f"drain-{count}", "plain")
-        body["spec"]["suspend"] = True
+        body = job(f"drain-{count}", suspend=True)
         return body["metadata"]["name"], real.cluster.apply(body)
 
     with repeated(submit, every=1.0) as submitted:
@@ -77,7 +73,7 @@ def test_a_killed_program_of_a_node_is_started_again(real: RealCluster, program:
     )
     awaited("ready nodes", lambda: all_ready(real) or None, timeout=60)
     name = f"after-{program}"
-    require(real.cluster.apply(job(name, "plain")))
+    require(real.cluster.apply(job(name)))
     real.cluster.condition(name, "language", "Complete")
 
 
@@ -94,35 +90,5 @@ def test_the_leader_is_replaced(real: RealCluster) -> None:
     )
     require(real.cluster.kubectl("delete", "pod", leader, "-n", "kubeflow-system", "--grace-period=0", "--force"))
     awaited("another leader", lambda: holder() != before or None, timeout=60)
-    require(real.cluster.apply(job("after-leader", "plain")))
+    require(real.cluster.apply(job("after-leader")))
     real.cluster.condition("after-leader", "language", "Complete")
-
-
-def test_an_interrupted_start_is_completed_by_the_next_one(real: RealCluster) -> None:
-    real.timed("cluster", "down")
-    hub = Path("/run/netns") / "trainyard-real"
-    command = [sys.executable, "-m", "trainyard", "cluster", "up", *real.options]
-    with subprocess.Popen(command, cwd=ROOT, env=real.cluster.env, stderr=subprocess.DEVNULL) as started:
-        awaited("the first namespace", lambda: hub.exists() or None, timeout=60)
-        started.kill()
-    real.timed("cluster", "up")
-    assert all_ready(real)
-
-
-def test_nothing_stays_after_down_although_the_supervisor_and_the_command_were_killed(real: RealCluster) -> None:
-    supervisor = next(
-        int(line["pid"])
-        for line in json.loads(
-            require(trainyard("cluster", "status", *real.options, "-o", "json", env=real.cluster.env))
-        )["processes"]
-        if line["name"] == "supervisor"
-    )
-    os.kill(supervisor, signal.SIGKILL)
-    command = [sys.executable, "-m", "trainyard", "cluster", "down", "--delete", *real.options]
-    with subprocess.Popen(command, cwd=ROOT, env=real.cluster.env, stderr=subprocess.DEVNULL) as ended:
-        time.sleep(1.0)
-        ended.kill()
-    real.timed("cluster", "down", "--delete")
-    assert machine_state() == real.before
-    assert node_commands() == []
-    assert not real.root.exists()

@@ -42,17 +42,22 @@ def clean_up(cluster: str) -> int:
 
 def processes_in(names: Iterable[str]) -> set[int]:
     """Return the ids of the processes in network namespaces."""
-    inodes = set()
-    for name in names:
-        with contextlib.suppress(OSError):
-            inodes.add((NAMESPACE_FOLDER / name).stat().st_ino)
-    found = set()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                if (folder / "ns" / "net").stat().st_ino in inodes:
-                    found.add(int(folder.name))
+    wanted = {identity for name in names if (identity := _identity(NAMESPACE_FOLDER / name)) is not None}
+    found = {
+        int(folder.name)
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdigit() and _identity(folder / "ns" / "net") in wanted
+    }
     return found - {os.getpid()}
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Return what distinguishes a namespace; an interrupted `ip netns add` leaves a file that is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _kill(names: Iterable[str]) -> None:
