@@ -29,7 +29,7 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 	@$(BIN)/python -m tests.real.isolated --slice
 
-nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
+nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
 lint: $(READY)  ## style, types, import rules and module titles
 	@$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from trainyard.cluster.toolchain import own_program
 from trainyard.errors import TrainyardError
 
 _NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
-_FILES = ("test_platform", "test_job_lifecycle", "test_disturbances", "test_removal")
+_FILES = ("test_platform", "test_job_lifecycle", "test_network_policies", "test_disturbances", "test_removal")
 """In this order, on one cluster; the first one also runs after the other tests."""
 
 

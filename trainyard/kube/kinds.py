@@ -18,6 +18,7 @@ __all__ = [
     "JOBS",
     "MUTATING_WEBHOOKS",
     "NAMESPACES",
+    "NETWORK_POLICIES",
     "NODES",
     "PERSISTENT_VOLUME_CLAIMS",
     "PODS",
@@ -51,6 +52,7 @@ MUTATING_WEBHOOKS: Final = Resource(
     _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PODS: Final = Resource("", "v1", "pods", "Pod")

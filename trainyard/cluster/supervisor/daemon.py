@@ -18,6 +18,8 @@ from trainyard.cluster.controlplane import ControlPlaneProcess
 from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.health_probes import Probe, probe
 from trainyard.cluster.kwok_stages import HOST_PROCESS_LABEL
+from trainyard.cluster.node.node_plan import plan_nodes
+from trainyard.cluster.node.policy_enforcer import enforce
 from trainyard.cluster.ports import find_conflict
 from trainyard.cluster.process import HEARTBEAT, rotate_log
 from trainyard.cluster.state import ClusterState, load_state
@@ -119,7 +121,7 @@ async def _platform(
     probes = {process.spec.name: process.probe for process in processes}
     if state.kubelets:  # The platform's programs are pods.
         await _prepared(folder, probes, prepared)
-        return
+        await enforce(folder.kubeconfig, plan_nodes(folder.name, state.kubelets))
     kubelet = Kubelet(folder, state, connections=_connections())
     running = asyncio.create_task(kubelet.run())
     try:
@@ -139,7 +141,7 @@ async def _platform(
 
 
 async def _prepared(folder: ClusterFolder, probes: dict[str, Probe], prepared: asyncio.Event) -> None:
-    """Prepare the API server once, and wait until cancelled."""
+    """Prepare the API server once."""
     while not prepared.is_set():
         try:
             if await asyncio.to_thread(probe, probes["kube-apiserver"]) is None:
@@ -147,7 +149,6 @@ async def _prepared(folder: ClusterFolder, probes: dict[str, Probe], prepared: a
         except _API_FAILURES as error:
             _log.warning("API server: %s", error)
         await asyncio.sleep(_UNSETTLED)
-    await asyncio.Event().wait()
 
 
 def _connections() -> int:
