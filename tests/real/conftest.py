@@ -71,7 +71,7 @@ def machine_state() -> dict[str, list[str]]:
         "routes": lines("ip", "route", "show", "table", "all"),
         "network namespaces": lines("ip", "netns"),
         "cgroups": sorted(groups),
-        "mounts": sorted(mount for mount in mounts if mount != "/run/netns"),
+        "mounts": sorted(mounts),
         "rules": lines("nft", "list", "ruleset"),
     }
 

@@ -49,7 +49,7 @@ def test_no_job_is_refused_or_lost_while_each_node_is_drained(real: RealCluster)
 
     with repeated(submit, every=1.0) as submitted:
         for node in NODES:
-            options = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=150s")
+            options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=150s")
             require(real.cluster.kubectl("drain", node, *options, timeout=200))
             require(real.cluster.kubectl("uncordon", node))
             ready = ("wait", "--for=condition=Available", "deployments", "--all", "-A", "--timeout=120s")

@@ -6,8 +6,10 @@ unreachable.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from trainyard.cluster.node.node_plan import GATEWAY, NAMESPACE_FOLDER, NodePlan, junction
 from trainyard.errors import TrainyardError
@@ -94,3 +96,9 @@ def disconnect(names: Iterable[str], run: RunIp = run_ip) -> None:
     """Delete network namespaces, with their interfaces and rules."""
     for name in names:
         run(["netns", "delete", name])
+    with contextlib.suppress(OSError):
+        mounts = [line.split(" ")[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        if str(NAMESPACE_FOLDER) in mounts and not any(NAMESPACE_FOLDER.iterdir()):
+            # iproute2 mounts the folder over itself when it makes the first namespace, and leaves that.
+            subprocess.run(["umount", str(NAMESPACE_FOLDER)], capture_output=True, check=False)  # noqa: S603, S607
+            NAMESPACE_FOLDER.rmdir()
