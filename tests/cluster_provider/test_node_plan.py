@@ -21,7 +21,7 @@ from trainyard.cluster.node.node_plan import plan_nodes
 from trainyard.cluster.node.node_processes import node_processes
 from trainyard.cluster.node.node_provider import NodeProvider
 from trainyard.cluster.node.node_storage import storage_objects
-from trainyard.cluster.node.real_nodes import available, ready
+from trainyard.cluster.node.real_nodes import available, obsolete, ready
 from trainyard.cluster.ports import PORT_NAMES
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.errors import TrainyardError
@@ -233,3 +233,12 @@ def test_a_node_is_ready_and_a_deployment_available_by_their_status() -> None:
     assert not available(deployment)
     deployment["status"]["updatedReplicas"] = 2
     assert available(deployment)
+
+
+def test_nodes_that_left_the_fabric_are_removed_and_others_are_kept() -> None:
+    def node(name: str, **annotations: str) -> dict[str, object]:
+        return {"metadata": {"name": name, "annotations": {f"trainyard.dev/{key}": "" for key in annotations}}}
+
+    marked = {"node-labels": ""}
+    nodes = [node("a", **marked), node("b", **marked), node("c", other=""), {"metadata": {"name": "d"}}]
+    assert obsolete(nodes, {"a"}) == ("b",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from trainyard.kube import ApiError, Client, TransportError
 from trainyard.kube.kinds import DEPLOYMENTS, NODES
 from trainyard.topology import FabricNode
 
-__all__ = ["available", "await_nodes", "await_system", "label_nodes", "ready"]
+__all__ = ["available", "await_nodes", "await_system", "label_nodes", "obsolete", "ready"]
 
 _PATIENCE = 90.0
 _POLL = 0.25
@@ -61,7 +61,7 @@ async def await_nodes(kubeconfig: Path, names: set[str], report: Callable[[str],
 
 
 async def label_nodes(kubeconfig: Path, nodes: tuple[FabricNode, ...]) -> NodeChanges:
-    """Give nodes the labels and devices of the fabric; labels that it no longer has are removed."""
+    """Give nodes the labels and devices of the fabric; labels and nodes that it no longer has are removed."""
     updated = []
     wanted = {node.name: node for node in nodes}
     async with Client.from_kubeconfig(kubeconfig, user_agent="trainyard-cluster") as client:
@@ -69,7 +69,16 @@ async def label_nodes(kubeconfig: Path, nodes: tuple[FabricNode, ...]) -> NodeCh
         for name, node in wanted.items():
             if name in existing and await _update(client, existing[name], node):
                 updated.append(name)
-    return NodeChanges((), tuple(updated), (), len(wanted) - len(updated))
+        gone = obsolete(existing.values(), wanted)
+        for name in gone:
+            await client.delete(NODES, name)
+    return NodeChanges((), tuple(updated), gone, len(wanted) - len(updated))
+
+
+def obsolete(existing: Iterable[Mapping[str, Any]], wanted: Container[str]) -> tuple[str, ...]:
+    """Return the names of nodes that the fabric had and no longer has; their kubelets were stopped."""
+    owned = [each["metadata"] for each in existing if _OWNED in (each["metadata"].get("annotations") or {})]
+    return tuple(sorted(each["name"] for each in owned if each["name"] not in wanted))
 
 
 async def _update(client: Client, existing: Mapping[str, Any], node: FabricNode) -> bool:
