@@ -55,7 +55,7 @@ SHARED: Final = {
 }
 """The files that use a cluster of tests/conftest.py or of a conftest of theirs, by the name of its fixture."""
 
-_WHOLE: Final = re.compile(r"^pytestmark = pytest\.mark\.(cluster|slow)$", re.MULTILINE)
+_WHOLE: Final = re.compile(r"^pytestmark = pytest\.mark\.(cluster|slow|real)$", re.MULTILINE)
 """Mark of all tests of a file."""
 _UNITS: Final = {file: fixture for fixture, files in SHARED.items() for file in files}
 _FIRST: Final = (
@@ -113,7 +113,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.args_source is pytest.Config.ArgsSource.ARGS or not collection_path.name.startswith("test_"):
         return None
     text = collection_path.read_text(encoding="utf-8")
-    if expression == "not cluster and not slow":
+    if expression == "not cluster and not slow and not real":
         return True if _WHOLE.search(text) else None
     marked = "pytest.mark.cluster" in text or "pytest.mark.slow" in text
     return True if expression in ("cluster", "cluster or slow") and not marked else None

@@ -42,13 +42,13 @@ def test_the_command_line_may_name_it(tree: Path) -> None:
     stack(tree, provider="embedded")
     command = ("-m", "trainyard", "cluster", "status", "--stack", "sand", "--provider")
     assert "mirage" in run(tree, *command, "mirage").stdout
-    assert re.search(r"embedded.*kind.*existing.*mirage", run(tree, *command, "moon", rc=2).stderr, re.DOTALL)
+    assert re.search(r"embedded.*node.*kind.*existing.*mirage", run(tree, *command, "moon", rc=2).stderr, re.DOTALL)
 
 
 def test_an_error_lists_it(tree: Path) -> None:
     stack(tree, provider="moon")
     error = run(tree, "-m", "trainyard", "cluster", "status", "--stack", "sand", rc=2).stderr
-    assert "must be embedded, kind, existing or mirage" in " ".join(error.split())
+    assert "must be embedded, node, kind, existing or mirage" in " ".join(error.split())
 
 
 def test_its_settings_are_checked(tree: Path) -> None:
@@ -62,6 +62,6 @@ def test_its_settings_are_checked(tree: Path) -> None:
 
 def test_the_reference_of_the_settings_lists_it(tree: Path) -> None:
     page = run(tree, "-m", "trainyard.reference.settings").stdout
-    assert "| `embedded` or `kind` or `existing` or `mirage` | required |" in page
+    assert "| `embedded` or `node` or `kind` or `existing` or `mirage` | required |" in page
     assert "existing: an existing cluster; mirage: water in the desert |" in page
     assert "required for existing or mirage |" in page

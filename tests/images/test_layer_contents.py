@@ -203,3 +203,24 @@ def test_pause_is_static_reaps_processes_and_ends_on_sigterm(tmp_path: Path) -> 
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
+
+
+def test_folders_of_volumes_are_made_for_every_user_and_removed_with_their_content(tmp_path: Path) -> None:
+    program, folder = tmp_path / "program", tmp_path / "volumes" / "one"
+    source = ROOT / "images" / "volume_folders.c"
+    subprocess.run(["cc", "-static", "-Os", "-Wall", "-Wextra", "-Werror", "-o", program, source], check=True)
+    folder.parent.mkdir()
+
+    def call(action: str) -> int:
+        arguments = ["-p", folder, "-s", "1", "-m", "Filesystem", "-a", action]
+        return subprocess.run([program, *arguments], check=False, capture_output=True).returncode
+
+    assert [call("create"), call("create")] == [0, 0]
+    assert folder.stat().st_mode & 0o777 == 0o777
+    (tmp_path / "kept").write_text("of another")
+    (folder / "below").mkdir()
+    (folder / "below" / "file").touch()
+    (folder / "link").symlink_to(tmp_path / "kept")
+    assert [call("delete"), call("delete"), call("empty")] == [0, 0, 2]
+    assert not folder.exists()
+    assert (tmp_path / "kept").is_file()

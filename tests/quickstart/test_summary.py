@@ -29,7 +29,7 @@ def report(**nodes: str) -> SmokeReport:
     return SmokeReport("language/smoke", (condition,), nodes, 4.0, ran=True)
 
 
-def page(queues: list[dict[str, Any]], job: SmokeReport) -> str:
+def page(queues: list[dict[str, Any]], job: SmokeReport, stack: str = "local") -> str:
     console = Console(width=100, highlight=False, record=True, file=io.StringIO())
     console.print(
         summary(
@@ -43,6 +43,7 @@ def page(queues: list[dict[str, Any]], job: SmokeReport) -> str:
             hyper_nodes=list(compile_fabric(local().fabric).hyper_nodes),
             accelerator="nvidia.com/gpu",
             job=job,
+            stack=stack,
         ),
         soft_wrap=True,
     )
@@ -53,6 +54,13 @@ def test_the_page_is_what_was_reviewed() -> None:
     queues = [*queue_objects(local()), {"metadata": {"name": "default"}, "spec": {}, "status": {"state": "Closed"}}]
     text = page(queues, report(a="rack-0-node-1", b="rack-0-node-2"))
     assert_golden(GOLDEN / "summary.txt", text)
+
+
+def test_the_commands_to_try_are_those_of_the_stack() -> None:
+    text = page([], report(), "node")
+    assert 'eval "$(.venv/bin/trainyard cluster env --stack node)"' in text
+    assert "pulumi preview --stack node" in text
+    assert "stacks/Pulumi.node.yaml" in text
 
 
 def test_a_queue_that_names_a_parent_of_its_own_does_not_hang_the_drawing() -> None:

@@ -92,7 +92,8 @@ def toolchain(
         bool, typer.Option("--older", help="Also older versions and programs that only tests use.")
     ] = False,
     optional: Annotated[
-        list[str] | None, typer.Option("--with", help="Also this program, which not every platform has: kueue.")
+        list[str] | None,
+        typer.Option("--with", help="Also this program, which not every platform has, such as kueue or kubelet."),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", help="This program instead of all; may be repeated.")

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from trainyard.cluster.control_plane_certificates import SERVICE_RANGE, read_pair
 from trainyard.cluster.folders import ClusterFolder, private_folder, write_private
 from trainyard.cluster.health_probes import Probe
@@ -64,6 +66,9 @@ def write_configuration(folder: ClusterFolder, state: ClusterState) -> None:
             ),
         )
     _write_if_changed(folder.configuration / "kwok.yaml", stages_document())
+    if state.kubelets:
+        _write_if_changed(folder.configuration / "egress.yaml", _egress(folder))
+        private_folder(folder.sockets)
     for path in (folder.logs, folder.processes, folder.etcd):
         private_folder(path)
 
@@ -79,7 +84,7 @@ def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPl
     authority, supervisor = pki / "ca.crt", pki / "supervisor.crt"
     arguments = {
         "etcd": _etcd(folder, ports),
-        "kube-apiserver": _apiserver(folder, ports),
+        "kube-apiserver": (*_apiserver(folder, ports), *(_to_nodes(folder) if state.kubelets else ())),
         "kube-controller-manager": _controller_manager(folder, ports, grace_seconds(state.nodes)),
         "kube-scheduler": _scheduler(folder, ports),
         "kwok": _kwok(folder, ports, lease_seconds(state.nodes)),
@@ -179,6 +184,32 @@ def _apiserver(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ..
         "--max-mutating-requests-inflight=1000",
         "--profiling=false",
     )
+
+
+def _to_nodes(folder: ClusterFolder) -> tuple[str, ...]:
+    """Return the arguments of an API server whose nodes are in a network of their own."""
+    return (
+        # Webhooks are called at the addresses of pods: this machine has no kube-proxy for those of Services.
+        "--enable-aggregator-routing=true",
+        f"--egress-selector-config-file={folder.configuration / 'egress.yaml'}",
+        # Names of nodes are resolved nowhere.
+        "--kubelet-preferred-address-types=InternalIP",
+    )
+
+
+def _egress(folder: ClusterFolder) -> str:
+    """Return the egress configuration: connections to kubelets, pods and Services go through the relay's proxy."""
+    transport = {"uds": {"udsName": str(folder.relay_socket)}}
+    selection = {
+        "name": "cluster",
+        "connection": {"proxyProtocol": "HTTPConnect", "transport": transport},
+    }
+    document = {
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [selection],
+    }
+    return yaml.safe_dump(document, sort_keys=False)
 
 
 def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int], grace: int) -> tuple[str, ...]:

@@ -16,14 +16,10 @@ from pathlib import Path
 import psutil
 
 from trainyard.cluster.build_records import KEY_VARIABLE
+from trainyard.cluster.cluster_processes import cluster_processes
 from trainyard.cluster.code_digest import sources_digest
 from trainyard.cluster.control_plane_certificates import ensure_certificates
-from trainyard.cluster.controlplane import (
-    CONTROL_PLANE_PROGRAMS,
-    ControlPlaneProcess,
-    control_plane,
-    write_configuration,
-)
+from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, ControlPlaneProcess, write_configuration
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.folders import (
     HOME_VARIABLES,
@@ -76,6 +72,9 @@ class EmbeddedProvider:
         Name of the cluster.
     """
 
+    kubelets: tuple[str, ...] = ()
+    """Names of the nodes that have a kubelet on this machine."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.folder: ClusterFolder = cluster_folder(name)
@@ -115,6 +114,11 @@ class EmbeddedProvider:
 
     def _prepare(self, programs: dict[str, ProgramFile], nodes: int) -> ClusterState:
         known = load_state(self.folder)
+        if known is not None and bool(known.kubelets) != bool(self.kubelets):
+            raise TrainyardError(
+                f"Cluster {self.name} was created with {'kubelets' if known.kubelets else 'simulated nodes'}",
+                fix="use its provider, another --name, or `trainyard cluster down --delete` first",
+            )
         self._require_disk_space()
         private_folder(self.folder.root)
         with exclusive(state_home() / "clusters" / ".ports.lock"):
@@ -123,6 +127,7 @@ class EmbeddedProvider:
                 allocate(str(self.folder.root), ports, reserved_by_others(state_home() / "clusters", self.name)),
                 programs,
                 max(size_class(nodes), 0 if known is None else known.nodes),
+                self.kubelets,
             )
             if state != known:
                 save_state(self.folder, state)
@@ -152,7 +157,7 @@ class EmbeddedProvider:
             )
 
     def _start(self, state: ClusterState, step: Step) -> bool:
-        processes = control_plane(self.folder, state)
+        processes = cluster_processes(self.folder, state)
         supervisor = self._supervisor([process.spec.digest for process in processes])
         running = read_record(self.folder.processes, "supervisor")
         if running is not None and alive(running):
@@ -225,6 +230,7 @@ class EmbeddedProvider:
         require_ownership(self.folder.root)
         with progress.step("Stop the control plane") as step, exclusive(self.folder.lock):
             running = int(self._stop("supervisor", step))
+            running += self._stop_nodes(step)
             with ThreadPoolExecutor(max_workers=_PARALLEL_STOPS) as pool:
                 platform = (
                     partial(self._stop, name, step, program.fast_stop_signal) for name, program in host_processes()
@@ -235,6 +241,10 @@ class EmbeddedProvider:
             if delete and self.folder.root.exists():
                 shutil.rmtree(self.folder.root)
                 step.done(f"{running} processes stopped, {self.folder.root} removed")
+
+    def _stop_nodes(self, step: Step) -> int:
+        """Stop the processes of nodes, and return their number; simulated ones have none."""
+        return 0
 
     def _stop(self, name: str, step: Step, request: signal.Signals = signal.SIGTERM) -> bool:
         record = read_record(self.folder.processes, name)

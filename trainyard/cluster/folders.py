@@ -122,6 +122,16 @@ class ClusterFolder:
         return self.root / "run"
 
     @property
+    def relay_socket(self) -> Path:
+        """Unix socket of the proxy to the network of the nodes."""
+        return self.sockets / "nodes.sock"
+
+    @property
+    def nodes(self) -> Path:
+        """Folder of the files of nodes with a kubelet on this machine."""
+        return self.root / "nodes"
+
+    @property
     def pulumi(self) -> Path:
         """Folder of the Pulumi state."""
         return self.root / "pulumi"

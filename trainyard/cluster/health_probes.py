@@ -25,6 +25,10 @@ class Probe:
         Client certificate file; its key is in the same folder with suffix ``.key``.
     unverified_tls
         Use HTTPS without verifying the certificate, as a kubelet's probes do.
+    proxy
+        Unix socket of a proxy (HTTP CONNECT) in another network, in which the endpoint is; None: this machine's.
+    address
+        Its address in that network.
     """
 
     port: int
@@ -32,22 +36,28 @@ class Probe:
     authority: Path | None = None
     client: Path | None = None
     unverified_tls: bool = False
+    proxy: Path | None = None
+    address: str = "127.0.0.1"
 
 
 def probe(target: Probe, *, timeout: float = 3.0) -> str | None:
     """Return None if the endpoint reports healthy, else the reason."""
     connection: http.client.HTTPConnection
+    context = None
     try:
         if target.unverified_tls:
-            anything = ssl._create_unverified_context()  # noqa: S323
-            connection = http.client.HTTPSConnection("127.0.0.1", target.port, timeout=timeout, context=anything)
-        elif target.authority is None:
-            connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=timeout)
-        else:
+            context = ssl._create_unverified_context()  # noqa: S323
+        elif target.authority is not None:
             context = ssl.create_default_context(cafile=str(target.authority))
             if target.client is not None:
                 context.load_cert_chain(target.client, target.client.with_suffix(".key"))
+        if context is None:
+            connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=timeout)
+        else:
             connection = http.client.HTTPSConnection("127.0.0.1", target.port, timeout=timeout, context=context)
+        if target.proxy is not None:
+            made = _through(target.proxy, target.address, target.port, timeout)
+            connection.sock = made if context is None else context.wrap_socket(made, server_hostname="127.0.0.1")
         try:
             connection.request("GET", target.path)
             response = connection.getresponse()
@@ -60,6 +70,28 @@ def probe(target: Probe, *, timeout: float = 3.0) -> str | None:
         return None
     failed = [line for line in body.splitlines() if line.startswith("[-]")] or body.splitlines()[:1]
     return f"answers {response.status} on {target.path}: {'; '.join(failed)}"
+
+
+def _through(proxy: Path, address: str, port: int, timeout: float) -> socket.socket:
+    """Return a connection that a proxy has made."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(timeout)
+    try:
+        made.connect(str(proxy))
+        made.sendall(f"CONNECT {address}:{port} HTTP/1.1\r\nHost: {address}:{port}\r\n\r\n".encode())
+        answer = b""
+        while not answer.endswith(b"\r\n\r\n"):
+            received = made.recv(1)
+            if not received:
+                raise OSError(f"{proxy} closes the connection")
+            answer += received
+        status = answer.decode("latin-1").splitlines()[0]
+        if " 200 " not in status:
+            raise OSError(status.partition(" ")[2])
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def check_health(target: Probe, *ports: int) -> str | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane
+from trainyard.cluster.cluster_processes import cluster_processes
+from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS
 from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.health_probes import Probe, check_health
 from trainyard.cluster.ports import PORT_NAMES, SLOTS, slot_name, slot_ports
@@ -100,10 +101,12 @@ def inspect(folder: ClusterFolder) -> ClusterStatus:
         )
     own: list[Callable[[], ProcessStatus]] = [
         partial(_process, state, name, folder.log(name), _record(folder, name), process.probe)
-        for name, process in ((process.spec.name, process) for process in control_plane(folder, state))
+        for name, process in ((process.spec.name, process) for process in cluster_processes(folder, state))
     ]
+    # Where nodes have kubelets, the platform's programs are pods.
+    hosted = () if state.kubelets else HOST_PROGRAMS
     platform: list[Callable[[], ProcessStatus]] = [
-        partial(_replica, folder, state, replica) for program in HOST_PROGRAMS for replica in _replicas(folder, program)
+        partial(_replica, folder, state, replica) for program in hosted for replica in _replicas(folder, program)
     ]
     checks = [*own, *platform]
     with ThreadPoolExecutor(max_workers=len(checks)) as pool:

@@ -12,7 +12,9 @@ from trainyard.pki import KeyPair
 __all__ = ["certificate_kubeconfig", "token_kubeconfig"]
 
 
-def certificate_kubeconfig(name: str, server: str, authority: bytes, user: str, pair: KeyPair) -> str:
+def certificate_kubeconfig(
+    name: str, server: str, authority: bytes, user: str, pair: KeyPair, *, server_name: str | None = None
+) -> str:
     """Return a kubeconfig with an inline client certificate.
 
     Parameters
@@ -27,6 +29,8 @@ def certificate_kubeconfig(name: str, server: str, authority: bytes, user: str, 
         Name of the user entry.
     pair
         Client certificate and key.
+    server_name
+        Name in the certificate of the API server; None: the host of its URL.
     """
     return _kubeconfig(
         name,
@@ -34,6 +38,7 @@ def certificate_kubeconfig(name: str, server: str, authority: bytes, user: str, 
         authority,
         user,
         {"client-certificate-data": _encode(pair.certificate), "client-key-data": _encode(pair.key)},
+        server_name,
     )
 
 
@@ -42,12 +47,22 @@ def token_kubeconfig(name: str, server: str, authority: bytes, user: str, token_
     return _kubeconfig(name, server, authority, user, {"tokenFile": str(token_file)})
 
 
-def _kubeconfig(name: str, server: str, authority: bytes, user: str, credentials: dict[str, str]) -> str:
+def _kubeconfig(
+    name: str,
+    server: str,
+    authority: bytes,
+    user: str,
+    credentials: dict[str, str],
+    server_name: str | None = None,
+) -> str:
+    cluster = {"server": server, "certificate-authority-data": _encode(authority)}
+    if server_name is not None:
+        cluster["tls-server-name"] = server_name
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": name,
-        "clusters": [{"name": name, "cluster": {"server": server, "certificate-authority-data": _encode(authority)}}],
+        "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": user, "user": credentials}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
     }

@@ -34,11 +34,15 @@ class ClusterState:
         Program by name; updated by every ``up``.
     nodes
         Size class of the largest fleet so far.
+    kubelets
+        Names of the nodes that have a kubelet on this machine, in the order of their addresses; empty: all nodes are
+        simulated.
     """
 
     ports: Mapping[str, int]
     programs: Mapping[str, ProgramFile] = field(default_factory=dict)
     nodes: int = 0
+    kubelets: tuple[str, ...] = ()
 
 
 def load_state(folder: ClusterFolder) -> ClusterState | None:
@@ -72,7 +76,8 @@ def load_state(folder: ClusterFolder) -> ClusterState | None:
             for name, program in document["programs"].items()
         }
         ports = {name: int(port) for name, port in document["ports"].items()}
-        return ClusterState(ports, programs, int(document.get("nodes", 0)))
+        kubelets = tuple(map(str, document.get("kubelets", ())))
+        return ClusterState(ports, programs, int(document.get("nodes", 0)), kubelets)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(folder, "parts of it are missing") from error
 
@@ -84,6 +89,7 @@ def save_state(folder: ClusterFolder, state: ClusterState) -> None:
         "ports": dict(sorted(state.ports.items())),
         "nodes": state.nodes,
         "programs": {name: asdict(program) for name, program in sorted(state.programs.items())},
+        **({"kubelets": list(state.kubelets)} if state.kubelets else {}),
     }
     write_private(folder.state, json.dumps(document, indent=2) + "\n")
 

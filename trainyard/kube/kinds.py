@@ -14,9 +14,11 @@ __all__ = [
     "CUSTOM_RESOURCE_DEFINITIONS",
     "DAEMON_SETS",
     "DEPLOYMENTS",
+    "ENDPOINT_SLICES",
     "JOBS",
     "MUTATING_WEBHOOKS",
     "NAMESPACES",
+    "NETWORK_POLICIES",
     "NODES",
     "PERSISTENT_VOLUME_CLAIMS",
     "PODS",
@@ -43,12 +45,14 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet")
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 MUTATING_WEBHOOKS: Final = Resource(
     _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PODS: Final = Resource("", "v1", "pods", "Pod")

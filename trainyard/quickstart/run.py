@@ -80,6 +80,7 @@ def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progre
         hyper_nodes=view.hyper_nodes,
         accelerator=accelerator(settings),
         job=report,
+        stack=stack,
     )
     return InstalledPlatform(changed, page)
 

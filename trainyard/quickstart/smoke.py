@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from trainyard.cluster.providers import PROVIDERS
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.topology import compile_fabric
@@ -13,6 +15,8 @@ __all__ = ["SMOKE_NAME", "SMOKE_RUNTIME", "accelerator", "smoke_job"]
 
 SMOKE_NAME = "smoke"
 SMOKE_RUNTIME = "torch-distributed-gang"
+
+_RENDEZVOUS = Path(__file__).with_name("rendezvous.py")
 
 
 def accelerator(settings: StackSettings) -> str:
@@ -43,6 +47,10 @@ def smoke_job(settings: StackSettings) -> dict[str, Any]:
     resource = accelerator(settings)
     nodes = min(2, len(compile_fabric(settings.fabric).nodes) or 2)
     amount = _capacity(settings).get(resource, "1") if resource != "cpu" else "1"
+    image = PROVIDERS[settings.cluster.provider].python_image
+    code: dict[str, Any] = {"command": ["torchrun", "--nproc-per-node=auto", "-m", "train"]}
+    if image is not None:
+        code = {"image": image, "command": ["/usr/bin/python3.11", "-c", _RENDEZVOUS.read_text()]}
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
@@ -51,7 +59,7 @@ def smoke_job(settings: StackSettings) -> dict[str, Any]:
             "runtimeRef": {"name": SMOKE_RUNTIME},
             "trainer": {
                 "numNodes": nodes,
-                "command": ["torchrun", "--nproc-per-node=auto", "-m", "train"],
+                **code,
                 "resourcesPerNode": {"requests": {resource: amount}, "limits": {resource: amount}},
             },
         },

@@ -166,8 +166,10 @@ def summary(
     hyper_nodes: Sequence[Manifest],
     accelerator: str,
     job: SmokeReport,
+    stack: str = "local",
 ) -> RenderableType:
     """Return the summary page."""
+    chosen = "" if stack == "local" else f" --stack {stack}"
     domains = landing_domains(hyper_nodes, job.nodes.values())
     namespace, _, name = job.name.partition("/")
     place = ", ".join(domains) or "no domain"
@@ -195,9 +197,10 @@ def summary(
         f"  {kubeconfig}",
         "",
         "[bold]Try next[/bold]",
-        '  eval "$(.venv/bin/trainyard cluster env)"          # kubectl and pulumi for this cluster',
+        f'  eval "$(.venv/bin/trainyard cluster env{chosen})"          # kubectl and pulumi for this cluster',
         f"  kubectl get trainjob,podgroup,pods -n {namespace}     # the job, its gang and its pods",
         f"  kubectl describe trainjob {name} -n {namespace}       # what the controller did",
-        "  pulumi preview --stack local                       # what a change of stacks/Pulumi.local.yaml would do",
+        f"  pulumi preview --stack {stack}                       "
+        f"# what a change of stacks/Pulumi.{stack}.yaml would do",
     ]
     return Group(*lines)

@@ -102,20 +102,21 @@ class ProgramGroup:
 
 
 _KUBERNETES_MINOR = KUBERNETES_VERSION.split(".")[1]
+_KUBERNETES_STAMPS = {
+    "k8s.io/component-base/version.gitVersion": f"v{KUBERNETES_VERSION}",
+    "k8s.io/component-base/version.gitMajor": "1",
+    "k8s.io/component-base/version.gitMinor": _KUBERNETES_MINOR,
+    "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBERNETES_VERSION}",
+    "k8s.io/client-go/pkg/version.gitMajor": "1",
+    "k8s.io/client-go/pkg/version.gitMinor": _KUBERNETES_MINOR,
+}
 _PULUMI_KUBERNETES = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
 PROGRAM_GROUPS: tuple[ProgramGroup, ...] = (
-    ProgramGroup(
-        "control-plane",
-        {
-            "k8s.io/component-base/version.gitVersion": f"v{KUBERNETES_VERSION}",
-            "k8s.io/component-base/version.gitMajor": "1",
-            "k8s.io/component-base/version.gitMinor": _KUBERNETES_MINOR,
-            "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBERNETES_VERSION}",
-            "k8s.io/client-go/pkg/version.gitMajor": "1",
-            "k8s.io/client-go/pkg/version.gitMinor": _KUBERNETES_MINOR,
-        },
-    ),
+    ProgramGroup("control-plane", _KUBERNETES_STAMPS),
+    ProgramGroup("node", _KUBERNETES_STAMPS),
+    ProgramGroup("coredns", {}),
+    ProgramGroup("local-path-provisioner", {}),
     ProgramGroup("jobset-0.11", {}),
     ProgramGroup("volcano", {"volcano.sh/volcano/pkg/version.Version": "v1.14.1"}),
     ProgramGroup("pulumi", {"github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": "3.259.0"}),
@@ -154,6 +155,17 @@ PROGRAMS: tuple[Program, ...] = (
     Program("kube-scheduler", KUBERNETES_VERSION, "control-plane", "k8s.io/kubernetes/cmd/kube-scheduler"),
     Program("kubectl", KUBERNETES_VERSION, "control-plane", "k8s.io/kubernetes/cmd/kubectl", ("version", "--client")),
     Program("kwok", "0.8.0", "control-plane", "sigs.k8s.io/kwok/cmd/kwok"),
+    Program("kubelet", KUBERNETES_VERSION, "node", "k8s.io/kubernetes/cmd/kubelet", optional=True),
+    Program("kube-proxy", KUBERNETES_VERSION, "node", "k8s.io/kubernetes/cmd/kube-proxy", optional=True),
+    Program("coredns", "1.14.2", "coredns", "github.com/coredns/coredns", None, optional=True),
+    Program(
+        "local-path-provisioner",
+        "0.0.30",
+        "local-path-provisioner",
+        "github.com/rancher/local-path-provisioner",
+        None,
+        optional=True,
+    ),
     Program("jobset", "0.12.0", "control-plane", "sigs.k8s.io/jobset", None),
     Program("jobset", "0.11.1", "jobset-0.11", "sigs.k8s.io/jobset", None),
     Program("vc-scheduler", "1.14.1", "volcano", "volcano.sh/volcano/cmd/scheduler"),

@@ -33,6 +33,10 @@ class ClusterProvider:
     platform_nodes: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Labels of the nodes for the platform's own pods; empty: any node."""
 
+    python_image: ClassVar[str | None] = None
+    """Image with Python that its nodes have, for the smoke job; None: the containers of the nodes are simulated, or
+    pull the image of the runtime."""
+
     def open(self, settings: ClusterSettings, name: str) -> Provider:
         """Return the control plane of a name.
 

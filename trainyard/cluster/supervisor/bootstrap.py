@@ -80,9 +80,17 @@ def _storage_class() -> dict[str, Any]:
     }
 
 
-async def bootstrap(client: Client) -> None:
-    """Apply the objects as the administrator."""
+async def bootstrap(client: Client, *, storage: bool = True) -> None:
+    """Apply the objects as the administrator.
+
+    Parameters
+    ----------
+    storage
+        Whether the StorageClass is applied: on simulated nodes, nothing reads or writes volumes.
+    """
     for resource, body in objects():
+        if resource == STORAGE_CLASSES and not storage:
+            continue
         await client.apply(resource, body, field_manager="trainyard-cluster")
 
 

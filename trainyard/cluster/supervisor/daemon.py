@@ -13,10 +13,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane
+from trainyard.cluster.cluster_processes import cluster_processes
+from trainyard.cluster.controlplane import ControlPlaneProcess
 from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.health_probes import Probe, probe
 from trainyard.cluster.kwok_stages import HOST_PROCESS_LABEL
+from trainyard.cluster.node.node_plan import plan_nodes
+from trainyard.cluster.node.policy_enforcer import enforce
 from trainyard.cluster.ports import find_conflict
 from trainyard.cluster.process import HEARTBEAT, rotate_log
 from trainyard.cluster.state import ClusterState, load_state
@@ -68,7 +71,7 @@ async def _supervise(folder: ClusterFolder, state: ClusterState) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
-    processes = control_plane(folder, state)
+    processes = cluster_processes(folder, state)
     prepared = asyncio.Event()
     tasks = [loop.create_task(_heartbeat(folder)), loop.create_task(_platform(folder, state, processes, prepared))]
     probes = {process.spec.name: process.probe for process in processes}
@@ -115,14 +118,17 @@ async def _heartbeat(folder: ClusterFolder) -> None:
 async def _platform(
     folder: ClusterFolder, state: ClusterState, processes: tuple[ControlPlaneProcess, ...], prepared: asyncio.Event
 ) -> None:
+    probes = {process.spec.name: process.probe for process in processes}
+    if state.kubelets:  # The platform's programs are pods.
+        await _prepared(folder, probes, prepared)
+        await enforce(folder.kubeconfig, plan_nodes(folder.name, state.kubelets))
     kubelet = Kubelet(folder, state, connections=_connections())
     running = asyncio.create_task(kubelet.run())
-    probes = {process.spec.name: process.probe for process in processes}
     try:
         while True:
             try:
                 if await asyncio.to_thread(probe, probes["kube-apiserver"]) is None:
-                    await _prepare(folder, probes[_KWOK], prepared)
+                    await _prepare(folder, probes[_KWOK], prepared, simulated=True)
                     await _session(folder, kubelet)
             except _API_FAILURES as error:
                 _log.warning("API server: %s", error)
@@ -134,6 +140,17 @@ async def _platform(
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def _prepared(folder: ClusterFolder, probes: dict[str, Probe], prepared: asyncio.Event) -> None:
+    """Prepare the API server once."""
+    while not prepared.is_set():
+        try:
+            if await asyncio.to_thread(probe, probes["kube-apiserver"]) is None:
+                await _prepare(folder, probes[_KWOK], prepared, simulated=False)
+        except _API_FAILURES as error:
+            _log.warning("API server: %s", error)
+        await asyncio.sleep(_UNSETTLED)
+
+
 def _connections() -> int:
     """Raise the limit of open files, and return the maximum connections of a forwarder."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -143,11 +160,11 @@ def _connections() -> int:
     return max(wanted, soft) // 8
 
 
-async def _prepare(folder: ClusterFolder, kwok: Probe, prepared: asyncio.Event) -> None:
+async def _prepare(folder: ClusterFolder, kwok: Probe, prepared: asyncio.Event, *, simulated: bool) -> None:
     """Apply the bootstrap objects and, before KWOK starts, delete the node leases of its predecessor."""
     async with Client.from_kubeconfig(folder.kubeconfig, user_agent="trainyard-cluster") as administrator:
-        await bootstrap(administrator)
-        if not prepared.is_set() and await asyncio.to_thread(probe, kwok) is not None:
+        await bootstrap(administrator, storage=simulated)
+        if simulated and not prepared.is_set() and await asyncio.to_thread(probe, kwok) is not None:
             await release_nodes(administrator)
     prepared.set()
 

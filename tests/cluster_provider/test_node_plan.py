@@ -1,0 +1,244 @@
+"""The nodes of provider node: names, addresses, files, cgroups and requirements, without root."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainyard.cluster.controlplane import control_plane, write_configuration
+from trainyard.cluster.folders import ClusterFolder, cluster_folder
+from trainyard.cluster.inspection import inspect
+from trainyard.cluster.node import cleanup, control_groups, network, requirements
+from trainyard.cluster.node.control_groups import Hierarchy
+from trainyard.cluster.node.node_files import NodePrograms, files, init_file
+from trainyard.cluster.node.node_objects import system_objects
+from trainyard.cluster.node.node_plan import plan_nodes
+from trainyard.cluster.node.node_processes import node_processes
+from trainyard.cluster.node.node_provider import NodeProvider
+from trainyard.cluster.node.node_storage import storage_objects
+from trainyard.cluster.node.real_nodes import available, obsolete, ready
+from trainyard.cluster.ports import PORT_NAMES
+from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
+from trainyard.errors import TrainyardError
+
+PROGRAMS = NodePrograms(Path("/b/kubelet"), Path("/b/kube-proxy"), Path("/usr/bin/containerd"), Path("/usr/lib/cni"))
+NODES = plan_nodes("dev", ["a", "b"])
+PORTS = {use: 20000 + number for number, use in enumerate(PORT_NAMES)}
+NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ClusterFolder:
+    monkeypatch.setenv("TRAINYARD_STATE_HOME", str(tmp_path / "state"))
+    return cluster_folder("dev")
+
+
+def cluster(folder: ClusterFolder, *kubelets: str) -> ClusterState:
+    """Return the state of a cluster whose certificates are empty files."""
+    folder.pki.mkdir(parents=True, exist_ok=True)
+    for name in ("ca", "admin", "kube-controller-manager", "kube-scheduler", "kwok", "supervisor"):
+        for suffix in ("crt", "key"):
+            (folder.pki / f"{name}.{suffix}").touch()
+    state = ClusterState(PORTS, {name: ProgramFile("1", f"/b/{name}") for name in NAMES}, 0, kubelets)
+    save_state(folder, state)
+    write_configuration(folder, state)
+    return state
+
+
+def test_every_node_has_an_address_and_a_range_of_pods_of_its_own() -> None:
+    assert [(node.address, node.pods, node.namespace, node.cgroup) for node in NODES] == [
+        ("10.98.0.11", "10.245.0.0/24", "trainyard-dev.0", "/trainyard-dev/a"),
+        ("10.98.0.12", "10.245.1.0/24", "trainyard-dev.1", "/trainyard-dev/b"),
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 9])
+def test_too_many_nodes_and_none_are_refused(count: int) -> None:
+    with pytest.raises(TrainyardError, match=f"The fabric has {count} nodes") as raised:
+        plan_nodes("dev", [str(number) for number in range(count)])
+    assert "declare 1 to 8" in raised.value.fix
+
+
+def test_the_network_is_made_in_namespaces_only_and_has_no_way_out() -> None:
+    commands = network.network_commands("dev", NODES)
+    created = [command[-1] for command in commands if command[:2] == ["netns", "add"]]
+    assert created == ["trainyard-dev", "trainyard-dev.0", "trainyard-dev.1"]
+    others = [command for command in commands if command[0] != "netns"]
+    assert {command[0] for command in others} == {"-n"}
+    assert {command[1] for command in others} <= set(created)
+    hub = [command[2:] for command in others if command[1] == "trainyard-dev"]
+    assert not [command for command in hub if "default" in command]
+    assert hub[-2:] == [
+        ["route", "add", "10.245.0.0/24", "via", "10.98.0.11"],
+        ["route", "add", "10.245.1.0/24", "via", "10.98.0.12"],
+    ]
+    assert ["-n", "trainyard-dev.0", "route", "add", "10.245.1.0/24", "via", "10.98.0.12"] in commands
+
+
+def test_a_network_is_complete_with_its_nodes_and_all_routes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(network, "NAMESPACE_FOLDER", tmp_path)
+    routes = "10.245.0.0/24 via 10.98.0.11 dev nodes\n10.245.1.0/24 via 10.98.0.12 dev nodes\n"
+    for name in ("trainyard-dev", "trainyard-dev.0", "trainyard-development", "trainyard-dev.x", "other"):
+        (tmp_path / name).touch()
+    assert network.namespaces("dev") == ["trainyard-dev", "trainyard-dev.0"]
+    assert not network.is_connected("dev", NODES, lambda _: routes)
+    (tmp_path / "trainyard-dev.1").touch()
+    assert network.is_connected("dev", NODES, lambda _: routes)
+    assert not network.is_connected("dev", NODES, lambda _: routes.splitlines()[0])
+    assert not network.is_connected("dev", NODES[:1], lambda _: routes)
+
+
+def test_hierarchies_of_both_versions_are_found() -> None:
+    mounts = (
+        "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n"
+        "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n"
+        "cgroup /sys/fs/cgroup/systemd cgroup rw,relatime,name=systemd 0 0\n"
+        "cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n"
+    )
+    assert control_groups.hierarchies(mounts) == (
+        Hierarchy(Path("/sys/fs/cgroup/cpu,cpuacct"), False, ("cpu", "cpuacct")),
+        Hierarchy(Path("/sys/fs/cgroup/systemd"), False, ("name=systemd",)),
+        Hierarchy(Path("/sys/fs/cgroup/unified"), True),
+    )
+
+
+def test_a_cgroup_gets_the_processors_of_its_parent(tmp_path: Path) -> None:
+    cpuset, pids = tmp_path / "cpuset", tmp_path / "pids"
+    for root in (cpuset, pids):
+        root.mkdir()
+    (cpuset / "cpuset.cpus").write_text("0-1\n")
+    (cpuset / "cpuset.mems").write_text("0\n")
+    known = (Hierarchy(cpuset, False, ("cpuset",)), Hierarchy(pids, False, ("pids",)))
+    assert control_groups.create(NODES[0].cgroup, known) == [cpuset / "trainyard-dev/a", pids / "trainyard-dev/a"]
+    assert (cpuset / "trainyard-dev/a/cpuset.cpus").read_text() == "0-1\n"
+    control_groups.remove("/trainyard-dev", known[1:])
+    assert not (pids / "trainyard-dev").exists()
+
+
+def test_processes_are_found_by_their_network_namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cleanup, "NAMESPACE_FOLDER", tmp_path)
+    (tmp_path / "own").symlink_to("/proc/self/ns/net")
+    (tmp_path / "interrupted").touch()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        assert child.pid in cleanup.processes_in(["own"])
+        assert os.getpid() not in cleanup.processes_in(["own"])
+        assert cleanup.processes_in(["interrupted", "absent"]) == set()
+
+
+def test_all_that_a_machine_lacks_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(requirements, "_PLUGIN_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(requirements, "_kernel", list)
+    found = {finding.path: finding.fix for finding in requirements.missing(lambda _: None, root=False, linux=True)}
+    assert found["user"] == "run the command as root"
+    assert "apt-get install containerd" in found["containerd"]
+    assert "apt-get install nftables" in found["nft"]
+    assert "apt-get install containernetworking-plugins" in found["CNI plug-ins"]
+    assert [finding.path for finding in requirements.missing(root=True, linux=False)] == ["system"]
+
+
+def test_the_refusal_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = requirements.missing(lambda _: None, root=False, linux=True)
+    monkeypatch.setattr(requirements, "missing", lambda: everything)
+    with pytest.raises(TrainyardError, match="cannot run the nodes of cluster dev") as raised:
+        requirements.require_suitable_machine("dev")
+    assert raised.value.findings == tuple(everything)
+    assert "--provider embedded" in raised.value.fix
+
+
+def test_a_node_offers_what_the_fabric_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements.os, "cpu_count", lambda: 8)
+    assert requirements.reserved({"cpu": "2500m", "pods": "110"}, "a") == {"cpu": "5500m"}
+    assert int(requirements.reserved({"memory": "1Mi"}, "a")["memory"]) > 0
+    with pytest.raises(TrainyardError, match=r"Node a of the fabric has cpu 96, but this machine has 8"):
+        requirements.reserved({"cpu": "96"}, "a")
+
+
+def test_the_programs_of_a_node_use_its_own_files_only() -> None:
+    written = files(NODES[1], PROGRAMS, "localhost/trainyard/pause:v1", {"cpu": "1000m"})
+    kubelet = yaml.safe_load(written["etc/kubelet.yaml"])
+    assert (kubelet["cgroupRoot"], kubelet["address"]) == ("/trainyard-dev/b", "10.98.0.12")
+    assert kubelet["systemReserved"] == {"cpu": "1000m"}
+    assert not kubelet["authentication"]["anonymous"]["enabled"]
+    cni = json.loads(written["etc/cni/10-pods.conflist"])
+    assert cni["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.245.1.0/24"}]]
+    assert 'sandbox_image = "localhost/trainyard/pause:v1"' in written["etc/containerd.toml"]
+    first = json.loads(init_file(NODES[1], Path("/state/b"), PROGRAMS, [Path("/sys/fs/cgroup/pids/x")]))
+    assert [program["name"] for program in first["programs"]] == ["containerd", "kubelet", "kube-proxy"]
+    assert first["folder"] == "/state/b"
+
+
+def test_the_api_server_reaches_nodes_through_the_relay_only_if_they_have_kubelets(folder: ClusterFolder) -> None:
+    def arguments(state: ClusterState) -> str:
+        return " ".join(control_plane(folder, state)[1].spec.command)
+
+    assert "egress" not in arguments(cluster(folder))
+    state = cluster(folder, "a", "b")
+    assert load_state(folder) == state
+    assert f"--egress-selector-config-file={folder.configuration / 'egress.yaml'}" in arguments(state)
+    egress = yaml.safe_load((folder.configuration / "egress.yaml").read_text())["egressSelections"]
+    assert [(each["name"], each["connection"]["transport"]["uds"]["udsName"]) for each in egress] == [
+        ("cluster", str(folder.relay_socket))
+    ]
+
+
+def test_the_status_of_the_cluster_lists_its_nodes_and_no_program_that_is_a_pod(folder: ClusterFolder) -> None:
+    state = cluster(folder, "a", "b")
+    names = [process.name for process in inspect(folder).processes]
+    assert names == ["supervisor", *NAMES, "relay", "node-a", "node-b"]
+    relay, first, _ = node_processes(folder, state)
+    assert (relay.depends_on, first.depends_on) == ("kube-apiserver", "relay")
+    assert first.probe.address == "10.98.0.11"
+
+
+def test_a_cluster_of_another_provider_is_not_converted(folder: ClusterFolder) -> None:
+    cluster(folder)
+    provider = NodeProvider("dev")
+    provider.kubelets = ("a",)
+    with pytest.raises(TrainyardError, match="was created with simulated nodes"):
+        provider._prepare({}, 1)
+
+
+def test_the_log_of_a_program_of_a_node_is_read_from_its_folder(folder: ClusterFolder) -> None:
+    cluster(folder, "a")
+    log = folder.nodes / "a" / "log" / "kubelet.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("one\ntwo\n")
+    assert NodeProvider("dev").logs("node-a/kubelet", 1) == "two"
+
+
+def test_pods_of_the_system_are_restricted_and_pull_nothing() -> None:
+    objects = [*system_objects(6443, "dns:1"), *storage_objects("provisioner:1", "helper:1")]
+    pods = [body["spec"]["template"]["spec"] for resource, body in objects if resource.kind == "Deployment"]
+    assert len(pods) == 2
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"]
+        (container,) = pod["containers"]
+        assert container["imagePullPolicy"] == "Never"
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_a_node_is_ready_and_a_deployment_available_by_their_status() -> None:
+    assert ready({"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    assert not ready({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})
+    deployment = {
+        "metadata": {"generation": 2},
+        "spec": {"replicas": 2},
+        "status": {"observedGeneration": 2, "availableReplicas": 2, "updatedReplicas": 1},
+    }
+    assert not available(deployment)
+    deployment["status"]["updatedReplicas"] = 2
+    assert available(deployment)
+
+
+def test_nodes_that_left_the_fabric_are_removed_and_others_are_kept() -> None:
+    def node(name: str, **annotations: str) -> dict[str, object]:
+        return {"metadata": {"name": name, "annotations": {f"trainyard.dev/{key}": "" for key in annotations}}}
+
+    marked = {"node-labels": ""}
+    nodes = [node("a", **marked), node("b", **marked), node("c", other=""), {"metadata": {"name": "d"}}]
+    assert obsolete(nodes, {"a"}) == ("b",)

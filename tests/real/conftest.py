@@ -1,0 +1,112 @@
+"""The cluster with real nodes that the tests share, and what this machine has before it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.support import LiveCluster, environment, require, stack_file, trainyard
+from trainyard.cluster.node.requirements import missing
+
+NAME = "real"
+
+
+@dataclass
+class RealCluster:
+    """A cluster with three real nodes.
+
+    Parameters
+    ----------
+    cluster
+        Access to it.
+    output
+        Output of the commands that made it, by command.
+    seconds
+        Their duration.
+    before
+        What this machine had before.
+    """
+
+    cluster: LiveCluster
+    output: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    before: dict[str, list[str]] = field(default_factory=dict)
+
+    def timed(self, *arguments: str) -> str:
+        """Run a command on the cluster's stack, and record its output and duration."""
+        began = time.monotonic()
+        result = trainyard(*arguments, *self.options, env=self.cluster.env)
+        name = " ".join(arguments)
+        self.seconds[name] = time.monotonic() - began
+        self.output[name] = require(result) + result.stderr
+        return self.output[name]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return ("--stack", "node", "--name", NAME)
+
+    @property
+    def root(self) -> Path:
+        return Path(self.cluster.env["TRAINYARD_STATE_HOME"]) / "clusters" / NAME
+
+
+def lines(*command: str) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return sorted(done.stdout.splitlines())
+
+
+def machine_state() -> dict[str, list[str]]:
+    """Return the interfaces, namespaces, cgroups, mounts and packet filter rules of this machine."""
+    groups = [str(path) for path in Path("/sys/fs/cgroup").glob("**/trainyard-*")]
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return {
+        "interfaces": lines("ip", "-o", "link"),
+        "addresses": lines("ip", "-o", "address"),
+        "routes": lines("ip", "route", "show", "table", "all"),
+        "network namespaces": lines("ip", "netns"),
+        "cgroups": sorted(groups),
+        "mounts": sorted(mounts),
+        "rules": lines("nft", "list", "ruleset"),
+    }
+
+
+def node_commands() -> list[str]:
+    """Return the command lines of processes that belong to nodes."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if folder.name.isdigit() and any(
+            name in command for name in ("kubelet", "containerd", "relay.py", "node_init")
+        ):
+            found.append(command)
+    return found
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    """The stack of production on three nodes, with its smoke job."""
+    if found := missing():
+        pytest.skip("; ".join(map(str, found)))
+    before = machine_state()
+    env = environment(tmp_path_factory.mktemp("state"))
+    config = stack_file(tmp_path_factory.mktemp("real"), NAME, stack="node")
+    found = RealCluster(LiveCluster(NAME, config, env), before=before)
+    try:
+        found.timed("cluster", "up")
+        exported = json.loads(require(trainyard("cluster", "env", *found.options, "-o", "json", env=env)))
+        found.cluster = LiveCluster(NAME, config, env | exported)
+        began = time.monotonic()
+        done = trainyard("quickstart", "--stack", "node", "--config-file", str(config), env=env)
+        found.output["quickstart"], found.seconds["quickstart"] = require(done), time.monotonic() - began
+        yield found
+    finally:
+        trainyard("cluster", "down", "--delete", *found.options, env=env)

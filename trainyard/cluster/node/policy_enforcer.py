@@ -1,0 +1,78 @@
+"""Enforcement of NetworkPolicies on the nodes: the rules of nftables follow the objects."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, NodePlan
+from trainyard.cluster.node.policy_rules import ruleset
+from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
+from trainyard.kube.kinds import NAMESPACES, NETWORK_POLICIES, PODS
+
+__all__ = ["enforce"]
+
+_FAILURES = (ApiError, TransportError, WatchBrokenError, OSError)
+_PAUSE = 0.5
+_SETTLED = 30.0
+"""Seconds after which the rules are compared without a change: a node that was made again has none."""
+
+_log = logging.getLogger(__name__)
+
+
+async def enforce(kubeconfig: Path, nodes: Sequence[NodePlan]) -> None:
+    """Keep the rules of all nodes up to date until cancelled; after that they stay as they are."""
+    while True:
+        try:
+            async with Client.from_kubeconfig(kubeconfig, user_agent="trainyard-network-policies") as client:
+                await _follow(client, nodes)
+        except _FAILURES as error:
+            _log.warning("network policies: %s", error)
+        await asyncio.sleep(_PAUSE)
+
+
+async def _follow(client: Client, nodes: Sequence[NodePlan]) -> None:
+    changed = asyncio.Event()
+    watches = [asyncio.create_task(_watch(client, each, changed.set)) for each in (NETWORK_POLICIES, PODS, NAMESPACES)]
+    applied: str | None = None
+    try:
+        while True:
+            changed.clear()
+            policies = await client.list(NETWORK_POLICIES)
+            text = (
+                ruleset(policies, await client.list(PODS), await client.list(NAMESPACES))
+                if policies
+                else ruleset((), (), ())
+            )
+            if text != applied:
+                await asyncio.gather(*(asyncio.to_thread(_load, node, text) for node in nodes))
+                applied = text
+            try:
+                await asyncio.wait_for(changed.wait(), _SETTLED)
+            except TimeoutError:
+                applied = None
+    finally:
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
+
+
+async def _watch(client: Client, resource: Resource, notify: Callable[[], None]) -> None:
+    while True:
+        with contextlib.suppress(*_FAILURES):
+            version = (await client.page(resource, limit=1)).resource_version
+            notify()
+            async for _ in client.watch(resource, resource_version=version):
+                notify()
+        await asyncio.sleep(_PAUSE)
+
+
+def _load(node: NodePlan, text: str) -> None:
+    command = ["nsenter", f"--net={NAMESPACE_FOLDER / node.namespace}", "nft", "--file", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise OSError(f"node {node.name} rejects the rules: {' '.join(done.stderr.split())[-300:]}")

@@ -1,0 +1,133 @@
+"""Requirements that a machine must meet for nodes with kubelets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import psutil
+
+from trainyard.checks.finding import Finding
+from trainyard.cluster.node.control_groups import hierarchies
+from trainyard.cluster.node.node_files import NodePrograms
+from trainyard.errors import TrainyardError
+from trainyard.quantity import parse
+
+__all__ = ["missing", "programs_on_machine", "require_suitable_machine", "reserved"]
+
+_PACKAGES: Mapping[str, str] = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "ip": "iproute2",
+    "nft": "nftables",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+"""Debian package of each program."""
+_PLUGINS = ("ptp", "host-local", "loopback")
+_PLUGIN_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
+_CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
+_OTHER = "use --provider embedded, which needs neither root nor containers"
+
+Which = Callable[[str], str | None]
+
+
+def missing(which: Which = shutil.which, *, root: bool | None = None, linux: bool | None = None) -> list[Finding]:
+    """Return what this machine lacks, with the fix of each."""
+    if not (sys.platform == "linux" if linux is None else linux):
+        return [Finding("system", f"{sys.platform} has no namespaces", "use Linux")]
+    found = []
+    if not (os.geteuid() == 0 if root is None else root):
+        found.append(Finding("user", "namespaces, mounts and cgroups need root", "run the command as root"))
+    for program, package in _PACKAGES.items():
+        if which(program) is None:
+            found.append(Finding(program, "not on PATH", f"install it (Debian: apt-get install {package})"))
+    if _plugins() is None:
+        fix = "install them (Debian: apt-get install containernetworking-plugins)"
+        found.append(Finding("CNI plug-ins", f"{', '.join(_PLUGINS)} are in none of {_folders()}", fix))
+    found += _kernel()
+    return found
+
+
+def _folders() -> str:
+    return ", ".join(map(str, _PLUGIN_FOLDERS))
+
+
+def _plugins() -> Path | None:
+    return next((folder for folder in _PLUGIN_FOLDERS if all((folder / name).is_file() for name in _PLUGINS)), None)
+
+
+def _kernel() -> list[Finding]:
+    """Return the features that the kernel, or the container that this process runs in, does not give."""
+    found = []
+    known = hierarchies()
+    available: set[str] = set()
+    for hierarchy in known:
+        available.update(hierarchy.controllers)
+        if hierarchy.unified:
+            available.update((hierarchy.root / "cgroup.controllers").read_text().split())
+        if hierarchy.controllers and not os.access(hierarchy.root, os.W_OK):
+            found.append(Finding(str(hierarchy.root), "read-only", "start this container with writable cgroups"))
+    if absent := [name for name in _CONTROLLERS if name not in available]:
+        found.append(Finding("cgroups", f"no controller {', '.join(absent)}", "enable it on the kernel's command line"))
+    if "\toverlay\n" not in Path("/proc/filesystems").read_text():
+        found.append(Finding("overlay", "the kernel has no such file system", "run `modprobe overlay`"))
+    if os.geteuid() == 0 and shutil.which("unshare") is not None:
+        tried = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "true"]
+        done = subprocess.run(tried, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            why = " ".join(done.stderr.split())[-200:]
+            found.append(Finding("namespaces", why, "start this container with the capability SYS_ADMIN"))
+    return found
+
+
+def require_suitable_machine(cluster: str) -> None:
+    """Raise unless nodes with kubelets can be started.
+
+    Raises
+    ------
+    TrainyardError
+        Names everything that is missing.
+    """
+    if findings := missing():
+        raise TrainyardError(
+            f"This machine cannot run the nodes of cluster {cluster}", findings=findings, fix=f"see above, or {_OTHER}"
+        )
+
+
+def programs_on_machine(kubelet: Path, proxy: Path) -> NodePrograms:
+    """Return the programs of the nodes; `require_suitable_machine` has found them."""
+    containerd, plugins = shutil.which("containerd"), _plugins()
+    assert containerd is not None and plugins is not None  # noqa: S101, PT018
+    return NodePrograms(kubelet, proxy, Path(containerd), plugins)
+
+
+def reserved(capacity: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return what the machine has and a node does not offer, so that a pod gets no more than the fabric says.
+
+    Raises
+    ------
+    TrainyardError
+        The machine has less than the fabric gives the node.
+    """
+    machine = {"cpu": float(os.cpu_count() or 1), "memory": float(psutil.virtual_memory().total)}
+    found = {}
+    for resource, has in machine.items():
+        if resource not in capacity:
+            continue
+        wanted = float(parse(capacity[resource]))
+        if wanted > has:
+            shown = f"{has:g}" if resource == "cpu" else f"{int(has) >> 20}Mi"
+            raise TrainyardError(
+                f"Node {name} of the fabric has {resource} {capacity[resource]}, but this machine has {shown}",
+                fix=f"reduce {resource} in trainyard:fabric.nodeShape.capacity",
+            )
+        rest = has - wanted
+        found[resource] = f"{round(rest * 1000)}m" if resource == "cpu" else str(int(rest))
+    return found
