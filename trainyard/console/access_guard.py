@@ -1,0 +1,111 @@
+"""Access to a local console: a token in the address, a cookie, the Host header, and headers that confine the pages.
+
+Any program of this machine, and any page in the same browser, can send requests to 127.0.0.1. The token keeps others
+out; the Host header is compared because a foreign name may resolve to this address (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import hmac
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["CONTENT_SECURITY_POLICY", "AccessGuard"]
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # with no-referrer, browsers send forms with `Origin: null`
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_READS: Final = ("GET", "HEAD")
+_TOKEN: Final = "token"  # noqa: S105 - name of the parameter
+
+
+class AccessGuard:
+    """ASGI middleware.
+
+    Parameters
+    ----------
+    app
+        The pages.
+    token
+        Secret of the address.
+    port
+        Port of the server.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
+        self._cookie = f"trainyard-console-{port}"  # browsers send cookies to every port of a host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+
+        async def confined(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        answer = self._refusal(scope)
+        await (answer or self._app)(scope, receive, confined)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that is not passed on."""
+        headers = Headers(scope=scope)
+        if headers.getlist("host") not in ([host] for host in self._hosts):
+            return PlainTextResponse("The Host header is not that of this console.", 421)
+        origin = headers.get("origin")
+        if origin is not None and origin not in {f"http://{host}" for host in self._hosts}:
+            return PlainTextResponse("The request comes from another page.", 403)
+        parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = [value for name, value in parameters if name == _TOKEN]
+        if given and scope["method"] in _READS:
+            return self._signed_in(scope, given[-1], parameters)
+        if not self._known(headers):
+            return PlainTextResponse("Open the address that `trainyard console` has printed.", 401)
+        if scope["method"] not in (*_READS, "POST"):
+            return PlainTextResponse("The console only reads.", 405, {"allow": "GET, HEAD"})
+        return None
+
+    def _signed_in(self, scope: Scope, token: str, parameters: list[tuple[str, str]]) -> Response:
+        """Return the redirect to the address without the token, which the cookie has from now on."""
+        if not _equal(token, self._token):
+            return PlainTextResponse("The token of the address is invalid; the console was started again.", 401)
+        rest = urlencode([(name, value) for name, value in parameters if name != _TOKEN])
+        path = "/" + scope["path"].lstrip("/\\")
+        response = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
+        response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+        return response
+
+    def _known(self, headers: Headers) -> bool:
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        return cookie is not None and _equal(cookie.value, self._token)
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
