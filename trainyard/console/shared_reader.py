@@ -26,6 +26,8 @@ _IDLE: Final = 10.0
 """Seconds between two states, and further ones while no page is open."""
 _SHARE: Final = 0.25
 """Share of a core that states and explanations may use."""
+_REASONS: Final = 5.0
+"""Seconds between updates of pages with further reasons."""
 _OLD: Final = 30.0
 """Seconds after which a job of a newer state is explained again."""
 
@@ -170,7 +172,7 @@ class SharedReader:
             spent = time.monotonic() - now
             self._explained[row.key] = (time.monotonic(), self._states)
             news = news or now
-            if time.monotonic() - news > 2.0:
+            if time.monotonic() - news > _REASONS:
                 self._publish()
                 news = 0.0
             await asyncio.sleep(spent / _SHARE - spent)
