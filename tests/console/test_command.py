@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import asyncio
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,10 +14,12 @@ import orjson
 import pytest
 
 from tests.console.recorded_platform import platform
-from tests.support import ROOT
+from tests.console.served_console import PROGRAM, command
+from tests.console.test_live_source import put
+from tests.kube.fake_api import FakeApi, serving
+from tests.kube.kubeconfigs import kubeconfig
+from tests.support import ROOT, in_process
 from trainyard.explain import recorded
-
-PROGRAM = Path(sys.executable).with_name("trainyard")
 
 
 @pytest.fixture(scope="module")
@@ -28,23 +29,8 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@contextlib.contextmanager
-def served(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    command = [str(PROGRAM), "console", "--no-browser", *arguments]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
-        try:
-            assert run.stdout is not None
-            line = run.stdout.readline()
-            assert line.startswith("Console: http://127.0.0.1:"), line + run.stdout.read()
-            yield line.removeprefix("Console: ").strip(), run
-        finally:
-            run.send_signal(signal.SIGINT)
-            run.wait(20)
-
-
 def test_a_snapshot_is_served_until_interrupted(snapshot: Path) -> None:
-    with served("--from", str(snapshot)) as (address, run):
+    with command("--from", str(snapshot)) as (address, run):
         with httpx.Client(follow_redirects=True) as client:
             answer = client.get(address)
             assert answer.status_code == 200
@@ -65,6 +51,37 @@ def test_a_snapshot_is_served_until_interrupted(snapshot: Path) -> None:
         assert run.wait(20) in (0, 130)
         assert run.stdout is not None
         assert run.stdout.read() == "End with Ctrl+C.\n"
+
+
+async def test_a_cluster_is_served(tmp_path: Path) -> None:
+    async with serving(FakeApi()) as api:
+        for body in platform().bodies:
+            put(api, body)
+        file = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {})
+        started = await asyncio.create_subprocess_exec(
+            *(PROGRAM, "console", "--no-browser", "--kubeconfig", file), stdout=asyncio.subprocess.PIPE
+        )
+        assert started.stdout is not None
+        line = (await started.stdout.readline()).decode()
+        try:
+            async with httpx.AsyncClient(follow_redirects=True) as client:
+                answer = await client.get(line.removeprefix("Console: ").strip())
+                assert answer.status_code == 200
+                assert f"http://127.0.0.1:{api.port}" in answer.text
+                assert "No issues found." in answer.text
+                assert re.search(r", \d+ API requests", answer.text)
+                assert "language/waits" in (await client.get(answer.url.join("/jobs"))).text
+        finally:
+            started.send_signal(signal.SIGINT)
+            await asyncio.wait_for(started.wait(), 20)
+
+
+def test_a_cluster_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, "http://127.0.0.1:1", {})
+    found = in_process("console", "--no-browser", "--kubeconfig", str(file))
+    assert found.returncode == 2
+    assert found.stderr.startswith("Error: No answer from the API server: ")
+    assert "Fix: check that the cluster runs" in found.stderr
 
 
 def test_without_the_extra_the_error_names_it(snapshot: Path) -> None:

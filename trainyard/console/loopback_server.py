@@ -53,6 +53,11 @@ async def serve(
         number = listening.getsockname()[1]
         token = secrets.token_urlsafe(24)
         reader = SharedReader(source)
+        try:
+            await reader.start()  # its errors are those of the command
+        except BaseException:
+            await reader.close()
+            raise
         pages = AccessGuard(application(reader, scenarios), token, number)
         server = _Server(
             reader,

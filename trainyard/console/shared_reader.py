@@ -68,7 +68,9 @@ class SharedReader:
         return self._view
 
     async def start(self) -> None:
-        """Read the first state, and keep it up to date until `close`."""
+        """Read the first state, and keep it up to date until `close`; a second call does nothing."""
+        if self._view is not None:
+            return
         await self.source.start()
         await self._build()
         self._tasks = [asyncio.create_task(self._follow())]
