@@ -1,6 +1,6 @@
 """Figures of the console at 5,000 jobs and 1,000 nodes: memory, API requests and time of each page.
 
-`python -m tests.console.measure` prints them; docs/console.md has them.
+`python -m tests.console.console_figures` prints them; docs/console.md has them.
 """
 
 from __future__ import annotations
