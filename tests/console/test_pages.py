@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from tests.console.recorded_platform import HOSTILE, console, platform, signed_in
 from tests.explain.recorded_clusters import Cluster
+from tests.support import ROOT
 from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.views.job_list import PAGE
 from trainyard.console.web_application import MAX_SETTINGS
@@ -107,6 +108,14 @@ def test_a_pasted_settings_file_shows_the_plan(client: TestClient) -> None:
     assert plain(pasted.text) == plain(uploaded.text)
     assert "Gains: vision. Losses: language." in plain(pasted.text)
     assert "deserved nvidia.com/gpu 32 → 40" in plain(pasted.text)
+
+
+def test_the_settings_of_a_stack_show_the_plan(client: TestClient) -> None:
+    text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+    answer = client.post("/queues/plan", files={"file": ("Pulumi.local.yaml", text)})
+    assert answer.status_code == 200
+    assert "Changed queues" in answer.text
+    assert "capability memory no limit → 8Ti" in plain(answer.text)
 
 
 def test_invalid_settings_are_an_error_with_its_place(client: TestClient) -> None:
