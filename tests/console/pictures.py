@@ -37,6 +37,7 @@ def draw(file: Path = FILE) -> int:
     with browser() as found, served(RecordedSource(cluster().observed, "production")) as address:
         found.command("Emulation.setDeviceMetricsOverride", width=980, height=640, deviceScaleFactor=1, mobile=False)
         found.open(address)
+        found.wait("return document.querySelector('main') != null")
         found.open(address.partition("/?")[0] + "/fabric?color=tenant")
         content = found.screenshot()
     file.parent.mkdir(exist_ok=True)

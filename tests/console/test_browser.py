@@ -19,6 +19,7 @@ from tests.console.recorded_platform import HOSTILE, platform
 from tests.console.served_console import served
 from tests.console.test_pages import REPORT
 from tests.explain.recorded_clusters import Cluster
+from trainyard.console.loopback_server import page_of
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.views.fabric_drawing import MAX_ELEMENTS
@@ -52,6 +53,12 @@ return new Promise(done => {
 })
 """
 """Returns the milliseconds from a scroll until the second frame."""
+
+
+def opened(browser: Browser, address: str) -> None:
+    """Open the address with the token, and wait for the page that it leads to."""
+    browser.open(address)
+    browser.wait("return document.querySelector('main') != null")
 
 
 _ATTEMPTS = 3
@@ -121,7 +128,7 @@ def address(browser: Browser, source: ChangedSource, tmp_path_factory: pytest.Te
     (folder / "two.json").write_text(json.dumps(REPORT))
     (folder / "two.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><style/></svg>")
     with served(source, ScenarioFolder(folder)) as found:
-        browser.open(found)
+        opened(browser, found)
         yield found.partition("/?")[0]
 
 
@@ -148,6 +155,16 @@ def test_the_checks_of_this_file_find_what_they_look_for(browser: Browser, addre
     browser.open(address)
     browser.run("document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\">x</p>')")
     assert any("Content Security Policy" in each for each in browser.errors())
+
+
+def test_the_address_works_from_another_page(browser: Browser, address: str, tmp_path: Path) -> None:
+    """As `trainyard console` opens it, so that the arguments of the browser do not contain the token."""
+    with served(RecordedSource(platform().observed, "other")) as found:
+        browser.open(page_of(tmp_path, found).as_uri())
+        browser.wait("return document.title.startsWith('Now')")
+        assert browser.run("return location.href") == found.partition("?")[0]
+        browser.open("about:blank")
+        assert browser.errors() == []
 
 
 def test_texts_of_tenants_run_no_script(browser: Browser, address: str) -> None:
@@ -223,7 +240,7 @@ def test_ten_thousand_nodes_and_five_hundred_waiting_jobs(browser: Browser) -> N
     for number in range(500):
         cluster.job(f"waits-{number}", "vision", pods=2)
     with served(RecordedSource(cluster.observed, "large")) as found:
-        browser.open(found)
+        opened(browser, found)
         browser.errors()
         base = found.partition("/?")[0]
         for page in ("/", "/jobs?state=Waiting", "/fabric?color=tenant"):

@@ -7,12 +7,13 @@ out; the Host header is compared because a foreign name may resolve to this addr
 from __future__ import annotations
 
 import hmac
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["CONTENT_SECURITY_POLICY", "AccessGuard"]
@@ -90,12 +91,19 @@ class AccessGuard:
         return None
 
     def _signed_in(self, scope: Scope, token: str, parameters: list[tuple[str, str]]) -> Response:
-        """Return the redirect to the address without the token, which the cookie has from now on."""
+        """Return a page that leads to the address without the token, which the cookie has from now on.
+
+        A redirect would not do: browsers send no SameSite=Strict cookie with one that another page has begun.
+        """
         if not _equal(token, self._token):
             return PlainTextResponse("The token of the address is invalid; the console was started again.", 401)
         rest = urlencode([(name, value) for name, value in parameters if name != _TOKEN])
-        path = "/" + scope["path"].lstrip("/\\")
-        response = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
+        path = escape(quote("/" + scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else ""))
+        head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={path}"><title>Trainyard</title>'
+        head += '<link rel="icon" href="/assets/icon.svg">'
+        response = HTMLResponse(
+            f'<!doctype html><html lang="en"><head>{head}</head><body><a href="{path}">Continue</a></body></html>'
+        )
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
         return response
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+import tempfile
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 
 import uvicorn
 
@@ -17,7 +19,7 @@ from trainyard.console.shared_reader import SharedReader
 from trainyard.console.web_application import application
 from trainyard.errors import TrainyardError
 
-__all__ = ["serve"]
+__all__ = ["page_of", "serve"]
 
 
 async def serve(
@@ -79,14 +81,26 @@ async def serve(
         if not task.done():
             address = f"http://127.0.0.1:{number}/?token={token}"
             announce(address)
-            if browser:
-                await asyncio.to_thread(webbrowser.open, address)
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            server.should_exit = True
-            await task
-            raise
+        with tempfile.TemporaryDirectory(prefix="trainyard-console-") as folder:
+            if browser and not task.done():
+                await asyncio.to_thread(webbrowser.open, page_of(Path(folder), address).as_uri())
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                server.should_exit = True
+                await task
+                raise
+
+
+def page_of(folder: Path, address: str) -> Path:
+    """Return a page of the user that leads to an address: other users see the arguments of a browser."""
+    file = folder / "console.html"
+    file.touch(mode=0o600)
+    head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={address}"><title>Trainyard</title>'
+    file.write_text(
+        f'<!doctype html><html lang="en"><head>{head}</head><body><a href="{address}">Console</a></body></html>'
+    )
+    return file
 
 
 class _Server(uvicorn.Server):
