@@ -1,4 +1,4 @@
-"""Picture of the console for README and docs, from the real pages: `python -m tests.console.pictures`."""
+"""Pictures of the console for README and docs, from the real pages: `python -m tests.console.pictures`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from tests.explain.recorded_clusters import Cluster
 from tests.support import ROOT
 from trainyard.console.recorded_source import RecordedSource
 
-FILE = ROOT / "docs" / "images" / "console.png"
+FOLDER = ROOT / "docs" / "images"
+PAGES = {
+    "console.png": ("/fabric?color=tenant", 640),
+    "console-queues.png": ("/queues", 560),
+    "console-job.png": ("/jobs/trainjob/speech/eval", 620),
+}
+"""Page and height of each picture."""
 MAX_BYTES = 200_000
 
 
@@ -19,8 +25,8 @@ def cluster() -> Cluster:
     made = Cluster(racks=12, nodes_per_rack=16)
     names = made.names
     made.queue("research", deserved=1536, capability=1536)
-    for name, gpus in (("vision", 640), ("language", 640), ("speech", 256)):
-        made.queue(name, "research", deserved=gpus, capability=1536)
+    for name, gpus in (("vision", 320), ("language", 640), ("speech", 384)):
+        made.queue(name, "research", deserved=gpus, capability=1536, guarantee=gpus * 3 // 4)
     made.fill("vision", names[0:40], name="pretrain")
     made.fill("vision", names[48:60], name="finetune")
     made.fill("language", names[64:100], name="llm-70b")
@@ -32,20 +38,22 @@ def cluster() -> Cluster:
     return made
 
 
-def draw(file: Path = FILE) -> int:
-    """Write the picture; return its size in bytes."""
+def draw(folder: Path = FOLDER) -> None:
+    """Write the pictures."""
+    folder.mkdir(exist_ok=True)
     with browser() as found, served(RecordedSource(cluster().observed, "production")) as address:
-        found.command("Emulation.setDeviceMetricsOverride", width=980, height=640, deviceScaleFactor=1, mobile=False)
         found.open(address)
         found.wait("return document.querySelector('main') != null")
-        found.open(address.partition("/?")[0] + "/fabric?color=tenant")
-        content = found.screenshot()
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(content)
-    return len(content)
+        for name, (page, height) in PAGES.items():
+            size = {"width": 1080, "height": height, "deviceScaleFactor": 1, "mobile": False}
+            found.command("Emulation.setDeviceMetricsOverride", **size)
+            found.open(address.partition("/?")[0] + page)
+            found.wait("return !document.querySelector('#page').innerText.includes('follows')")
+            content = found.screenshot()
+            assert len(content) <= MAX_BYTES, (name, len(content))
+            (folder / name).write_bytes(content)
+            print(f"{name}: {len(content)} bytes")
 
 
 if __name__ == "__main__":
-    size = draw()
-    assert size <= MAX_BYTES, size
-    print(f"{FILE.relative_to(ROOT)}: {size} bytes")
+    draw()

@@ -235,10 +235,10 @@ def test_a_plan_is_shown(browser: Browser, address: str) -> None:
 def test_ten_thousand_nodes_and_five_hundred_waiting_jobs(browser: Browser) -> None:
     cluster = Cluster(racks=1250, nodes_per_rack=8)
     names = cluster.names
-    for number in range(300):
-        cluster.job(f"runs-{number}", f"tenant-{number % 20}", pods=24, nodes=names[number * 24 : number * 24 + 24])
+    for number in range(250):
+        cluster.job(f"runs-{number}", f"tenant-{number % 20}", pods=10, nodes=names[number * 40 : number * 40 + 10])
     for number in range(500):
-        cluster.job(f"waits-{number}", "vision", pods=2)
+        cluster.job(f"waits-{number}", "vision", pods=1)
     with served(RecordedSource(cluster.observed, "large")) as found:
         opened(browser, found)
         browser.errors()

@@ -22,32 +22,39 @@ from trainyard.console.views.queue_bars import WIDTH, lent_amounts, queue_bars
 from trainyard.console.views.scenario_reports import scenario_report
 from trainyard.errors import TrainyardError
 from trainyard.explain import Kind, State
+from trainyard.queues.amounts import text, units
 from trainyard.queues.usage import QueueUsage
 
 
 def usage(queue: str, deserved: int, used: int, parent: str = "root", depth: int = 1) -> QueueUsage:
-    return QueueUsage(queue, parent, depth, "Open", {}, {GPU: deserved}, {}, {GPU: used}, 0, 0, {})
+    return QueueUsage(
+        queue, parent, depth, "Open", {}, units({GPU: str(deserved)}), {}, units({GPU: str(used)}), 0, 0, {}
+    )
+
+
+def lent(found: list[QueueUsage]) -> dict[str, str]:
+    return {name: text(GPU, amount) for name, amount in lent_amounts(found, GPU).items()}
 
 
 def test_what_siblings_borrow_is_lent_in_proportion_to_free_shares() -> None:
     found = [usage("a", 10, 40), usage("b", 20, 10), usage("c", 30, 10)]
-    assert lent_amounts(found, GPU) == {"a": 0, "b": 10, "c": 20}
-    assert lent_amounts([usage("a", 10, 13), *found[1:]], GPU) == {"a": 0, "b": 1, "c": 2}
+    assert lent(found) == {"a": "0", "b": "10", "c": "20"}
+    assert lent([usage("a", 10, 13), *found[1:]]) == {"a": "0", "b": "1", "c": "2"}
 
 
 def test_other_parents_do_not_lend() -> None:
     found = [usage("a", 10, 40), usage("below", 20, 0, "a", 2), usage("b", 5, 0)]
-    assert lent_amounts(found, GPU) == {"a": 0, "below": 0, "b": 5}
+    assert lent(found) == {"a": "0", "below": "0", "b": "5"}
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=8))
 def test_lent_amounts_are_what_is_borrowed_and_free(pairs: list[tuple[int, int]]) -> None:
     found = [usage(f"q{number}", *pair) for number, pair in enumerate(pairs)]
-    lent = lent_amounts(found, GPU)
+    amounts = {name: int(amount) for name, amount in lent(found).items()}
     borrowed = sum(max(0, used - deserved) for deserved, used in pairs)
     free = [max(0, deserved - used) for deserved, used in pairs]
-    assert sum(lent.values()) == min(borrowed, sum(free))
-    assert all(0 <= lent[f"q{number}"] <= most for number, most in enumerate(free))
+    assert sum(amounts.values()) == min(borrowed, sum(free))
+    assert all(0 <= amounts[f"q{number}"] <= most for number, most in enumerate(free))
 
 
 def test_bars_are_inside_their_width_and_have_no_gap() -> None:
@@ -121,11 +128,11 @@ def test_an_invalid_ca_bundle_is_left_out(bundle: str) -> None:
 
 @pytest.fixture(scope="module")
 def large() -> PlatformView:
-    """A cluster of 10,000 nodes with 600 gangs, most of them across racks."""
+    """A cluster of 10,000 nodes with 240 gangs across racks."""
     cluster = Cluster(racks=1250, nodes_per_rack=8)
     names = cluster.names
-    for number in range(600):
-        cluster.job(f"job-{number}", f"tenant-{number % 30}", pods=12, nodes=names[number * 16 : number * 16 + 12])
+    for number in range(240):
+        cluster.job(f"job-{number}", f"tenant-{number % 30}", pods=10, nodes=names[number * 40 : number * 40 + 10])
     return PlatformView(cluster.observed)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard.console.views.platform_view import JobRow, PlatformView, Reason
-from trainyard.queues.amounts import text
+from trainyard.queues.amounts import step, text, units
 from trainyard.queues.usage import QueueUsage, drawn_resources
 
 __all__ = ["WIDTH", "QueueBar", "Segment", "Waiting", "lent_amounts", "queue_bars", "queue_resources"]
@@ -129,12 +129,13 @@ def lent_amounts(found: Sequence[QueueUsage], resource: str) -> Mapping[str, int
     """Return the units that siblings use of each queue's free share.
 
     What the queues below one parent borrow is divided among the free shares of their siblings in proportion, and is at
-    most the sum of these: the scheduler does not record whose share a pod uses.
+    most the sum of these, in whole devices: the scheduler does not record whose share a pod uses.
     """
     siblings: defaultdict[str, list[QueueUsage]] = defaultdict(list)
     for each in found:
         if each.depth:
             siblings[each.parent].append(each)
+    whole = units({resource: "1"}).get(resource, 1) if step(resource) == 1 else 1
     lent: dict[str, int] = {}
     for queues in siblings.values():
         borrowed = sum(_borrowed(each, resource) for each in queues)
@@ -142,7 +143,8 @@ def lent_amounts(found: Sequence[QueueUsage], resource: str) -> Mapping[str, int
         free = sum(idle.values())
         left = min(borrowed, free)
         for name, amount in idle.items():
-            part = -(-left * amount // free) if free else 0
+            # Rounded up to whole devices; the last one has what is left.
+            part = min(left, amount, -(-left * amount // (free * whole)) * whole) if free else 0
             lent[name] = part
             left, free = left - part, free - amount
     return lent
