@@ -9,12 +9,15 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from tests.console.recorded_platform import HOSTILE, console, platform, signed_in
+from tests.console.recorded_platform import HOSTILE, console, guarded, platform, signed_in
 from tests.explain.recorded_clusters import Cluster
 from tests.support import ROOT
+from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.views.job_list import PAGE
 from trainyard.console.web_application import MAX_SETTINGS
+from trainyard.explain import Kind, Observed
+from trainyard.explain.cluster_index import kind_of
 
 JOB = "/jobs/trainjob/language/waits"
 PAGES = ("/", "/queues", "/fabric", "/jobs", JOB, "/runtimes", "/scenarios")
@@ -287,3 +290,39 @@ def test_an_empty_cluster_has_all_pages() -> None:
         signed_in(client)
         for path in ("/", "/queues", "/fabric", "/jobs", "/runtimes", "/scenarios"):
             page(client, path)
+
+
+OVERVIEWS = ("/", "/queues", "/fabric", "/fabric?color=job", "/jobs", "/runtimes", "/scenarios")
+INVENTED = {
+    Kind.NODE: ("No node offers devices", " 0 nodes", "no limit", "no HyperNodes", "Pods that fit"),
+    Kind.POD: ("used 0", "used 40", "free 24", "free 64", ": free ", "Pods with 8", "0 allocated"),
+    Kind.QUEUE: ("No gang waits", "default", "0 allocated"),
+    Kind.POD_GROUP: ("No gang waits", "language 1 of 1 ", "0 allocated"),
+    Kind.HYPER_NODE: ("no HyperNodes",),
+    Kind.TRAIN_JOB: ("No job waits.", "jobs 0"),
+    Kind.DEPLOYMENT: ("none found",),
+    Kind.CLUSTER_RUNTIME: ("0 installed runtimes Runtime", "Used by none"),
+}
+"""Texts that would be wrong, or not known, where a kind may not be read."""
+
+
+@pytest.mark.parametrize("kind", INVENTED)
+def test_what_depends_on_a_kind_that_may_not_be_read_is_unknown(kind: str) -> None:
+    whole = platform().observed
+    objects = tuple(each for each in whole.objects if kind_of(each) != kind)
+    source = RecordedSource(Observed(whole.now, objects, frozenset({kind})), "cluster.json")
+    with guarded(source) as client:
+        signed_in(client)
+        for path in OVERVIEWS:
+            html = page(client, path)
+            text = plain(html).replace("Certificate authorities", "")
+            assert f"Not read in all namespaces (no permission): {kind.partition('.')[0]}." in text, path
+            found = [each for each in INVENTED[kind] if each in text or each in html]
+            assert found == [], (path, text)
+        answer = client.post("/queues/plan", data={"settings": "{}"})
+        assert "Not read in all namespaces" in answer.text
+        if kind in (Kind.QUEUE, Kind.NODE, Kind.POD_GROUP, Kind.POD):
+            assert plain(client.get("/queues").text).count("nknown") >= 1
+            settings = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+            answer = client.post("/queues/plan", data={"settings": settings})
+            assert "The plan is unknown: you may not read all " in answer.text

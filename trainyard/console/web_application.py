@@ -33,6 +33,7 @@ from trainyard.console.views.queue_bars import WIDTH, queue_bars, queue_resource
 from trainyard.console.views.runtime_table import runtime_rows
 from trainyard.console.views.settings_plan import settings_plan
 from trainyard.errors import TrainyardError
+from trainyard.explain import Kind
 from trainyard.kube import CredentialsError, TransportError
 from trainyard.queues.snapshot import snapshot_of_file
 from trainyard.stack_checks import stack_scheduling
@@ -44,6 +45,7 @@ MAX_SETTINGS: Final = 1 << 20
 
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _HEARTBEAT: Final = 15.0
+_FABRIC_KINDS: Final = {"nodes": Kind.NODE, "pods": Kind.POD, "domains": Kind.HYPER_NODE}
 _PAGES: Final = (
     ("/", "Now"),
     ("/queues", "Queues"),
@@ -141,6 +143,7 @@ class _Pages:
             "address": request.url.path + (f"?{query}" if query else ""),
             "source": source.name,
             "fault": source.fault,
+            "unread": self._reader.view.unread,
             "requests": source.requests,
             "when": self._reader.view.now.strftime("%Y-%m-%d %H:%M:%S UTC"),
         }
@@ -166,8 +169,13 @@ class _Pages:
                 chosen if chosen in resources else (view.resource if view.resource in resources else resources[0])
             )
             bars = queue_bars(view, resource)
-            fault = view.cluster.shares.fault
-            return {"bars": bars, "resources": resources, "resource": resource, "width": WIDTH, "tree_fault": fault}
+            texts = {
+                "resource": resource,
+                "tree_fault": view.cluster.shares.fault,
+                "unknown_queues": view.unread_of(Kind.QUEUE),
+                "unknown_gangs": view.unread_of(Kind.POD_GROUP),
+            }
+            return {"bars": bars, "resources": resources, "width": WIDTH, **texts}
 
         return await self._page(request, "queues.html", compute)
 
@@ -196,7 +204,9 @@ class _Pages:
         query = FabricQuery.of(request.query_params)
 
         def compute() -> dict[str, Any]:
-            return {"map": fabric_map(self._reader.view, query), "colorings": COLORINGS, "zooms": ZOOMS}
+            view = self._reader.view
+            unknown = {name: view.unread_of(kind) for name, kind in _FABRIC_KINDS.items()}
+            return {"map": fabric_map(view, query), "colorings": COLORINGS, "zooms": ZOOMS, "unknown": unknown}
 
         return await self._page(request, "fabric.html", compute)
 

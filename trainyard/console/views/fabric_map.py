@@ -11,7 +11,8 @@ from typing import Final
 from markupsafe import Markup
 
 from trainyard.console.views.fabric_drawing import DrawnMap, MapDomain, MapNode, draw_map
-from trainyard.console.views.platform_view import PlatformView, node_devices
+from trainyard.console.views.platform_view import UNKNOWN, PlatformView, node_devices
+from trainyard.explain import Kind
 from trainyard.explain.node_table import Domain, NodeFacts
 from trainyard.queues.amounts import text as amount_text
 
@@ -23,6 +24,7 @@ _COLORS: Final = 8
 _ROWS: Final = 200
 _OUTLINES: Final = 200
 _ALL: Final = ""
+_NOT_READ: Final = "use unknown"
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,9 @@ class DomainRow:
     nodes
         Number of its nodes.
     used, free, lost
-        Its devices, as text.
+        Its devices, as text; `UNKNOWN`: not all pods may be read.
     fits
-        Pods with all devices of a node that fit now.
+        Pods with all devices of a node that fit now, as text.
     has_domains
         Whether it has domains below it.
     """
@@ -88,7 +90,7 @@ class DomainRow:
     used: str
     free: str
     lost: str
-    fits: int
+    fits: str
     has_domains: bool
 
 
@@ -151,6 +153,7 @@ class _Fabric:
     def __init__(self, view: PlatformView, query: FabricQuery) -> None:
         self._view = view
         self._domains = view.cluster.table.domains
+        self._counts = view.index.knows(Kind.POD)
         known = query.domain in self._domains
         self._query = query if known else FabricQuery(_ALL, query.color, query.zoom)
 
@@ -173,7 +176,7 @@ class _Fabric:
             above=tuple(reversed(self._above(query.domain))) if query.domain else (),
             rows=tuple(self._row(each) for each in children[:_ROWS]),
             more=max(0, len(children) - _ROWS),
-            fits=tuple(self._fits()),
+            fits=tuple(self._fits()) if self._counts else (),
             resource=view.resource,
             per_node=amount_text(view.resource, self._per_node),
             nodes=len(names),
@@ -237,6 +240,8 @@ class _Fabric:
             return "not ready"
         if node.cordoned:
             return "cordoned"
+        if not self._counts:
+            return _NOT_READ
         used, free, _ = node_devices(node, self._view.resource)
         if not used and not self._holders.get(name):
             return "free"
@@ -254,7 +259,7 @@ class _Fabric:
             else:
                 first = holders.most_common(1)[0][0]
                 texts[name] = first.partition("/")[0] if color == "tenant" else first
-        states = ("free", "used", "partly used", "cordoned", "not ready")
+        states = ("free", "used", "partly used", "cordoned", "not ready", _NOT_READ)
         counts = Counter(texts.values())
         others = [text for text, _ in counts.most_common() if text not in states or (color != "state" and "/" in text)]
         colors = {text: f"color-{min(position, _COLORS)}" for position, text in enumerate(others)}
@@ -315,10 +320,11 @@ class _Fabric:
             node = self._view.nodes.get(name)
             if node is not None:
                 sums = [one + other for one, other in zip(sums, node_devices(node, resource), strict=True)]
-        used, free, lost = (amount_text(resource, each) for each in sums)
+        used, free, lost = (amount_text(resource, each) if self._counts else UNKNOWN for each in sums)
         tier = domain.tier_name or f"tier {domain.tier}"
         nodes, below = len(domain.nodes), bool(self._children(domain.name))
-        return DomainRow(domain.name, tier, nodes, used, free, lost, self._places(domain.nodes), below)
+        fits = str(self._places(domain.nodes)) if self._counts else UNKNOWN
+        return DomainRow(domain.name, tier, nodes, used, free, lost, fits, below)
 
 
 def _natural(name: str) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import datetime
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from trainyard.console.views.platform_view import Devices, PlatformView
 from trainyard.explain import Kind, State
 from trainyard.explain.body_fields import Body, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.causes.controllers import DEPLOYMENTS, fault_of
+from trainyard.explain.situation import NAMED_KINDS
 
 __all__ = ["WEBHOOK_KINDS", "Authority", "Health", "Program", "WaitReason", "health", "webhook_body"]
 
@@ -100,6 +101,8 @@ class Health:
         Waiting jobs whose reason is known, and the others.
     unread
         Kinds that could not be read.
+    unknown
+        Those of nodes, programs and jobs that could not be read, as text.
     """
 
     issues: tuple[str, ...]
@@ -114,6 +117,7 @@ class Health:
     explained: int
     unexplained: int
     unread: tuple[str, ...]
+    unknown: Mapping[str, str]
 
 
 def health(view: PlatformView) -> Health:
@@ -145,6 +149,11 @@ def health(view: PlatformView) -> Health:
         explained=explained,
         unexplained=len(rows) - explained,
         unread=tuple(view.unread),
+        unknown={
+            "nodes": view.unread_of(Kind.NODE),
+            "programs": view.unread_of(Kind.DEPLOYMENT),
+            "jobs": view.unread_of(*NAMED_KINDS.values()),
+        },
     )
 
 

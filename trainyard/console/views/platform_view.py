@@ -12,11 +12,14 @@ from trainyard.explain import Explanation, Kind, Observed, State, explain_object
 from trainyard.explain.body_fields import Body, mapping, name_of, namespace_of, text, time
 from trainyard.explain.cluster_index import ClusterIndex
 from trainyard.explain.node_table import NodeFacts, amounts_of
-from trainyard.explain.situation import ClusterView, Situation, find_named
+from trainyard.explain.situation import ClusterView, Situation, find_named, short_kind
 from trainyard.queues.amounts import Amounts, total
 from trainyard.queues.amounts import text as amount_text
 
-__all__ = ["Devices", "JobRow", "PlatformView", "Reason", "age_text", "amounts_text", "is_device"]
+__all__ = ["UNKNOWN", "Devices", "JobRow", "PlatformView", "Reason", "age_text", "amounts_text", "is_device"]
+
+UNKNOWN: Final = "unknown"
+"""Text of a number that depends on something that may not be read."""
 
 T = TypeVar("T")
 _MEMO: Final = 32
@@ -128,12 +131,15 @@ class Devices:
     used, free, lost
         Units that pods use, that new pods can use, and that neither can, because their node is not ready, is cordoned
         or does not offer them.
+    known
+        Whether all pods were read; otherwise only their sum is known.
     """
 
     resource: str
     used: int
     free: int
     lost: int
+    known: bool = True
 
     @property
     def whole(self) -> int:
@@ -143,6 +149,13 @@ class Devices:
     def shown(self, amount: int) -> str:
         """Return units as a quantity."""
         return amount_text(self.resource, amount)
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """Used, free and lost units as text; all of them, if the others are unknown."""
+        if not self.known:
+            return {"in all": self.shown(self.whole), "used": UNKNOWN, "free": UNKNOWN}
+        return {name: self.shown(getattr(self, name)) for name in ("used", "free", "lost")}
 
 
 def is_device(resource: str) -> bool:
@@ -206,7 +219,11 @@ class PlatformView:
     @property
     def unread(self) -> list[str]:
         """Kinds that could not be read, as a person writes them."""
-        return sorted(kind.partition(".")[0] for kind in self.observed.unread)
+        return sorted(map(short_kind, self.observed.unread))
+
+    def unread_of(self, *kinds: str) -> str:
+        """Return those of some kinds that could not be read in all namespaces, as text; empty: all were."""
+        return " and ".join(f"{short_kind(kind)}s" for kind in kinds if not self.index.knows(kind))
 
     @cached_property
     def roots(self) -> dict[str, Body]:
@@ -237,7 +254,9 @@ class PlatformView:
 
     @cached_property
     def _places(self) -> dict[str, tuple[int, int]]:
-        """Position and number of waiting gangs of its queue, by gang."""
+        """Position and number of waiting gangs of its queue, by gang; none, if those of others may not be read."""
+        if self.unread_of(Kind.POD_GROUP, Kind.PRIORITY_CLASS):
+            return {}
         return {
             job.name: (position, len(jobs))
             for jobs in self.cluster.shares.waiting.values()
@@ -304,7 +323,8 @@ class PlatformView:
                 used, free, lost = node_devices(node, resource, whole.get(resource, 0))
                 own = sums.setdefault(resource, [0, 0, 0])
                 own[0], own[1], own[2] = own[0] + used, own[1] + free, own[2] + lost
-        return [Devices(resource, *found) for resource, found in sorted(sums.items()) if any(found)]
+        known = self.index.knows(Kind.POD)
+        return [Devices(resource, *found, known=known) for resource, found in sorted(sums.items()) if any(found)]
 
     @cached_property
     def resource(self) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trainyard.console.views.platform_view import JobRow, PlatformView, Reason
+from trainyard.console.views.platform_view import UNKNOWN, JobRow, PlatformView, Reason
+from trainyard.explain import Kind
 from trainyard.queues.amounts import step, text, units
 from trainyard.queues.usage import QueueUsage, drawn_resources
 
@@ -15,6 +16,7 @@ __all__ = ["WIDTH", "QueueBar", "Segment", "Waiting", "lent_amounts", "queue_bar
 
 WIDTH: Final = 1000
 """Width of the longest bar: the limit of root."""
+_BY_SCHEDULER: Final = "Queue.status.allocated"
 _SHOWN: Final = 50
 """Waiting gangs listed of each queue."""
 
@@ -49,7 +51,7 @@ class QueueBar:
     resource
         The resource that is drawn.
     guarantee, deserved, used, lent, borrowed, limit
-        Amounts as text; empty: unset or nothing.
+        Amounts as text; empty: unset or nothing; `UNKNOWN`: not everything that they depend on may be read.
     segments
         Parts of its bar.
     waiting
@@ -91,6 +93,8 @@ def queue_bars(view: PlatformView, resource: str) -> list[QueueBar]:
     found = list(shares.usage.values())
     whole = max((max(each.limit.get(resource, 0), each.used.get(resource, 0)) for each in found), default=0) or 1
     lent = lent_amounts(found, resource)
+    counted = not view.unread_of(Kind.POD_GROUP, Kind.POD)
+    known = {each.queue: counted or each.source == _BY_SCHEDULER for each in found}
     bars = []
     for each in found:
         jobs = shares.waiting.get(each.queue, [])
@@ -103,17 +107,18 @@ def queue_bars(view: PlatformView, resource: str) -> list[QueueBar]:
         def amount(value: int | None) -> str:
             return text(resource, value) if value else ""
 
+        limit = text(resource, each.limit[resource]) if resource in each.limit else ""
         bars.append(
             QueueBar(
                 usage=each,
                 resource=resource,
                 guarantee=amount(each.guarantee.get(resource)),
                 deserved=text(resource, each.deserved[resource]) if resource in each.deserved else "",
-                used=amount(each.used.get(resource)),
-                lent=amount(lent.get(each.queue)),
-                borrowed=amount(_borrowed(each, resource)),
-                limit=text(resource, each.limit[resource]) if resource in each.limit else "",
-                segments=_segments(each, resource, whole, lent.get(each.queue, 0)),
+                used=amount(each.used.get(resource)) if known[each.queue] else UNKNOWN,
+                lent=amount(lent.get(each.queue)) if all(known.values()) else UNKNOWN,
+                borrowed=amount(_borrowed(each, resource)) if known[each.queue] else UNKNOWN,
+                limit=limit or ("" if view.index.knows(Kind.NODE) else UNKNOWN),
+                segments=_segments(each, resource, whole, lent.get(each.queue, 0)) if all(known.values()) else (),
                 waiting=tuple(waiting),
                 more=max(0, len(jobs) - _SHOWN),
             )

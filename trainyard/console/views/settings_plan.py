@@ -7,6 +7,7 @@ from typing import Final
 
 from trainyard.console.views.platform_view import PlatformView, amounts_text
 from trainyard.errors import TrainyardError
+from trainyard.explain import Kind
 from trainyard.queues.plan import Plan, QueueChange, plan
 from trainyard.queues.snapshot import Snapshot
 
@@ -61,8 +62,12 @@ def settings_plan(view: PlatformView, after: Snapshot) -> SettingsPlan:
     Raises
     ------
     TrainyardError
-        The queues of the cluster form no tree.
+        The queues of the cluster form no tree, or not all that the plan depends on may be read.
     """
+    if unread := view.unread_of(Kind.QUEUE, Kind.NODE, Kind.POD_GROUP, Kind.POD):
+        raise TrainyardError(
+            f"The plan is unknown: you may not read all {unread}", fix="ask a person who may to open the console"
+        )
     shares = view.cluster.shares
     if shares.fault:
         raise TrainyardError(f"the queues of the cluster: {shares.fault}", fix="run `trainyard queues check`")
