@@ -137,7 +137,7 @@ def test_pages_of_two_tenants_and_of_one(jobs: LiveCluster, tenant: Path) -> Non
         for path in PAGES:
             assert "spoken" not in shown(client, path), path
         assert client.get(f"/jobs/trainjob/language/{NAMES['language']}").status_code == 404
-        assert "Not read in all namespaces (no permission)" in shown(client, "/")
+        assert "Not read in all namespaces" in shown(client, "/")
 
 
 def updated(address: str, platform: LiveCluster) -> None:

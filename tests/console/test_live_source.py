@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
 
 from tests.console.recorded_platform import platform
 from tests.explain.recorded_clusters import Body, minutes_ago
-from tests.kube.fake_api import FakeApi, error, eventually, serving
+from tests.explain.recorded_clusters import body as made
+from tests.kube.fake_api import FakeApi, Fault, error, eventually, serving
 from trainyard.console import live_source
 from trainyard.console.live_source import LiveSource
 from trainyard.console.views.platform_health import health
@@ -30,8 +33,8 @@ RESOURCES = {
 }
 
 
-def put(api: FakeApi, body: Body) -> None:
-    api.put(RESOURCES[body["apiVersion"], body["kind"]].path(), body)
+def put(api: FakeApi, found: Body) -> None:
+    api.put(RESOURCES[found["apiVersion"], found["kind"]].path(), found)
 
 
 def counted(api: FakeApi) -> int:
@@ -128,26 +131,141 @@ async def test_missing_kinds_are_empty(api: FakeApi) -> None:
         await source.close()
 
 
-async def test_an_api_server_that_is_away_is_a_fault_of_the_page(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+@asynccontextmanager
+async def checked(api: FakeApi, monkeypatch: pytest.MonkeyPatch, old: float = 0.05) -> AsyncIterator[LiveSource]:
+    """Return a started source that checks its state at once and calls it old soon."""
     monkeypatch.setattr(live_source, "_LEASE_SECONDS", 0.01)
+    monkeypatch.setattr(live_source, "_OLD_SECONDS", old)
+    monkeypatch.setattr(live_source, "_FIRST_LISTS_SECONDS", 0.05)
     async with api.client(timeout=1) as client:
         source = LiveSource(client, "test")
-        await source.start()
-        source.observed()
+        try:
+            await asyncio.wait_for(source.start(), 20)
+            source.observed()
+            yield source
+        finally:
+            await source.close()
 
-        def away(_: FakeApi, request: web.Request) -> web.Response | None:
-            assert request.transport is not None
-            request.transport.close()
-            return error(500, "x", "x")
 
-        api.fault = away
+def away(_: FakeApi, request: web.Request) -> web.Response | None:
+    assert request.transport is not None
+    request.transport.close()
+    return error(500, "x", "x")
+
+
+def failing(status: int, *words: str) -> Fault:
+    """Return a fault of requests whose address contains all words."""
+    return lambda _, request: error(status, "x", "no") if all(each in str(request.rel_url) for each in words) else None
+
+
+FAULTS = {
+    "away": (away, "no answer from the API server"),
+    "reads of Leases": (failing(500, "/leases"), "the API server rejects reads: 500"),
+    "all": (failing(503), "the API server rejects reads: 503"),
+    "one kind": (failing(500, "/pods"), "Pods are not up to date: 500"),
+    "one kind is silent": (failing(504, "/jobsets", "watch"), "JobSets are not up to date: 504"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_state_that_may_be_old_says_so(api: FakeApi, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    fault, text = FAULTS[name]
+    async with checked(api, monkeypatch) as source:
+        assert source.fault == ""
+        api.fault = fault
+        api.cut_watches()
+        await eventually(lambda: source.fault.startswith(text), within=20)
         await asyncio.wait_for(source.changed(), 20)
-        assert source.fault.startswith("no answer from the API server")
         source.observed()
+        confirmed = source.confirmed
+        assert confirmed is not None
+        await asyncio.sleep(0.05)
+        source.observed()
+        assert source.confirmed == confirmed  # not the time of the page
         api.fault = None
         await asyncio.wait_for(source.changed(), 20)
+        put(api, platform().job("after").bodies[0])
+        api.cut_watches()
+        await eventually(lambda: source.fault == "" and source.observed() and source.confirmed != confirmed, within=20)
+
+
+async def test_a_quiet_cluster_stays_current(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with checked(api, monkeypatch) as source:
+        first = source.confirmed
+        assert first is not None
+        await eventually(lambda: source.confirmed is not None and source.confirmed > first, within=20)
+        monkeypatch.setattr(live_source, "_REFRESH_SECONDS", 0.01)
+        await asyncio.wait_for(source.changed(), 20)
+
+
+@pytest.mark.parametrize("words", [("/pods",), ("/pods", "watch")])
+async def test_a_right_that_is_taken_away_hides_the_kind(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    async with checked(api, monkeypatch, 60) as source:
+        assert any(body["kind"] == "Pod" for body in source.observed().objects)
+        api.fault = failing(403, *words)
+        api.cut_watches()
+        await asyncio.wait_for(source.changed(), 20)
+        found = source.observed()
+        assert found.unread == {Kind.POD}
+        assert not any(body["kind"] == "Pod" for body in found.objects)
         assert source.fault == ""
-        await source.close()
+        api.fault = None
+        for body in platform().job("later").bodies:
+            put(api, body)
+        await eventually(lambda: source.observed().unread == frozenset(), within=20)
+        await eventually(lambda: "later-node-0-0" in str(source.observed().objects), within=20)
+
+
+async def test_a_kind_whose_first_list_fails_is_named(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def after_the_first(_: FakeApi, request: web.Request) -> web.Response | None:
+        if request.path.endswith("/nodes"):
+            calls.append(request)
+        return error(500, "x", "no") if request.path.endswith("/nodes") and len(calls) > 1 else None
+
+    api.fault = after_the_first
+    async with checked(api, monkeypatch) as source:
+        assert source.fault.startswith("Nodes are not up to date: 500")
+        assert source.observed().unread == {Kind.NODE}
+
+
+def lease(name: str, seconds: int) -> Body:
+    renewed = (datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)).isoformat()
+    return made(
+        "coordination.k8s.io/v1", "Lease", name, "trainyard-system",
+        spec={"renewTime": renewed.replace("+00:00", "Z"), "leaseDurationSeconds": 15},
+    )  # fmt: skip
+
+
+async def test_a_program_that_hangs_is_a_change_on_a_quiet_cluster(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(api, lease("vc-controller-manager", 0))
+    put(api, lease("volcano", 20))
+    async with checked(api, monkeypatch) as source:
+        changed = asyncio.ensure_future(source.changed())
+        put(api, lease("vc-controller-manager", -20))
+        await asyncio.wait_for(changed, 20)
+        found = {each.name: each.fault for each in health(PlatformView(source.observed())).programs}
+        assert found["volcano-scheduler"].startswith("its Lease volcano was renewed 40 s ago")
+        assert found["volcano-controllers"] == ""
+
+
+async def test_old_leases_do_not_stop_programs(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(api, lease("volcano", 0))
+    async with checked(api, monkeypatch) as source:
+        api.fault = failing(500, "/leases")
+        await eventually(lambda: source.fault, within=20)
+        node = api.objects[NODES.path(), "", "rack-0-node-0"]
+        later = {**node["status"]["conditions"][0], "lastHeartbeatTime": lease("x", -600)["spec"]["renewTime"]}
+        put(api, {**node, "status": {**node["status"], "conditions": [later]}})
+        await eventually(lambda: later["lastHeartbeatTime"] in str(source.observed().objects))
+        found = source.observed()
+        assert {each.fault for each in health(PlatformView(found)).programs} == {""}
+        assert Kind.LEASE in found.unread
 
 
 async def test_logs_are_bounded_and_their_errors_are_shown(api: FakeApi, source: LiveSource) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.console.recorded_platform import HOSTILE, console, guarded, platform, signed_in
-from tests.explain.recorded_clusters import Cluster
+from tests.explain.recorded_clusters import NOW, Cluster
 from tests.support import ROOT
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.scenario_folder import ScenarioFolder
@@ -316,7 +317,7 @@ def test_what_depends_on_a_kind_that_may_not_be_read_is_unknown(kind: str) -> No
         for path in OVERVIEWS:
             html = page(client, path)
             text = plain(html).replace("Certificate authorities", "")
-            assert f"Not read in all namespaces (no permission): {kind.partition('.')[0]}." in text, path
+            assert f"Not read in all namespaces: {kind.partition('.')[0]}." in text, path
             found = [each for each in INVENTED[kind] if each in text or each in html]
             assert found == [], (path, text)
         answer = client.post("/queues/plan", data={"settings": "{}"})
@@ -325,4 +326,16 @@ def test_what_depends_on_a_kind_that_may_not_be_read_is_unknown(kind: str) -> No
             assert plain(client.get("/queues").text).count("nknown") >= 1
             settings = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
             answer = client.post("/queues/plan", data={"settings": settings})
-            assert "The plan is unknown: you may not read all " in answer.text
+            assert "The plan is unknown: not all " in answer.text
+
+
+def test_every_page_says_since_when_its_state_may_be_old() -> None:
+    source = RecordedSource(platform().observed, "live")
+    source.fault = "Pods are not up to date"
+    source.confirmed = NOW - datetime.timedelta(minutes=3)
+    with guarded(source) as client:
+        signed_in(client)
+        for path in (*OVERVIEWS, JOB):
+            text = plain(page(client, path))
+            assert "The state may be old: Pods are not up to date" in text
+            assert "State of 2026-11-24 11:57:00 UTC" in text

@@ -121,20 +121,24 @@ async def test_reasons_of_jobs_that_run_or_are_gone_are_dropped() -> None:
     await reader.close()
 
 
-async def test_a_state_that_cannot_be_built_does_not_end_the_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_state_that_cannot_be_built_is_a_fault_and_does_not_end_the_updates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(shared_reader, "_IDLE", 0.0)
     source = ChangingSource(Cluster())
     reader = SharedReader(source, explains=False)
     await reader.start()
     viewer = reader.versions(str(reader.version))
-    waiting = asyncio.ensure_future(anext(viewer))
     sound = source.cluster.bodies
     source.read.clear()
-    source.cluster.bodies = [1]  # type: ignore[list-item]
+    source.cluster.bodies = None  # type: ignore[assignment]
     source.change()
-    await asyncio.wait_for(source.read.wait(), 10)
+    assert await asyncio.wait_for(anext(viewer), 10) == 2
+    assert reader.fault.startswith("a newer one could not be read: ")
+    assert reader.view.observed.objects == tuple(sound)
     source.cluster.bodies = sound
     source.change()
-    assert await asyncio.wait_for(waiting, 10) == 2
+    assert await asyncio.wait_for(anext(viewer), 10) == 3
+    assert reader.fault == ""
     await viewer.aclose()
     await reader.close()

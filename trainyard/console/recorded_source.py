@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from typing import Protocol
 
 from trainyard.errors import TrainyardError
@@ -21,6 +22,10 @@ class Source(Protocol):
     @property
     def fault(self) -> str:
         """Why the state may be old; empty: it is not."""
+
+    @property
+    def confirmed(self) -> datetime.datetime | None:
+        """Time at which the last state that `observed` returned was known to be current; None: that of the state."""
 
     @property
     def requests(self) -> int:
@@ -53,7 +58,8 @@ class RecordedSource:
         Name of the file.
     """
 
-    fault = ""
+    fault: str = ""
+    confirmed: datetime.datetime | None = None
     requests = 0
 
     def __init__(self, observed: Observed, name: str) -> None:

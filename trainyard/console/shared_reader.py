@@ -45,6 +45,11 @@ class SharedReader:
         Source of the state.
     explains
         Whether waiting jobs are explained in the background.
+
+    Attributes
+    ----------
+    fault
+        Why the state could not be built again; empty: it could.
     """
 
     def __init__(self, source: Source, *, explains: bool = True) -> None:
@@ -52,6 +57,7 @@ class SharedReader:
         self.history = StateHistory()
         self.version = 0
         self.viewers = 0
+        self.fault = ""
         self._explains = explains
         self._view: PlatformView | None = None
         self._news = asyncio.Event()
@@ -137,6 +143,7 @@ class SharedReader:
             return view
 
         self._view = await run_in_threadpool(build)
+        self.fault = ""
         self._states += 1
         self._publish()
         return time.monotonic() - started
@@ -150,8 +157,10 @@ class SharedReader:
             await self.source.changed()
             try:
                 duration = await self._build()
-            except Exception:
+            except Exception as error:
                 _LOG.exception("the state could not be read")
+                self.fault = f"a newer one could not be read: {type(error).__name__}: {error}"
+                self._publish()
                 duration = _IDLE
 
     async def _explain(self) -> None:

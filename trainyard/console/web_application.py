@@ -142,10 +142,10 @@ class _Pages:
             "path": request.url.path,
             "address": request.url.path + (f"?{query}" if query else ""),
             "source": source.name,
-            "fault": source.fault,
+            "fault": source.fault or self._reader.fault,
             "unread": self._reader.view.unread,
             "requests": source.requests,
-            "when": self._reader.view.now.strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "when": (source.confirmed or self._reader.view.now).strftime("%Y-%m-%d %H:%M:%S UTC"),
         }
 
     async def now(self, request: Request) -> Response:

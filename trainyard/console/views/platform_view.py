@@ -324,7 +324,11 @@ class PlatformView:
                 own = sums.setdefault(resource, [0, 0, 0])
                 own[0], own[1], own[2] = own[0] + used, own[1] + free, own[2] + lost
         known = self.index.knows(Kind.POD)
-        return [Devices(resource, *found, known=known) for resource, found in sorted(sums.items()) if any(found)]
+        return [
+            Devices(resource, used, free, lost, known)
+            for resource, (used, free, lost) in sorted(sums.items())
+            if used or free or lost
+        ]
 
     @cached_property
     def resource(self) -> str:

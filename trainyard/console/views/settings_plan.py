@@ -66,7 +66,7 @@ def settings_plan(view: PlatformView, after: Snapshot) -> SettingsPlan:
     """
     if unread := view.unread_of(Kind.QUEUE, Kind.NODE, Kind.POD_GROUP, Kind.POD):
         raise TrainyardError(
-            f"The plan is unknown: you may not read all {unread}", fix="ask a person who may to open the console"
+            f"The plan is unknown: not all {unread} were read", fix="ask a person who may to open the console"
         )
     shares = view.cluster.shares
     if shares.fault:
