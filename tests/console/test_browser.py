@@ -30,9 +30,7 @@ pytestmark = pytest.mark.slow
 JOB = "/jobs/trainjob/language/waits"
 PAGES = ("/", "/queues", "/fabric", "/fabric?color=job", "/jobs", JOB, "/runtimes", "/scenarios", "/scenarios/two")
 ZOOM_SECONDS, CONTENT_SECONDS = 0.2, 0.3
-WAITS_FOR_UPDATES = (
-    "return document.querySelector('[sse-connect]')['htmx-internal-data'].sseEventSource.readyState == 1"
-)
+WAITS_FOR_UPDATES = "return updates != null && updates.readyState == 1"
 
 
 ZOOM = """
@@ -211,6 +209,64 @@ def test_open_parts_stay_open_when_a_page_is_updated(browser: Browser, address: 
     assert (
         browser.run("return document.querySelector('#chain').open && document.activeElement.innerText") == "Looked at"
     )
+
+
+def test_seven_open_pages_do_not_block_the_console(browser: Browser, address: str) -> None:
+    first = browser.call("GET", "/window")
+    browser.open(address + "/jobs")
+    others = [browser.call("POST", "/window/new", type="tab")["handle"] for _ in range(6)]
+    for other in others:
+        browser.call("POST", "/window", handle=other)
+        browser.open(address + "/jobs")
+        browser.wait("return document.title.startsWith('Jobs')")
+    browser.open(address + "/queues")
+    assert browser.run("return document.querySelector('h1').innerText") == "Queues"
+    for other in others:
+        browser.call("POST", "/window", handle=other)
+        browser.call("DELETE", "/window")
+    browser.call("POST", "/window", handle=first)
+    browser.open(address + "/jobs")
+    browser.wait(WAITS_FOR_UPDATES)
+    browser.errors()
+
+
+def test_a_page_in_the_background_has_no_connection(browser: Browser, address: str) -> None:
+    browser.open(address + "/jobs")
+    browser.wait(WAITS_FOR_UPDATES)
+    for hidden in (True, False):
+        browser.run(
+            "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
+            "document.dispatchEvent(new Event('visibilitychange'))",
+            hidden,
+        )
+        if hidden:
+            assert browser.run("return updates == null")
+    browser.wait(WAITS_FOR_UPDATES)
+    assert browser.run("return document.querySelector('#lost').hidden")
+    assert browser.errors() == []
+
+
+def test_a_page_says_that_the_console_has_ended(browser: Browser, address: str) -> None:
+    with served(RecordedSource(platform().observed, "other")) as found:
+        opened(browser, found)
+        browser.wait(WAITS_FOR_UPDATES)
+        assert browser.run("return document.querySelector('#lost').hidden")
+    browser.wait("return !document.querySelector('#lost').hidden")
+    assert browser.run("return document.querySelector('[role=status]').innerText").startswith("No updates:")
+    browser.open("about:blank")
+    browser.errors()
+
+
+def test_a_zoom_is_in_the_address_and_no_page_is_kept(browser: Browser, address: str) -> None:
+    browser.open(address + "/fabric?color=job")
+    zoomed(browser, 200)
+    assert browser.run("return location.search") == "?domain=&color=job&zoom=200"
+    assert browser.run("return Object.keys({...sessionStorage, ...localStorage})") == ["htmx-current-path-for-history"]
+    browser.run("history.back()")
+    browser.wait("return !location.search.includes('zoom')")
+    browser.wait("return document.querySelector('#zoom-100').getAttribute('aria-current') == 'true'")
+    assert browser.run("return document.querySelector('#page svg') != null")
+    assert browser.errors() == []
 
 
 def test_a_plan_is_shown(browser: Browser, address: str) -> None:

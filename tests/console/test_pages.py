@@ -6,6 +6,7 @@ import datetime
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -238,7 +239,7 @@ def test_texts_of_the_address_are_escaped(client: TestClient, path: str) -> None
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_have_no_external_asset_and_a_sound_structure(client: TestClient, path: str) -> None:
     html = page(client, path)
-    links = re.findall(r'(?:src|href|action|hx-get|sse-connect)="([^"]*)"', html)
+    links = re.findall(r'(?:src|href|action|hx-get|data-events)="([^"]*)"', html)
     assert links
     assert all(link.startswith(("/", "#")) and not link.startswith("//") for link in links)
     for asset in [link for link in links if link.startswith("/assets/")]:
@@ -339,3 +340,15 @@ def test_every_page_says_since_when_its_state_may_be_old() -> None:
             text = plain(page(client, path))
             assert "The state may be old: Pods are not up to date" in text
             assert "State of 2026-11-24 11:57:00 UTC" in text
+
+
+def test_pages_update_themselves_whatever_their_name_is(tmp_path: Path) -> None:
+    cluster = platform()
+    cluster.job("logs", "vision")
+    (tmp_path / "a#b.json").write_text(json.dumps(REPORT))
+    with console(cluster, ScenarioFolder(tmp_path)) as client:
+        signed_in(client)
+        for path in ("/jobs/trainjob/vision/logs", "/scenarios/a%23b"):
+            html = page(client, path)
+            assert f'hx-get="{path}"' in html
+            assert "data-events=" in html

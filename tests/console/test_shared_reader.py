@@ -47,13 +47,13 @@ async def test_a_change_is_read_once_for_all_viewers() -> None:
     source = ChangingSource(Cluster())
     reader = SharedReader(source, explains=False)
     await reader.start()
-    viewers = [reader.versions(str(reader.version)) for _ in range(10)]
+    viewers = [reader.versions(str(reader.version)) for _ in range(MAX_VIEWERS)]
     waiting = [asyncio.ensure_future(anext(viewer)) for viewer in viewers]
     await asyncio.sleep(0)
     assert not any(each.done() for each in waiting)
     source.cluster.job("new")
     source.change()
-    assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [2] * 10
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [2] * MAX_VIEWERS
     assert [row.name for row in reader.view.jobs] == ["new"]
     assert source.reads == 2
     assert [step.text for step in reader.history.steps("trainjob/vision/new")] == ["new → Waiting"]

@@ -56,12 +56,6 @@ PACKAGES: Final = (
         {"htmx.min.js": "dist/htmx.min.js", "htmx.LICENSE": "LICENSE"},
     ),
     Package(
-        "htmx-ext-sse",
-        "2.2.4",
-        "sha512-LJmxVhykyflBWgh5PvbRidcyuqMHlgfajmmzumvKctv9puvsufeH6OaejSMZTNTnEI8O2wXXn4ZZtBdpEMqmEQ==",
-        {"htmx-sse.min.js": "dist/sse.min.js", "htmx-sse.LICENSE": "LICENSE"},
-    ),
-    Package(
         "idiomorph",
         "0.8.0",
         "sha512-R47JBL+6jHDQvcnbppIUtXXcxi5h6+wuCEEZXnRhUltsgzPFKzThL5PuHppP9ypJuy+7WawcY1TsSBD/iQbMhw==",

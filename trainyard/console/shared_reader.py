@@ -17,8 +17,8 @@ from trainyard.console.views.platform_view import JobRow, PlatformView
 
 __all__ = ["MAX_VIEWERS", "SharedReader", "TooManyViewersError"]
 
-MAX_VIEWERS: Final = 64
-"""Pages that receive updates at the same time."""
+MAX_VIEWERS: Final = 4
+"""Pages that receive updates at the same time: browsers open at most six connections to one address."""
 
 _LOG = logging.getLogger(__name__)
 _SHORTEST: Final = 1.0

@@ -128,7 +128,7 @@ class _Pages:
         common = self._common(request)
 
         def render() -> str:
-            return self._environment.get_template(template).render(**common, **compute())
+            return self._environment.get_template(template).render({**common, **compute()})
 
         return HTMLResponse(await run_in_threadpool(render))
 
@@ -137,10 +137,10 @@ class _Pages:
         query = request.url.query
         return {
             "pages": _PAGES,
-            "live": request.method == "GET" and not request.url.path.endswith("/logs"),
+            "live": request.method == "GET",
             "version": self._reader.version,
             "path": request.url.path,
-            "address": request.url.path + (f"?{query}" if query else ""),
+            "address": request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
             "source": source.name,
             "fault": source.fault or self._reader.fault,
             "unread": self._reader.view.unread,
@@ -241,7 +241,7 @@ class _Pages:
             text = await self._reader.source.logs(request.path_params["namespace"], pod, container)
         except (TransportError, CredentialsError) as error:
             raise TrainyardError(f"No logs: {error}", fix="check that the cluster answers") from error
-        values = {"text": text, "pod": pod, "container": container, "key": key}
+        values = {"text": text, "pod": pod, "container": container, "key": key, "live": False}
         return await self._page(request, "logs.html", lambda: values)
 
     async def runtimes(self, request: Request) -> Response:
