@@ -129,7 +129,7 @@ def test_pages_of_two_tenants_and_of_one(jobs: LiveCluster, tenant: Path) -> Non
         logs = client.get(f"/jobs/trainjob/vision/{NAMES['vision']}/logs?pod={pod}&container=node")
         assert logs.status_code in (200, 422)
         before = requests(client)
-        updated(address, jobs)
+        updated(client, jobs)
         assert requests(client) - before < 100  # watches that end and Leases, but no page
     with command("--kubeconfig", str(tenant), "--namespace", "vision") as (address, _):
         client = client_of(address)
@@ -140,11 +140,10 @@ def test_pages_of_two_tenants_and_of_one(jobs: LiveCluster, tenant: Path) -> Non
         assert "Not read in all namespaces" in shown(client, "/")
 
 
-def updated(address: str, platform: LiveCluster) -> None:
+def updated(client: httpx.Client, platform: LiveCluster) -> None:
     """Submit a job while a page is open, and wait until it is shown without a reload."""
     late = job("cs-late", "language")
     if driver.reason_to_skip():
-        client = client_of(address)
         with client.stream("GET", "/events") as events:
             lines = events.iter_lines()
             require(platform.apply(late))
@@ -152,9 +151,8 @@ def updated(address: str, platform: LiveCluster) -> None:
                 next(lines)
         return
     with driver.browser() as found:
-        found.open(address)
-        found.wait("return document.querySelector('main') != null")
-        base = address.partition("/?")[0]
+        base = str(client.base_url).rstrip("/")
+        found.sign_in(base, client.cookies)
         for path in (*PAGES, f"/jobs/trainjob/vision/{WAITS}"):
             found.open(base + path)
             assert found.errors() == [], path

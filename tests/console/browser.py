@@ -68,6 +68,11 @@ class Browser:
             time.sleep(0.02)
         return value
 
+    def sign_in(self, address: str, cookies: httpx.Cookies) -> None:
+        """Take over the cookies of a client that has opened an address."""
+        for name, value in cookies.items():
+            self.command("Network.setCookie", name=name, value=value, url=address, httpOnly=True, sameSite="Strict")
+
     def command(self, name: str, **parameters: Any) -> Any:
         """Send a command of the DevTools protocol."""
         return self.call("POST", "/goog/cdp/execute", cmd=name, params=parameters)

@@ -21,7 +21,7 @@ from trainyard.explain.causes.controllers import DEPLOYMENTS
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e"
 """Text of a tenant in a message."""
-TOKEN, PORT = "correct-horse", 8090
+PORT = 8090
 ADDRESS = f"http://127.0.0.1:{PORT}"
 
 
@@ -75,7 +75,7 @@ def platform(racks: int = 2, *, days: int = 300) -> Cluster:
 def guarded(source: Source, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
     """Return a client of a console that has no cookie yet."""
     pages = application(SharedReader(source, explains=explains), scenarios)
-    return TestClient(AccessGuard(pages, TOKEN, PORT), base_url=ADDRESS, follow_redirects=False)
+    return TestClient(AccessGuard(pages, PORT), base_url=ADDRESS, follow_redirects=False)
 
 
 def console(cluster: Cluster, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
@@ -83,6 +83,12 @@ def console(cluster: Cluster, scenarios: ScenarioFolder | None = None, *, explai
     return guarded(RecordedSource(cluster.observed, "cluster.json"), scenarios, explains=explains)
 
 
+def token_of(client: TestClient) -> str:
+    """Return a new token of the console of a client."""
+    assert isinstance(client.app, AccessGuard)
+    return client.app.new_token()
+
+
 def signed_in(client: TestClient) -> httpx.Response:
-    """Open the address with the token."""
-    return client.get(f"/?token={TOKEN}")
+    """Open the address with a token."""
+    return client.get(f"/?token={token_of(client)}")

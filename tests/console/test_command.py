@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import queue
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
+import webbrowser
 from pathlib import Path
 
 import httpx
@@ -19,6 +24,8 @@ from tests.console.test_live_source import put
 from tests.kube.fake_api import FakeApi, serving
 from tests.kube.kubeconfigs import kubeconfig
 from tests.support import ROOT, in_process
+from trainyard.console.loopback_server import serve
+from trainyard.console.recorded_source import RecordedSource
 from trainyard.explain import recorded
 
 
@@ -101,3 +108,54 @@ def test_other_commands_do_not_import_the_server() -> None:
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.strip() == "[]"
+
+
+class Blocking(webbrowser.BaseBrowser):
+    """A browser whose command lasts until it is closed."""
+
+    def __init__(self, name: str = "blocking") -> None:
+        super().__init__(name)
+        self.pages: queue.Queue[str] = queue.Queue()
+        self.closed = threading.Event()
+
+    def open(self, url: str, new: int = 0, autoraise: bool = True) -> bool:
+        """Block until the browser is closed."""
+        self.pages.put(url)
+        self.closed.wait(60)
+        return True
+
+
+async def test_a_browser_that_blocks_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    browser = Blocking()
+    monkeypatch.setattr(webbrowser, "get", lambda: browser)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    served = asyncio.create_task(serve(RecordedSource(platform().observed, "x"), announce=lambda _: None))
+    page = await asyncio.to_thread(browser.pages.get, timeout=30)
+    file = Path(page.removeprefix("file://"))
+    assert file.is_relative_to(tmp_path)  # the /tmp of a browser in a sandbox is its own
+    assert (await asyncio.to_thread(file.stat)).st_mode & 0o777 == 0o600
+    served.cancel()
+    begun = time.monotonic()
+    await asyncio.gather(served, return_exceptions=True)
+    assert time.monotonic() - begun < 5
+    assert not browser.closed.is_set()
+    assert await asyncio.to_thread(os.listdir, tmp_path) == []
+    browser.closed.set()
+
+
+@pytest.mark.parametrize("name", ["/usr/bin/lynx", "w3m", "none"])
+async def test_without_a_browser_for_pages_it_is_said(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    browser = Blocking(name)
+    monkeypatch.setattr(webbrowser, "get", lambda: browser)
+    monkeypatch.setattr(browser, "open", lambda _: False if name == "none" else pytest.fail("opened"))
+    said: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    source = RecordedSource(platform().observed, "x")
+
+    def say(message: str) -> None:
+        loop.call_soon_threadsafe(said.put_nowait, message)
+
+    served = asyncio.create_task(serve(source, announce=lambda _: None, say=say))
+    assert await asyncio.wait_for(said.get(), 30) == "No browser was opened: open the address in one."
+    served.cancel()
+    await asyncio.gather(served, return_exceptions=True)

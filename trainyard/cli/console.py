@@ -44,9 +44,11 @@ def _console(
 ) -> None:
     """Show the platform in the browser: health, queues, fabric, jobs, runtimes and scenarios; nothing is written.
 
-    All reads use your credentials. The address contains a secret, which opens what you may see.
+    All reads use your credentials. The address is valid once, for ten minutes.
     """
     try:
+        import python_multipart  # noqa: F401 - the plan needs it, when it is asked for
+
         from trainyard.console.loopback_server import serve
     except ModuleNotFoundError as error:
         raise TrainyardError(
@@ -62,9 +64,12 @@ def _console(
     def announce(address: str) -> None:
         typer.echo(f"Console: {address}\nEnd with Ctrl+C.")
 
+    def say(message: str) -> None:
+        typer.echo(message, err=True)
+
     async def recorded(file: Path) -> None:
         source = RecordedSource(recorded_state(file), file.name)
-        await serve(source, port=port, scenarios=folder, browser=browser, announce=announce)
+        await serve(source, port=port, scenarios=folder, browser=browser, announce=announce, say=say)
 
     async def live() -> None:
         from trainyard.console.live_source import LiveSource
@@ -78,6 +83,6 @@ def _console(
         async with reader_of(stack, kubeconfig, context, observe=observe) as client:
             name = stack or context or client.connection.server
             source = LiveSource(client, name, namespace, requests=lambda: count)
-            await serve(source, port=port, scenarios=folder, browser=browser, announce=announce)
+            await serve(source, port=port, scenarios=folder, browser=browser, announce=announce, say=say)
 
     asyncio.run(recorded(from_) if from_ is not None else live())

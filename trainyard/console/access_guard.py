@@ -7,8 +7,9 @@ out; the Host header is compared because a foreign name may resolve to this addr
 from __future__ import annotations
 
 import hmac
+import secrets
+import time
 from html import escape
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -16,7 +17,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["CONTENT_SECURITY_POLICY", "AccessGuard"]
+__all__ = ["CONTENT_SECURITY_POLICY", "TOKEN_SECONDS", "AccessGuard"]
+
+TOKEN_SECONDS: Final = 600.0
+"""Seconds for which a token is valid."""
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -32,6 +36,8 @@ _HEADERS: Final = {
     "cache-control": "no-store",
 }
 _READS: Final = ("GET", "HEAD")
+_NAMES: Final = ("127.0.0.1", "localhost")
+_HTTP_PORT: Final = 80
 _TOKEN: Final = "token"  # noqa: S105 - name of the parameter
 
 
@@ -42,17 +48,22 @@ class AccessGuard:
     ----------
     app
         The pages.
-    token
-        Secret of the address.
     port
         Port of the server.
     """
 
-    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
-        self._token = token
-        self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
+        self._tokens: dict[str, float] = {}
+        self._secret = secrets.token_urlsafe(24)
+        self._hosts = frozenset(f"{name}{end}" for name in _NAMES for end in _ends_of(port))
         self._cookie = f"trainyard-console-{port}"  # browsers send cookies to every port of a host
+
+    def new_token(self) -> str:
+        """Return a token of an address: one request with it, in the next ten minutes, receives the cookie."""
+        token = secrets.token_urlsafe(24)
+        self._tokens[token] = time.monotonic() + TOKEN_SECONDS
+        return token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -82,21 +93,23 @@ class AccessGuard:
             return PlainTextResponse("The request comes from another page.", 403)
         parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = [value for name, value in parameters if name == _TOKEN]
-        if given and scope["method"] in _READS:
-            return self._signed_in(scope, given[-1], parameters)
+        if given and scope["method"] == "GET":
+            return self._signed_in(scope, headers, given[-1], parameters)
         if not self._known(headers):
             return PlainTextResponse("Open the address that `trainyard console` has printed.", 401)
         if scope["method"] not in (*_READS, "POST"):
             return PlainTextResponse("The console only reads.", 405, {"allow": "GET, HEAD"})
         return None
 
-    def _signed_in(self, scope: Scope, token: str, parameters: list[tuple[str, str]]) -> Response:
+    def _signed_in(self, scope: Scope, headers: Headers, token: str, parameters: list[tuple[str, str]]) -> Response:
         """Return a page that leads to the address without the token, which the cookie has from now on.
 
         A redirect would not do: browsers send no SameSite=Strict cookie with one that another page has begun.
         """
-        if not _equal(token, self._token):
-            return PlainTextResponse("The token of the address is invalid; the console was started again.", 401)
+        taken = self._taken(token)
+        if not taken and not self._known(headers):
+            text = "The address is valid once, for ten minutes, in one browser. Start `trainyard console` again."
+            return PlainTextResponse(text, 401)
         rest = urlencode([(name, value) for name, value in parameters if name != _TOKEN])
         path = escape(quote("/" + scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else ""))
         head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={path}"><title>Trainyard</title>'
@@ -104,15 +117,24 @@ class AccessGuard:
         response = HTMLResponse(
             f'<!doctype html><html lang="en"><head>{head}</head><body><a href="{path}">Continue</a></body></html>'
         )
-        response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+        response.headers["referrer-policy"] = "no-referrer"  # this address has the token
+        response.set_cookie(self._cookie, self._secret, httponly=True, samesite="strict", path="/")
         return response
 
     def _known(self, headers: Headers) -> bool:
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return cookie is not None and _equal(cookie.value, self._token)
+        """Return whether a request has the cookie; those of other programs of this machine may be invalid ones."""
+        pairs = (each.partition("=") for line in headers.getlist("cookie") for each in line.split(";"))
+        return any(name.strip() == self._cookie and _equal(value.strip(), self._secret) for name, _, value in pairs)
+
+    def _taken(self, token: str) -> bool:
+        """Return whether a token is valid; it is not any more."""
+        found = next((each for each in self._tokens if _equal(token, each)), None)
+        return found is not None and time.monotonic() < self._tokens.pop(found)
+
+
+def _ends_of(port: int) -> tuple[str, ...]:
+    """Return how Host and Origin end: browsers leave out the port of HTTP."""
+    return (f":{port}", "") if port == _HTTP_PORT else (f":{port}",)
 
 
 def _equal(one: str, other: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import socket
 import tempfile
+import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import uvicorn
 
@@ -21,6 +23,9 @@ from trainyard.errors import TrainyardError
 
 __all__ = ["page_of", "serve"]
 
+_CONNECTIONS: Final = 64
+_TEXT_BROWSERS: Final = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+
 
 async def serve(
     source: Source,
@@ -29,6 +34,7 @@ async def serve(
     scenarios: ScenarioFolder | None = None,
     browser: bool = True,
     announce: Callable[[str], None] = print,
+    say: Callable[[str], None] = print,
 ) -> None:
     """Serve the pages until interrupted.
 
@@ -44,6 +50,8 @@ async def serve(
         Whether to open a browser.
     announce
         Receives the address with the token, once the pages are served.
+    say
+        Receives a message if no browser was opened.
 
     Raises
     ------
@@ -53,14 +61,13 @@ async def serve(
     listening = _bound(port)
     with listening:
         number = listening.getsockname()[1]
-        token = secrets.token_urlsafe(24)
         reader = SharedReader(source)
         try:
             await reader.start()  # its errors are those of the command
         except BaseException:
             await reader.close()
             raise
-        pages = AccessGuard(application(reader, scenarios), token, number)
+        pages = AccessGuard(application(reader, scenarios), number)
         server = _Server(
             reader,
             uvicorn.Config(
@@ -72,6 +79,7 @@ async def serve(
                 timeout_graceful_shutdown=1,
                 ws="none",
                 proxy_headers=False,
+                limit_concurrency=_CONNECTIONS,
             ),
         )
         task = asyncio.create_task(server.serve(sockets=[listening]))
@@ -79,11 +87,14 @@ async def serve(
         await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if not task.done():
-            address = f"http://127.0.0.1:{number}/?token={token}"
+            address = f"http://127.0.0.1:{number}/?token={pages.new_token()}"
             announce(address)
-        with tempfile.TemporaryDirectory(prefix="trainyard-console-") as folder:
+        with tempfile.TemporaryDirectory(prefix="trainyard-console-", dir=_readable_folder()) as folder:
             if browser and not task.done():
-                await asyncio.to_thread(webbrowser.open, page_of(Path(folder), address).as_uri())
+                page = page_of(Path(folder), address).as_uri()
+                threading.Thread(
+                    target=_open, args=(page, say), daemon=True
+                ).start()  # it may last as long as the browser
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
@@ -101,6 +112,23 @@ def page_of(folder: Path, address: str) -> Path:
         f'<!doctype html><html lang="en"><head>{head}</head><body><a href="{address}">Console</a></body></html>'
     )
     return file
+
+
+def _readable_folder() -> Path | None:
+    """Return a folder that a browser in a sandbox can read, whose /tmp is its own; None: the usual one."""
+    home = Path.home()
+    return home if os.access(home, os.W_OK | os.X_OK) else None
+
+
+def _open(page: str, say: Callable[[str], None]) -> None:
+    """Open the browser; one for the terminal would hide the output of the command."""
+    try:
+        found = webbrowser.get()
+        opened = Path(getattr(found, "name", "")).name not in _TEXT_BROWSERS and found.open(page)
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        say("No browser was opened: open the address in one.")
 
 
 class _Server(uvicorn.Server):
