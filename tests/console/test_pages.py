@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from tests.console.recorded_platform import HOSTILE, console, guarded, platform, signed_in
+from tests.console.recorded_platform import ADDRESS, HOSTILE, console, guarded, platform, signed_in
 from tests.explain.recorded_clusters import NOW, Cluster
 from tests.support import ROOT
+from trainyard.console import web_application
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.views.job_list import PAGE
@@ -352,3 +353,25 @@ def test_pages_update_themselves_whatever_their_name_is(tmp_path: Path) -> None:
             html = page(client, path)
             assert f'hx-get="{path}"' in html
             assert "data-events=" in html
+
+
+def test_an_error_of_the_console_has_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("of the console")
+
+    monkeypatch.setattr(web_application, "runtime_rows", fail)
+    with console(platform()) as client:
+        signed_in(client)
+        unraised = TestClient(client.app, base_url=ADDRESS, cookies=client.cookies, raise_server_exceptions=False)
+        answer = unraised.get("/runtimes")
+    assert answer.status_code == 500
+    assert "KeyError: this page has an error" in answer.text
+    assert answer.headers["content-security-policy"]
+
+
+def test_a_report_with_odd_values_has_a_page(tmp_path: Path) -> None:
+    for name, extra in (("none", {}), ("odd", {"started": 10**400, "name": 7, "pods": [], "arrived": -1})):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"scenario": "s", "jobs": [extra], "expectations": [extra]}))
+    with console(platform(), ScenarioFolder(tmp_path)) as client:
+        signed_in(client)
+        assert all("Timeline" in page(client, f"/scenarios/{name}") for name in ("none", "odd"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from dataclasses import replace
 
@@ -15,15 +16,18 @@ from tests.explain.recorded_clusters import GPU, NOW, Cluster
 from trainyard.console.state_history import StateHistory
 from trainyard.console.views.fabric_drawing import MAX_ELEMENTS
 from trainyard.console.views.fabric_map import COLORINGS, FabricQuery, fabric_map
+from trainyard.console.views.job_list import JobQuery, job_list
 from trainyard.console.views.job_page import job_page
 from trainyard.console.views.platform_health import health
 from trainyard.console.views.platform_view import PlatformView, age_text
-from trainyard.console.views.queue_bars import WIDTH, lent_amounts, queue_bars
+from trainyard.console.views.queue_bars import WIDTH, borrowed, lent_amounts, queue_bars
 from trainyard.console.views.scenario_reports import scenario_report
 from trainyard.errors import TrainyardError
 from trainyard.explain import Kind, State
 from trainyard.queues.amounts import text, units
 from trainyard.queues.usage import QueueUsage
+
+FIELDS = ("name", "queue", "pods", "arrived", "started", "waited", "restarts", "state", "job", "began", "ended", "jobs")
 
 
 def usage(queue: str, deserved: int, used: int, parent: str = "root", depth: int = 1) -> QueueUsage:
@@ -94,7 +98,28 @@ def test_reasons_are_those_of_explain() -> None:
     assert reason is not None
     assert (reason.cause, reason.message) == (explanation.cause, explanation.message)
     (waiting,) = health(view).waiting
-    assert (waiting.cause, waiting.count, waiting.jobs) == (explanation.cause, 1, (row.key,))
+    assert (waiting.cause, waiting.count, waiting.jobs) == (explanation.cause, 1, (row,))
+
+
+def test_the_jobs_of_a_reason_are_those_that_are_counted() -> None:
+    cluster = platform()
+    for number in range(3):
+        cluster.job(f"more-{number}", "language", pods=4)
+    cluster.find("TrainJob", "more-0")["spec"]["suspend"] = True
+    cluster.job("gang-is-full", "vision", pods=99)
+    view = PlatformView(cluster.observed)
+    for row in view.jobs:
+        view.explain(row.key)
+    found = health(view)
+    assert dict(found.states) == {"Waiting": 4, "Suspended": 1, "Running": 1}
+    assert (found.explained, found.unexplained) == (4, 0)
+    assert len(found.waiting) > 1
+    assert sum(each.count for each in found.waiting) == 4
+    for each in found.waiting:
+        listed = job_list(view, JobQuery.of({"state": "Waiting", "cause": each.cause}))
+        assert listed.found == each.count
+        assert job_list(view, JobQuery.of({"cause": each.cause[:-1]})).found == 0
+        assert (each.cause, each.title) in listed.causes
 
 
 def test_devices_of_nodes_that_take_no_pods_are_lost() -> None:
@@ -207,6 +232,43 @@ def test_a_report_is_bounded() -> None:
     for content in ("", "[]", "{}", '{"scenario": 1, "jobs": []}', '{"scenario": "a", "jobs": {}}'):
         with pytest.raises(TrainyardError, match="is no report"):
             scenario_report("x", content)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=3),
+        lambda each: st.lists(each, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), each, max_size=6),
+        max_leaves=12,
+    )
+)
+def test_no_report_of_any_shape_is_an_unexpected_error(value: object) -> None:
+    for report in (value, {"scenario": "s", "jobs": [value], "runs": [value], "seconds": value}):
+        try:
+            found = scenario_report("x", json.dumps(report))
+        except TrainyardError:
+            continue
+        assert all(0 <= bar.left <= WIDTH and bar.width <= WIDTH + 2 for _, bars in found.jobs for bar in bars)
+
+
+def test_a_deep_or_large_report_is_no_report() -> None:
+    for content in ("[" * 100_000, '{"scenario": "s", "jobs": [], "seconds": ' + "9" * 5000 + "}"):
+        with pytest.raises(TrainyardError, match="is no report"):
+            scenario_report("x", content)
+
+
+def test_a_name_with_a_slash_stops_nothing() -> None:
+    cluster = platform()
+    cluster.find("TrainJob", "waits")["metadata"]["name"] = "a/b c"
+    rows = PlatformView(cluster.observed).jobs
+    assert "/jobs/trainjob/language/a%2Fb%20c" in {row.path for row in rows}
+
+
+def test_borrowed_is_what_the_scheduler_takes_back() -> None:
+    other = "example.com/other"
+    each = replace(usage("a", 4, 6), used={**units({GPU: "6"}), **units({other: "3"})}, guarantee=units({GPU: "5"}))
+    assert {name: text(name, borrowed(each, name)) for name in (GPU, other)} == {GPU: "1", other: "0"}
+    assert text(GPU, borrowed(usage("a", 0, 6), GPU)) == "6"  # a queue without a share lends nothing
+    assert text(GPU, borrowed(replace(each, depth=0), GPU)) == "0"
 
 
 @pytest.mark.parametrize(

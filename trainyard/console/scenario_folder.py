@@ -30,7 +30,8 @@ class ScenarioFolder:
         """Names of the reports, without suffix."""
         if self.path is None or not self.path.is_dir():
             return []
-        return sorted(file.stem for file in self.path.glob("*.json") if file.is_file())[:_MOST]
+        names = (file.stem for file in self.path.glob("*.json") if file.is_file())
+        return sorted(name for name in names if name.isprintable())[:_MOST]
 
     def report(self, name: str) -> ScenarioReport:
         """Return a report.

@@ -92,7 +92,7 @@ def application(reader: SharedReader, scenarios: ScenarioFolder | None = None) -
             Route("/events", pages.events),
             Mount("/assets", StaticFiles(directory=ASSETS)),
         ],
-        exception_handlers={HTTPException: pages.failed, TrainyardError: pages.rejected},
+        exception_handlers={HTTPException: pages.failed, TrainyardError: pages.rejected, Exception: pages.broken},
         lifespan=lifespan,
     )
 
@@ -234,14 +234,13 @@ class _Pages:
         key = "/".join(request.path_params[each] for each in ("kind", "namespace", "name"))
         pod, container = (request.query_params.get(each, "") for each in ("pod", "container"))
         found = await run_in_threadpool(job_page, self._reader.view, key)
-        known = found is not None and any(each.name == pod and container in each.containers for each in found.pods)
-        if not known:
+        if found is None or not any(each.name == pod and container in each.containers for each in found.pods):
             raise HTTPException(404, "This job has no such container.")
         try:
             text = await self._reader.source.logs(request.path_params["namespace"], pod, container)
         except (TransportError, CredentialsError) as error:
             raise TrainyardError(f"No logs: {error}", fix="check that the cluster answers") from error
-        values = {"text": text, "pod": pod, "container": container, "key": key, "live": False}
+        values = {"text": text, "pod": pod, "container": container, "row": found.row, "live": False}
         return await self._page(request, "logs.html", lambda: values)
 
     async def runtimes(self, request: Request) -> Response:
@@ -304,6 +303,10 @@ class _Pages:
         """Page of an error with a fix."""
         assert isinstance(error, TrainyardError)  # noqa: S101
         return await self._error(request, 422, "\n".join([error.message, *map(str, error.findings)]), error.fix)
+
+    async def broken(self, request: Request, error: Exception) -> Response:
+        """Page of an error in the console itself, which the command logs."""
+        return await self._error(request, 500, f"{type(error).__name__}: this page has an error", "report it")
 
     async def _error(self, request: Request, status: int, message: str, fix: str) -> Response:
         if request.headers.get("accept", "").startswith("text/event-stream"):

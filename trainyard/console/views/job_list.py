@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainyard.console.views.platform_view import JobRow, PlatformView, Reason, age_text, is_device
@@ -41,7 +41,7 @@ class JobQuery:
     ----------
     words
         Text that name, namespace, queue, runtime or reason contains; each word must occur.
-    state, queue, namespace
+    state, queue, namespace, cause
         Exact values; empty: all.
     sort
         One of `SORTS`.
@@ -53,6 +53,7 @@ class JobQuery:
     state: str = ""
     queue: str = ""
     namespace: str = ""
+    cause: str = ""
     sort: str = "state"
     page: int = 1
 
@@ -65,6 +66,7 @@ class JobQuery:
             state=values.get("state", ""),
             queue=values.get("queue", ""),
             namespace=values.get("namespace", ""),
+            cause=values.get("cause", ""),
             sort=values["sort"] if values.get("sort") in SORTS else "state",
             page=max(1, int(number)) if number.isascii() and number.isdecimal() and len(number) < 7 else 1,
         )
@@ -99,8 +101,8 @@ class JobList:
         Number of pages.
     query
         The selection, with a page that exists.
-    states, queues, namespaces
-        Values to select, with their numbers.
+    states, queues, namespaces, causes
+        Values to select; states with their numbers, causes with their titles.
     """
 
     jobs: tuple[ListedJob, ...]
@@ -111,12 +113,13 @@ class JobList:
     states: tuple[tuple[str, int], ...]
     queues: tuple[str, ...]
     namespaces: tuple[str, ...]
+    causes: tuple[tuple[str, str], ...]
 
 
 def job_list(view: PlatformView, query: JobQuery) -> JobList:
     """Return a page of the selected jobs."""
     words = query.words.lower().split()
-    chosen = [row for row in view.jobs if _matches(row, query) and _contains(view, row, words)]
+    chosen = [row for row in view.jobs if _matches(view, row, query) and _contains(view, row, words)]
     chosen.sort(key=SORTS[query.sort])
     pages = max(1, -(-len(chosen) // PAGE))
     page = min(query.page, pages)
@@ -127,14 +130,20 @@ def job_list(view: PlatformView, query: JobQuery) -> JobList:
         found=len(chosen),
         whole=len(view.jobs),
         pages=pages,
-        query=JobQuery(query.words, query.state, query.queue, query.namespace, query.sort, page),
+        query=replace(query, page=page),
         states=tuple((state.value, counts[state]) for state in State if counts[state]),
         queues=tuple(sorted({row.queue for row in view.jobs} - {""})),
         namespaces=tuple(sorted({row.namespace for row in view.jobs})),
+        causes=tuple(
+            sorted({(each.cause, each.title) for each in view.reasons.copy().values()}, key=lambda each: each[1])
+        ),
     )
 
 
-def _matches(row: JobRow, query: JobQuery) -> bool:
+def _matches(view: PlatformView, row: JobRow, query: JobQuery) -> bool:
+    reason = view.reason(row) if query.cause else None
+    if query.cause and (reason is None or reason.cause != query.cause):
+        return False
     chosen = ((query.state, row.state.value), (query.queue, row.queue), (query.namespace, row.namespace))
     return all(not wanted or wanted == value for wanted, value in chosen)
 

@@ -13,7 +13,7 @@ from typing import Final
 from cryptography import x509
 
 from trainyard.checks.report.text import counted
-from trainyard.console.views.platform_view import Devices, PlatformView
+from trainyard.console.views.platform_view import Devices, JobRow, PlatformView
 from trainyard.explain import Kind, State
 from trainyard.explain.body_fields import Body, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.causes.controllers import DEPLOYMENTS, fault_of
@@ -69,12 +69,12 @@ class Authority:
 
 @dataclass(frozen=True)
 class WaitReason:
-    """Waiting jobs with one reason, and some of their keys."""
+    """Waiting jobs with one reason, and some of them."""
 
     title: str
     cause: str
     count: int
-    jobs: tuple[str, ...]
+    jobs: tuple[JobRow, ...]
 
 
 @dataclass(frozen=True)
@@ -126,14 +126,14 @@ def health(view: PlatformView) -> Health:
     known = any(view.index.of(kind) for kind in WEBHOOK_KINDS)
     authorities = tuple(_authorities(view)) if known else None
     nodes = view.nodes.values()
-    rows = [row for row in view.jobs if row.state in (State.WAITING, State.SUSPENDED)]
+    rows = [row for row in view.jobs if row.state is State.WAITING]
     reasons = {row.key: view.reason(row) for row in rows}
     titles = {reason.cause: reason.title for reason in reasons.values() if reason}
-    keys: dict[str, list[str]] = {}
+    by_cause: dict[str, list[JobRow]] = {}
     for row in rows:
         if reason := reasons[row.key]:
-            keys.setdefault(reason.cause, []).append(row.key)
-    waiting = [WaitReason(titles[cause], cause, len(found), tuple(found[:3])) for cause, found in keys.items()]
+            by_cause.setdefault(reason.cause, []).append(row)
+    waiting = [WaitReason(titles[cause], cause, len(found), tuple(found[:3])) for cause, found in by_cause.items()]
     explained = sum(reason is not None for reason in reasons.values())
     states = Counter(row.state for row in view.jobs)
     return Health(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from trainyard.explain import Explanation, Kind, Observed, State, explain_object
 from trainyard.explain.body_fields import Body, mapping, name_of, namespace_of, text, time
@@ -107,7 +108,7 @@ class JobRow:
     @property
     def path(self) -> str:
         """Path of its page."""
-        return f"/jobs/{self.key}"
+        return "/jobs/" + "/".join(quote(each, safe="") for each in (self.kind, self.namespace, self.name))
 
     @property
     def needs_reason(self) -> bool:
@@ -244,7 +245,8 @@ class PlatformView:
     def jobs(self) -> list[JobRow]:
         """The jobs, by namespace and name, without reasons."""
         return sorted(
-            (self._row(key, body) for key, body in self.roots.items()), key=lambda row: (row.namespace, row.name)
+            (self._row(key.partition("/")[0], body) for key, body in self.roots.items()),
+            key=lambda row: (row.namespace, row.name),
         )
 
     @cached_property
@@ -263,7 +265,7 @@ class PlatformView:
             for position, job in enumerate(jobs, 1)
         }
 
-    def _row(self, key: str, body: Body) -> JobRow:
+    def _row(self, kind: str, body: Body) -> JobRow:
         situation = Situation(self.cluster, body)
         gang = situation.gang
         state = situation.state
@@ -273,7 +275,7 @@ class PlatformView:
         else:
             pods = sum(count for _, _, count in situation.templates)
             amounts = {} if situation.ended else total(demand.request for demand in situation.demands)
-        kind, namespace, name = key.split("/")
+        namespace, name = namespace_of(body), name_of(body)
         created = time(body, "metadata", "creationTimestamp")
         runtime = text(body, "spec", "runtimeRef", "name")
         return JobRow(kind, namespace, name, state, situation.queue, *place, pods, amounts, created, runtime)

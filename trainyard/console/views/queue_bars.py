@@ -10,9 +10,9 @@ from typing import Final
 from trainyard.console.views.platform_view import UNKNOWN, JobRow, PlatformView, Reason
 from trainyard.explain import Kind
 from trainyard.queues.amounts import step, text, units
-from trainyard.queues.usage import QueueUsage, drawn_resources
+from trainyard.queues.usage import QueueUsage, drawn_resources, over_share
 
-__all__ = ["WIDTH", "QueueBar", "Segment", "Waiting", "lent_amounts", "queue_bars", "queue_resources"]
+__all__ = ["WIDTH", "QueueBar", "Segment", "Waiting", "borrowed", "lent_amounts", "queue_bars", "queue_resources"]
 
 WIDTH: Final = 1000
 """Width of the longest bar: the limit of root."""
@@ -116,7 +116,7 @@ def queue_bars(view: PlatformView, resource: str) -> list[QueueBar]:
                 deserved=text(resource, each.deserved[resource]) if resource in each.deserved else "",
                 used=amount(each.used.get(resource)) if known[each.queue] else UNKNOWN,
                 lent=amount(lent.get(each.queue)) if all(known.values()) else UNKNOWN,
-                borrowed=amount(_borrowed(each, resource)) if known[each.queue] else UNKNOWN,
+                borrowed=amount(borrowed(each, resource)) if known[each.queue] else UNKNOWN,
                 limit=limit or ("" if view.index.knows(Kind.NODE) else UNKNOWN),
                 segments=_segments(each, resource, whole, lent.get(each.queue, 0)) if all(known.values()) else (),
                 waiting=tuple(waiting),
@@ -126,8 +126,9 @@ def queue_bars(view: PlatformView, resource: str) -> list[QueueBar]:
     return bars
 
 
-def _borrowed(each: QueueUsage, resource: str) -> int:
-    return max(0, each.used.get(resource, 0) - each.deserved.get(resource, 0)) if each.depth else 0
+def borrowed(each: QueueUsage, resource: str) -> int:
+    """Return the units above its share, as the scheduler takes them back."""
+    return max(0, over_share(each.used, each.deserved, each.guarantee).get(resource, 0)) if each.depth else 0
 
 
 def lent_amounts(found: Sequence[QueueUsage], resource: str) -> Mapping[str, int]:
@@ -143,10 +144,10 @@ def lent_amounts(found: Sequence[QueueUsage], resource: str) -> Mapping[str, int
     whole = units({resource: "1"}).get(resource, 1) if step(resource) == 1 else 1
     lent: dict[str, int] = {}
     for queues in siblings.values():
-        borrowed = sum(_borrowed(each, resource) for each in queues)
+        taken = sum(borrowed(each, resource) for each in queues)
         idle = {each.queue: max(0, each.deserved.get(resource, 0) - each.used.get(resource, 0)) for each in queues}
         free = sum(idle.values())
-        left = min(borrowed, free)
+        left = min(taken, free)
         for name, amount in idle.items():
             # Rounded up to whole devices; the last one has what is left.
             part = min(left, amount, -(-left * amount // (free * whole)) * whole) if free else 0
@@ -158,13 +159,13 @@ def lent_amounts(found: Sequence[QueueUsage], resource: str) -> Mapping[str, int
 def _segments(each: QueueUsage, resource: str, whole: int, lent: int) -> tuple[Segment, ...]:
     """Return the parts of a bar; the styles are those of the legend."""
     deserved, used = each.deserved.get(resource, 0), each.used.get(resource, 0)
-    own = min(used, deserved) if each.depth else used
+    own = used - borrowed(each, resource)
     edges = (
         ("allocated", own),
         ("lent", own + lent),
         ("guaranteed", max(own + lent, min(each.guarantee.get(resource, 0), deserved))),
         ("deserved", max(own + lent, deserved)),
-        ("borrowed", max(deserved, used)),
+        ("borrowed", max(own + lent, deserved, used)),
         ("limit", max(each.limit.get(resource, 0), deserved, used)),
     )
     segments, left = [], 0
