@@ -91,13 +91,14 @@ def test_a_cluster_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
     assert "Fix: check that the cluster runs" in found.stderr
 
 
-def test_without_the_extra_the_error_names_it(snapshot: Path) -> None:
-    script = "import sys; sys.modules['uvicorn'] = None; from trainyard.cli import main; main()"
+@pytest.mark.parametrize("package", ["uvicorn", "python_multipart"])
+def test_without_the_extra_the_error_names_it(snapshot: Path, package: str) -> None:
+    script = f"import sys; sys.modules['{package}'] = None; from trainyard.cli import main; main()"
     command = [sys.executable, "-c", script, "console", "--from", str(snapshot)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert found.returncode == 2
     assert found.stderr == (
-        "Error: The console needs the Python package uvicorn\nFix: pip install 'trainyard[console]'\n"
+        f"Error: The console needs the Python package {package}\nFix: pip install 'trainyard[console]'\n"
     )
 
 

@@ -15,7 +15,7 @@ from tests.explain.recorded_clusters import Body, minutes_ago
 from tests.explain.recorded_clusters import body as made
 from tests.kube.fake_api import FakeApi, Fault, error, eventually, serving
 from trainyard.console import live_source
-from trainyard.console.live_source import LiveSource
+from trainyard.console.live_source import LOG_BYTES, LiveSource
 from trainyard.console.views.platform_health import health
 from trainyard.console.views.platform_view import PlatformView
 from trainyard.errors import TrainyardError
@@ -279,6 +279,29 @@ async def test_logs_are_bounded_and_their_errors_are_shown(api: FakeApi, source:
 
     api.fault = log
     assert await source.logs("vision", "wide-node-0-0", "node") == "one\n\ufffdtwo"
-    assert queries == [{"tailLines": "200", "limitBytes": "65536", "container": "node"}]
+    assert queries == [{"tailLines": "200", "limitBytes": "1048576", "container": "node"}]
     with pytest.raises(TrainyardError, match="No logs of vision/other"):
         await source.logs("vision", "other", "node")
+
+
+async def test_logs_of_long_lines_are_the_newest(api: FakeApi, source: LiveSource) -> None:
+    lines = [f"{number} " + "x" * 100_000 for number in range(300)]
+
+    def log(_: FakeApi, request: web.Request) -> web.Response | None:
+        if not request.path.endswith("/log"):
+            return None
+        text = "\n".join(lines[-int(request.query["tailLines"]) :])
+        return web.Response(text=text[: int(request.query["limitBytes"])])
+
+    api.fault = log
+    lines.append("the end")
+    found = await source.logs("vision", "wide-node-0-0", "node")
+    assert found.endswith("the end")
+    assert len(found) <= LOG_BYTES
+
+
+async def test_a_kind_of_too_many_objects_is_not_read(source: LiveSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_source, "MAX_OBJECTS", 7)
+    found = source.observed()
+    assert {Kind.NODE, Kind.POD} <= found.unread
+    assert not any(body["kind"] == "Node" for body in found.objects)

@@ -225,6 +225,25 @@ def test_history_records_changes_and_is_bounded() -> None:
     assert texts[0] in [step.text for step in page.timeline]
 
 
+def test_another_job_of_the_same_name_has_a_history_of_its_own() -> None:
+    history = StateHistory()
+    cluster = Cluster()
+    job = cluster.job("one")
+    for uid, suspend in (("a", False), ("a", True), ("b", False)):
+        job.train_job["metadata"]["uid"] = uid
+        job.train_job["spec"]["suspend"] = suspend
+        history.observe(PlatformView(cluster.observed))
+    assert [step.text for step in history.steps("a")] == ["Waiting → Suspended"]
+    assert [step.text for step in history.steps("b")] == ["new → Waiting"]
+
+
+def test_domains_that_do_not_exist_are_drawn_once() -> None:
+    view = PlatformView(platform().observed)
+    drawn = {str(fabric_map(view, FabricQuery(domain=f"none-{number}")).svg) for number in range(3)}
+    assert len(drawn) == 1
+    assert len(view._memo) == 1
+
+
 def test_a_report_is_bounded() -> None:
     jobs = ",".join(f'{{"name": "j{number}", "arrived": 0, "started": null}}' for number in range(600))
     report = scenario_report("x", f'{{"scenario": "s", "seconds": 10, "jobs": [{jobs}]}}')

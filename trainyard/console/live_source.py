@@ -25,13 +25,16 @@ from trainyard.kube import ApiError, Client, Informer, Object, Resource, Transpo
 from trainyard.kube.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from trainyard.kube.leader import LEASES
 from trainyard.kube.store import Change
-from trainyard.live.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS, MAX_EVENTS
+from trainyard.live.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS, MAX_EVENTS, MAX_OBJECTS
 
 __all__ = ["LOG_BYTES", "LOG_LINES", "LiveSource"]
 
 LOG_LINES: Final = 200
 LOG_BYTES: Final = 64 << 10
-"""Bounds of the logs of one container."""
+"""Bounds of the logs of one container that are shown."""
+_LOG_REQUESTS: Final = (LOG_LINES, LOG_LINES // 10, 1)
+"""Lines of further requests, while the API server cuts the newest off because the lines are long."""
+_LOG_READ: Final = 1 << 20
 _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS: Final = 15.0
 _MISSING_SECONDS: Final = 60.0
@@ -118,7 +121,7 @@ class LiveSource:
         unread = self._unread_now()
         found: list[Object] = []
         for kind, informer in self._informers:
-            if _is_closed(informer):
+            if _is_closed(kind, informer):
                 continue
             bodies = list(informer.store)
             if kind == Kind.EVENT and len(bodies) > MAX_EVENTS:
@@ -135,11 +138,14 @@ class LiveSource:
             The API server has none, or rejects the request.
         """
         path = PODS.path(namespace=namespace, name=pod, subresource="log")
-        query = {"tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES), "container": container}
-        response = await self._client.exchange("GET", path, query=query)
-        if not response.ok:
-            raise TrainyardError(f"No logs of {namespace}/{pod}: {response.error}", fix="see the events of the pod")
-        return response.payload.decode("utf-8", "replace")
+        for lines in _LOG_REQUESTS:
+            query = {"tailLines": str(lines), "limitBytes": str(_LOG_READ), "container": container}
+            response = await self._client.exchange("GET", path, query=query)
+            if not response.ok:
+                raise TrainyardError(f"No logs of {namespace}/{pod}: {response.error}", fix="see the events of the pod")
+            if len(response.payload) < _LOG_READ:
+                break
+        return response.payload[-LOG_BYTES:].decode("utf-8", "replace")
 
     async def _add(self, resource: Resource, kind: str, selector: str | None = None) -> None:
         namespace = None
@@ -226,7 +232,7 @@ class LiveSource:
 
     def _unread_now(self) -> frozenset[str]:
         """Return the kinds that may not be read now, or whose first lists fail."""
-        return frozenset({*self._unread, *(kind for kind, informer in self._informers if _is_closed(informer))})
+        return frozenset({*self._unread, *(kind for kind, informer in self._informers if _is_closed(kind, informer))})
 
     def _stopped(self) -> frozenset[str]:
         """Return the programs that do not run by Deployments and Leases: no other object changes when one hangs."""
@@ -240,9 +246,10 @@ def _is_forbidden(informer: Informer) -> bool:
     return isinstance(informer.failure, ApiError) and informer.failure.status == HTTPStatus.FORBIDDEN
 
 
-def _is_closed(informer: Informer) -> bool:
-    """Return whether the store is not shown: the user may no longer read the kind, or there is no first list yet."""
-    return _is_forbidden(informer) or not informer.settled
+def _is_closed(kind: str, informer: Informer) -> bool:
+    """Return whether the store is not shown: the kind may not be read, has no first list yet, or too many objects."""
+    is_large = kind != Kind.EVENT and len(informer.store) > MAX_OBJECTS
+    return _is_forbidden(informer) or not informer.settled or is_large
 
 
 def _fault_of(failing: list[tuple[str, Informer]]) -> str:

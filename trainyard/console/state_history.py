@@ -48,7 +48,7 @@ class StateHistory:
     def observe(self, view: PlatformView) -> None:
         """Record what has changed since the last instant; jobs of the first one have no change."""
         first = not self.samples
-        states = {row.key: row.state for row in view.jobs}
+        states = {row.identity: row.state for row in view.jobs}
         for key, state in states.items():
             before = self._states.get(key)
             if before is state or first:
@@ -62,6 +62,6 @@ class StateHistory:
         waiting = sum(state is State.WAITING for state in states.values())
         self.samples.append(Sample(view.now, device.used if device else 0, device.free if device else 0, waiting))
 
-    def steps(self, key: str) -> tuple[Step, ...]:
-        """Return the changes of a job, oldest first."""
-        return tuple(step for found, step in list(self._changes) if found == key)
+    def steps(self, identity: str) -> tuple[Step, ...]:
+        """Return the changes of the job of a `JobRow.identity`, oldest first."""
+        return tuple(step for found, step in list(self._changes) if found == identity)

@@ -44,6 +44,7 @@ MAX_SETTINGS: Final = 1 << 20
 """Bytes of a pasted settings file."""
 
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
+_QUEUES: Final = 500
 _HEARTBEAT: Final = 15.0
 _FABRIC_KINDS: Final = {"nodes": Kind.NODE, "pods": Kind.POD, "domains": Kind.HYPER_NODE}
 _PAGES: Final = (
@@ -175,7 +176,8 @@ class _Pages:
                 "unknown_queues": view.unread_of(Kind.QUEUE),
                 "unknown_gangs": view.unread_of(Kind.POD_GROUP),
             }
-            return {"bars": bars, "resources": resources, "width": WIDTH, **texts}
+            shown = {"bars": bars[:_QUEUES], "more": max(0, len(bars) - _QUEUES)}
+            return {**shown, "resources": resources, "width": WIDTH, **texts}
 
         return await self._page(request, "queues.html", compute)
 
@@ -222,7 +224,9 @@ class _Pages:
         key = "/".join(request.path_params[each] for each in ("kind", "namespace", "name"))
 
         def compute() -> dict[str, Any]:
-            found = job_page(self._reader.view, key, self._reader.history.steps(key))
+            view = self._reader.view
+            row = view.by_key.get(key)
+            found = job_page(view, key, self._reader.history.steps(row.identity)) if row is not None else None
             if found is None:
                 raise HTTPException(404, f"{key} does not exist, or has ended and was deleted.")
             return {"job": found}

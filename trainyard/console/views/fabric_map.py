@@ -143,6 +143,8 @@ class FabricMap:
 
 def fabric_map(view: PlatformView, query: FabricQuery) -> FabricMap:
     """Return the drawing of the fabric, or of one domain of it; it is drawn once for all sizes."""
+    if query.domain not in view.cluster.table.domains:
+        query = replace(query, domain=_ALL)
     key = ("fabric", query.domain, query.color)
     drawn, found = view.memo(key, lambda: _Fabric(view, replace(query, zoom=100)).map())
     title = f"Fabric, {found.query.domain or 'all domains'}: {found.nodes} nodes colored by {query.color}"
@@ -154,8 +156,7 @@ class _Fabric:
         self._view = view
         self._domains = view.cluster.table.domains
         self._counts = view.index.knows(Kind.POD)
-        known = query.domain in self._domains
-        self._query = query if known else FabricQuery(_ALL, query.color, query.zoom)
+        self._query = query
 
     def map(self) -> tuple[DrawnMap, FabricMap]:
         """Return the drawing, and its texts."""

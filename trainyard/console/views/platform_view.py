@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,8 +84,8 @@ class JobRow:
         Time of creation.
     runtime
         Name of its runtime; empty: none.
-    reason
-        Why it waits or failed; None: not known yet, or it needs none.
+    uid
+        Its UID; another job of the same name has another one.
     """
 
     kind: str
@@ -98,12 +99,17 @@ class JobRow:
     amounts: Amounts
     created: datetime.datetime | None
     runtime: str
-    reason: Reason | None = None
+    uid: str = ""
 
     @property
     def key(self) -> str:
         """Kind, namespace and name."""
         return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def identity(self) -> str:
+        """UID, or `key` if it has none."""
+        return self.uid or self.key
 
     @property
     def path(self) -> str:
@@ -197,15 +203,17 @@ class PlatformView:
         self.cluster = ClusterView(observed)
         self.reasons: dict[str, Reason] = dict(reasons or {})
         self._memo: dict[object, Any] = {}
+        self._lock = threading.Lock()
 
     def memo(self, key: object, compute: Callable[[], T]) -> T:
         """Return what a page computes once for all viewers; the newest results are kept."""
-        if key not in self._memo:
-            if len(self._memo) >= _MEMO:
-                self._memo.pop(next(iter(self._memo)), None)
-            self._memo[key] = compute()
-        found: T = self._memo[key]
-        return found
+        with self._lock:
+            if key not in self._memo:
+                if len(self._memo) >= _MEMO:
+                    del self._memo[next(iter(self._memo))]
+                self._memo[key] = compute()
+            found: T = self._memo[key]
+            return found
 
     @property
     def index(self) -> ClusterIndex:
@@ -277,8 +285,8 @@ class PlatformView:
             amounts = {} if situation.ended else total(demand.request for demand in situation.demands)
         namespace, name = namespace_of(body), name_of(body)
         created = time(body, "metadata", "creationTimestamp")
-        runtime = text(body, "spec", "runtimeRef", "name")
-        return JobRow(kind, namespace, name, state, situation.queue, *place, pods, amounts, created, runtime)
+        runtime, uid = text(body, "spec", "runtimeRef", "name"), text(body, "metadata", "uid")
+        return JobRow(kind, namespace, name, state, situation.queue, *place, pods, amounts, created, runtime, uid)
 
     @cached_property
     def gang_rows(self) -> dict[str, JobRow]:

@@ -61,7 +61,7 @@ class Drawing:
     def svg(self, width: int, height: int, scale: float, title: str) -> Markup:
         """Return the drawing with a size and a scale, named for screen readers."""
         size = f'width="{round(width * scale)}" height="{round(height * scale)}" viewBox="0 0 {width} {height}"'
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(title)}">'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-label="{escape(title)}">'
         return Markup(f"{head}{''.join(self._parts)}</svg>")  # noqa: S704 - every part is escaped above
 
     def _add(self, part: str, elements: int) -> None:
