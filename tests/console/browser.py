@@ -73,7 +73,7 @@ class Browser:
         for name, value in cookies.items():
             self.command("Network.setCookie", name=name, value=value, url=address, httpOnly=True, sameSite="Strict")
 
-    def command(self, name: str, **parameters: Any) -> Any:
+    def command(self, name: str, /, **parameters: Any) -> Any:
         """Send a command of the DevTools protocol."""
         return self.call("POST", "/goog/cdp/execute", cmd=name, params=parameters)
 
