@@ -30,7 +30,8 @@ def obstacles() -> list[str]:
         except TrainyardError as error:
             found.append(f"{error.message} (fix: trainyard cluster toolchain --with {program})")
     try:
-        image_builder(build=False).archives(())
+        builder = image_builder(build=False)
+        builder.archives(builder.recipes)
     except TrainyardError as error:
         found.append(f"{error.message} (fix: trainyard images build)")
     return found
