@@ -59,7 +59,8 @@ def main() -> int:
         *files,
         *others,
     ]
-    script = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
+    # The shell stays as the first process, because it reaps orphans, which pytest would not.
+    script = 'mount -t tmpfs tmpfs /run && ip link set lo up && "$@"'
     os.chdir(ROOT)
     sys.stdout.flush()
     os.execvp(_NAMESPACES[0], [*_NAMESPACES, "sh", "-c", script, "sh", *pytest])
