@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -27,7 +27,6 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(MAKE) --no-print-directory lint unit
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
-	@$(BIN)/python -m tests.real.isolated --slice
 
 nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
@@ -80,6 +79,9 @@ certificate-rotation: $(READY)  ## renew certificates for ten minutes under a re
 
 test-faults: $(READY)  ## run the controller with all faults: rejections, kills, bad connections, odd objects
 	@TRAINYARD_FAULTS=all $(BIN)/pytest -m cluster tests/faults
+
+test-real-slice: $(READY)  ## the first five minutes of test-real, as in CI
+	@$(BIN)/python -m tests.real.isolated --slice
 
 test-real: $(READY)  ## the production stack on three real nodes (root, containerd, built images); says why where it cannot run
 	@$(BIN)/python -m tests.real.isolated

@@ -228,3 +228,8 @@ def test_an_image_that_is_not_built_names_the_command(tmp_path: Path) -> None:
         small.build(["other"])
     (tmp_path / "tool").unlink()
     assert [image.state for image in small.images()] == ["missing"]
+
+
+def test_without_a_built_image_there_is_nothing_to_load(tmp_path: Path) -> None:
+    with pytest.raises(TrainyardError, match=r"^No image is built in .*\n.*trainyard images build$"):
+        builder(project(tmp_path)).archives()

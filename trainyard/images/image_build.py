@@ -136,7 +136,7 @@ class ImageBuilder:
         missing = sorted(set(wanted) - {image.name for image in found})
         if missing or not found:
             raise TrainyardError(
-                f"{', '.join(missing) or 'No image'} is not built in {self.out}",
+                f"{', '.join(missing)} is not built in {self.out}" if missing else f"No image is built in {self.out}",
                 fix=f"trainyard images build{''.join(f' {name}' for name in missing)}",
             )
         for image in found:
