@@ -11,13 +11,14 @@ import pytest
 import yaml
 
 from trainyard.cluster.controlplane import control_plane, write_configuration
+from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.folders import ClusterFolder, cluster_folder
 from trainyard.cluster.inspection import inspect
 from trainyard.cluster.node import cleanup, control_groups, network, requirements
 from trainyard.cluster.node.control_groups import Hierarchy
 from trainyard.cluster.node.node_files import NodePrograms, files, init_file
 from trainyard.cluster.node.node_objects import system_objects
-from trainyard.cluster.node.node_plan import plan_nodes
+from trainyard.cluster.node.node_plan import machine_name, plan_nodes
 from trainyard.cluster.node.node_processes import node_processes
 from trainyard.cluster.node.node_provider import NodeProvider
 from trainyard.cluster.node.node_storage import storage_objects
@@ -25,6 +26,7 @@ from trainyard.cluster.node.real_nodes import available, obsolete, ready
 from trainyard.cluster.ports import PORT_NAMES
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.errors import TrainyardError
+from trainyard.progress import SilentProgress
 
 PROGRAMS = NodePrograms(Path("/b/kubelet"), Path("/b/kube-proxy"), Path("/usr/bin/containerd"), Path("/usr/lib/cni"))
 NODES = plan_nodes("dev", ["a", "b"])
@@ -120,14 +122,100 @@ def test_a_cgroup_gets_the_processors_of_its_parent(tmp_path: Path) -> None:
     assert not (pids / "trainyard-dev").exists()
 
 
-def test_processes_are_found_by_their_network_namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cleanup, "NAMESPACE_FOLDER", tmp_path)
-    (tmp_path / "own").symlink_to("/proc/self/ns/net")
-    (tmp_path / "interrupted").touch()
+def test_clusters_of_one_name_with_different_folders_have_different_names_on_the_machine(tmp_path: Path) -> None:
+    first, second = (machine_name(tmp_path / state / "clusters" / "dev") for state in ("a", "b"))
+    assert first != second
+    assert first.startswith("dev-")
+    assert first == machine_name(tmp_path / "a" / "clusters" / "dev")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert first == machine_name(tmp_path / "link" / "clusters" / "dev")
+
+
+@pytest.fixture
+def strange(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of the namespaces, with the namespace of this process as one of a node."""
+    for module in (cleanup, network):
+        monkeypatch.setattr(module, "NAMESPACE_FOLDER", tmp_path)
+    (tmp_path / "trainyard-x.0").symlink_to("/proc/self/ns/net")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("strange")
+def test_processes_in_the_network_namespace_of_the_machine_are_never_killed() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
-        assert child.pid in cleanup.processes_in(["own"])
-        assert os.getpid() not in cleanup.processes_in(["own"])
+        for search in (lambda: cleanup.processes_in(["trainyard-x.0"]), lambda: cleanup.clean_up("x")):
+            with pytest.raises(TrainyardError, match="is the network namespace of this machine") as raised:
+                search()
+            assert "`ip netns delete trainyard-x.0`" in raised.value.fix
+        assert child.poll() is None
+
+
+def test_processes_are_found_by_the_network_namespaces_of_their_threads(
+    monkeypatch: pytest.MonkeyPatch, strange: Path
+) -> None:
+    monkeypatch.setattr(cleanup, "_MACHINE", ())
+    (strange / "interrupted").touch()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        assert child.pid in cleanup.processes_in(["trainyard-x.0"])
+        assert os.getpid() not in cleanup.processes_in(["trainyard-x.0"])
         assert cleanup.processes_in(["interrupted", "absent"]) == set()
+        control_groups.kill(child.pid, lambda _: False)
+        assert child.poll() is None
+        control_groups.kill(child.pid, lambda folder: folder == Path(f"/proc/{child.pid}"))
+        assert child.wait() == -9
+
+
+def test_a_folder_of_namespaces_that_was_mounted_before_stays_mounted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder, mounts, mark = tmp_path / "netns", tmp_path / "mounts", tmp_path / "mark"
+    for name, value in (("NAMESPACE_FOLDER", folder), ("_MOUNTS", mounts), ("_MARK", mark)):
+        monkeypatch.setattr(network, name, value)
+    ran: list[list[str]] = []
+    done = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr(network.subprocess, "run", lambda command, **_: (ran.append(command), done)[1])
+    here = f"tmpfs {folder} tmpfs rw 0 0\n"
+    folder.mkdir()
+    mounts.write_text(here)
+    network.connect("dev", NODES, lambda _: "")
+    network.disconnect([], lambda _: "")
+    assert (ran, folder.is_dir()) == ([], True)
+    folder.rmdir()
+    mounts.write_text("")
+    network.connect("dev", NODES, lambda _: "")
+    folder.mkdir()
+    mounts.write_text(here)
+    (folder / "other").touch()
+    network.disconnect([], lambda _: "")
+    assert (ran, mark.is_file()) == ([], True)
+    (folder / "other").unlink()
+    network.disconnect([], lambda _: "")
+    assert (ran, folder.exists(), mark.exists()) == ([["umount", str(folder)]], False, False)
+
+
+@pytest.mark.parametrize("provider", [EmbeddedProvider, NodeProvider])
+def test_nodes_are_stopped_whatever_the_provider_of_the_command_is(
+    folder: ClusterFolder, monkeypatch: pytest.MonkeyPatch, provider: type[EmbeddedProvider]
+) -> None:
+    cluster(folder, "a")
+    cleaned: list[str] = []
+    monkeypatch.setattr(cleanup, "clean_up", cleaned.append)
+    provider("dev").down(delete=True, progress=SilentProgress())
+    assert cleaned == [machine_name(folder.root)]
+    assert not folder.root.exists()
+
+
+def test_a_user_who_may_not_stop_nodes_gets_one_message(folder: ClusterFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster(folder, "a")
+
+    def refuse(_: str) -> int:
+        raise PermissionError("trainyard-dev belongs to root")
+
+    monkeypatch.setattr(cleanup, "clean_up", refuse)
+    with pytest.raises(TrainyardError, match="may not stop the nodes of cluster dev: trainyard-dev belongs") as raised:
+        EmbeddedProvider("dev").down(delete=True, progress=SilentProgress())
+    assert raised.value.fix == "run the command as root"
+    assert folder.root.is_dir()
 
 
 def test_all_that_a_machine_lacks_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -139,6 +227,31 @@ def test_all_that_a_machine_lacks_is_named_with_its_fix(monkeypatch: pytest.Monk
     assert "apt-get install nftables" in found["nft"]
     assert "apt-get install containernetworking-plugins" in found["CNI plug-ins"]
     assert [finding.path for finding in requirements.missing(root=True, linux=False)] == ["system"]
+
+
+def test_cgroups_of_version_2_are_refused_with_one_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    monkeypatch.setattr(requirements, "hierarchies", lambda: (Hierarchy(tmp_path, True),))
+    (finding,) = [each for each in requirements._kernel() if each.path == "cgroups"]
+    assert finding.message == "version 2 has the controllers cpu, cpuset, memory, pids; nodes need version 1"
+    hybrid = (Hierarchy(tmp_path, True), Hierarchy(tmp_path, False, ("cpu", "cpuset", "memory", "pids")))
+    monkeypatch.setattr(requirements, "hierarchies", lambda: hybrid)
+    assert [each for each in requirements._kernel() if each.path == "cgroups"] == []
+
+
+def test_cgroups_that_cannot_be_written_are_named_in_both_versions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "cgroup.controllers").touch()
+    monkeypatch.setattr(requirements, "hierarchies", lambda: (Hierarchy(tmp_path, True),))
+    monkeypatch.setattr(requirements.os, "access", lambda *_: False)
+    assert str(tmp_path) in [finding.path for finding in requirements._kernel()]
+
+
+def test_a_program_that_nodes_would_not_see_is_named() -> None:
+    found = requirements.missing(lambda name: f"/var/lib/{name}", root=True, linux=True)
+    named = {finding.path: finding.message for finding in found}
+    assert named["containerd"] == "/var/lib/containerd is below a folder that nodes have of their own"
 
 
 def test_the_refusal_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,9 +280,13 @@ def test_the_programs_of_a_node_use_its_own_files_only() -> None:
     cni = json.loads(written["etc/cni/10-pods.conflist"])
     assert cni["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.245.1.0/24"}]]
     assert 'sandbox_image = "localhost/trainyard/pause:v1"' in written["etc/containerd.toml"]
-    first = json.loads(init_file(NODES[1], Path("/state/b"), PROGRAMS, [Path("/sys/fs/cgroup/pids/x")]))
+    first = json.loads(init_file(NODES[1], Path("/state/b"), Path("/state"), PROGRAMS, [Path("/sys/fs/cgroup/pids/x")]))
     assert [program["name"] for program in first["programs"]] == ["containerd", "kubelet", "kube-proxy"]
-    assert first["folder"] == "/state/b"
+    assert (first["folder"], first["hidden"]) == ("/state/b", "/state")
+    assert first["files"] == {"kubelet": "/b/kubelet", "kube-proxy": "/b/kube-proxy"}
+    assert first["programs"][1]["command"][0] == "/run/programs/kubelet"
+    assert kubelet["volumePluginDir"] == "/var/lib/kubelet/volume-plugins"
+    assert cni["plugins"][0]["ipam"]["dataDir"] == "/var/lib/cni", "a started node gives no address twice"
 
 
 def test_the_api_server_reaches_nodes_through_the_relay_only_if_they_have_kubelets(folder: ClusterFolder) -> None:

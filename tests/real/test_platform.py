@@ -11,7 +11,7 @@ import pytest
 from tests.real.conftest import RealCluster, lines, machine_state
 from tests.real.real_jobs import IMAGE, PYTHON, job
 from tests.support import awaited, require
-from trainyard.cluster.node.node_plan import junction
+from trainyard.cluster.node.node_plan import junction, machine_name
 
 pytestmark = pytest.mark.real
 
@@ -43,7 +43,7 @@ def test_the_machine_has_no_interface_address_route_or_rule_of_the_nodes(real: R
         assert now[kind] == real.before[kind], kind
     others = [mount for mount in now["mounts"] if not mount.startswith("/run/netns")]
     assert others == real.before["mounts"]
-    hub = junction(real.cluster.name)
+    hub = junction(machine_name(real.root))
     assert [line for line in lines("ip", "-n", hub, "route") if line.startswith("default")] == []
 
 

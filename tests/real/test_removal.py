@@ -8,20 +8,20 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.real.conftest import RealCluster, machine_state, node_commands
 from tests.real.test_disturbances import all_ready
 from tests.support import ROOT, awaited, require, trainyard
+from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name
 
 pytestmark = pytest.mark.real
 
 
 def test_an_interrupted_start_is_completed_by_the_next_one(real: RealCluster) -> None:
     real.timed("cluster", "down")
-    hub = Path("/run/netns") / "trainyard-real"
+    hub = NAMESPACE_FOLDER / junction(machine_name(real.root))
     command = [sys.executable, "-m", "trainyard", "cluster", "up", *real.options]
     with subprocess.Popen(command, cwd=ROOT, env=real.cluster.env, stderr=subprocess.DEVNULL) as started:
         awaited("the first namespace", lambda: hub.exists() or None, timeout=60)

@@ -243,8 +243,16 @@ class EmbeddedProvider:
                 step.done(f"{running} processes stopped, {self.folder.root} removed")
 
     def _stop_nodes(self, step: Step) -> int:
-        """Stop the processes of nodes, and return their number; simulated ones have none."""
-        return 0
+        """Stop the processes of nodes, and return their number; simulated ones have none.
+
+        A cluster of provider node is stopped completely whatever the provider of the command is.
+        """
+        state = load_state(self.folder)
+        if state is None or not state.kubelets:
+            return 0
+        from trainyard.cluster.node.cleanup import stop_nodes
+
+        return stop_nodes(self.folder, step)
 
     def _stop(self, name: str, step: Step, request: signal.Signals = signal.SIGTERM) -> bool:
         record = read_record(self.folder.processes, name)

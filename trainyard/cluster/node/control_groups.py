@@ -7,13 +7,13 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["Hierarchy", "create", "hierarchies", "processes", "remove"]
+__all__ = ["Hierarchy", "create", "hierarchies", "kill", "processes", "remove"]
 
 _PATIENCE = 10.0
 _CPUSET = ("cpuset.cpus", "cpuset.mems")
@@ -60,8 +60,6 @@ def create(path: str, found: Iterable[Hierarchy]) -> list[Path]:
     for hierarchy in found:
         folder = hierarchy.root
         for part in Path(path).relative_to("/").parts:
-            if hierarchy.unified:
-                _delegate(folder)
             folder = folder / part
             folder.mkdir(exist_ok=True)
             if not hierarchy.unified and "cpuset" in hierarchy.controllers:
@@ -72,10 +70,24 @@ def create(path: str, found: Iterable[Hierarchy]) -> list[Path]:
     return folders
 
 
-def _delegate(folder: Path) -> None:
-    available = (folder / "cgroup.controllers").read_text().split()
-    with contextlib.suppress(OSError):  # A group with processes of its own cannot pass controllers on.
-        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in available))
+def kill(pid: int, belongs: Callable[[Path], bool]) -> None:
+    """Kill a process, unless its id has become that of another one.
+
+    Parameters
+    ----------
+    pid
+        Its id.
+    belongs
+        Tells from a folder of ``/proc`` whether the process is the one that is meant.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            # From here on the descriptor means one process, so that what is seen now is true of what is killed.
+            if belongs(Path(f"/proc/{pid}")):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        finally:
+            os.close(descriptor)
 
 
 def processes(path: str, found: Iterable[Hierarchy]) -> set[int]:
@@ -88,6 +100,15 @@ def processes(path: str, found: Iterable[Hierarchy]) -> set[int]:
     return pids - {0, os.getpid()}
 
 
+def _is_in(path: str, process: Path) -> bool:
+    """Return whether a process is in a control group of that path, or below one."""
+    try:
+        lines = (process / "cgroup").read_text().splitlines()
+    except OSError:
+        return False
+    return any(f"{path}/" in f"{line}/" for line in lines)
+
+
 def remove(path: str, found: Iterable[Hierarchy]) -> None:
     """Kill the processes in a control group and those below it, and remove them.
 
@@ -97,11 +118,15 @@ def remove(path: str, found: Iterable[Hierarchy]) -> None:
         A group cannot be removed.
     """
     known = tuple(found)
+    for hierarchy in known:
+        if "freezer" in hierarchy.controllers:
+            for file in (hierarchy.root / path.lstrip("/")).rglob("freezer.state"):
+                with contextlib.suppress(FileNotFoundError):
+                    file.write_text("THAWED")  # A frozen process does not end.
     deadline = time.monotonic() + _PATIENCE
     while True:
         for pid in processes(path, known):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            kill(pid, lambda folder: _is_in(path, folder))
         busy = [folder for hierarchy in known if (folder := _removed(hierarchy.root / path.lstrip("/")))]
         if not busy:
             return

@@ -18,6 +18,10 @@ __all__ = ["connect", "disconnect", "is_connected", "namespaces", "network_comma
 
 _BRIDGE = "nodes"
 _PREFIX = 24
+_MARK = Path("/run/trainyard-netns")
+"""Exists while the folder of the namespaces is mounted on behalf of nodes, for which it was not before."""
+_NO_FOLDER = "no folder"
+_MOUNTS = Path("/proc/self/mounts")
 
 RunIp = Callable[[Sequence[str]], str]
 
@@ -88,17 +92,27 @@ def is_connected(cluster: str, nodes: Sequence[NodePlan], run: RunIp = run_ip) -
 
 def connect(cluster: str, nodes: Sequence[NodePlan], run: RunIp = run_ip) -> None:
     """Create the network; remains of an interrupted start must have been removed."""
+    if not _is_mounted():
+        # iproute2 mounts the folder over itself when it makes the first namespace, and leaves that.
+        _MARK.write_text("" if NAMESPACE_FOLDER.is_dir() else _NO_FOLDER)
     for command in network_commands(cluster, nodes):
         run(command)
 
 
 def disconnect(names: Iterable[str], run: RunIp = run_ip) -> None:
-    """Delete network namespaces, with their interfaces and rules."""
+    """Delete network namespaces, with their interfaces and rules; what `connect` found mounted stays so."""
     for name in names:
         run(["netns", "delete", name])
+    if not _MARK.is_file() or (NAMESPACE_FOLDER.is_dir() and any(NAMESPACE_FOLDER.iterdir())):
+        return
+    if _is_mounted():
+        subprocess.run(["umount", str(NAMESPACE_FOLDER)], capture_output=True, check=False)  # noqa: S603, S607
     with contextlib.suppress(OSError):
-        mounts = [line.split(" ")[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
-        if str(NAMESPACE_FOLDER) in mounts and not any(NAMESPACE_FOLDER.iterdir()):
-            # iproute2 mounts the folder over itself when it makes the first namespace, and leaves that.
-            subprocess.run(["umount", str(NAMESPACE_FOLDER)], capture_output=True, check=False)  # noqa: S603, S607
+        if _MARK.read_text() == _NO_FOLDER:
             NAMESPACE_FOLDER.rmdir()
+    _MARK.unlink()
+
+
+def _is_mounted() -> bool:
+    mounts = (line.split(" ")[1] for line in _MOUNTS.read_text().splitlines())
+    return str(NAMESPACE_FOLDER) in mounts

@@ -11,15 +11,20 @@ import yaml
 
 from trainyard.cluster.node.node_plan import POD_RANGE, NodePlan
 
-__all__ = ["CLUSTER_DNS", "CONTAINERD_SOCKET", "NodeFolder", "NodePrograms", "files", "init_file"]
+__all__ = ["CLUSTER_DNS", "CONTAINERD_SOCKET", "COVERED", "NodeFolder", "NodePrograms", "files", "init_file"]
 
 CLUSTER_DNS = "10.96.0.10"
 """Address of the Service of CoreDNS."""
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 """Inside a node; shims use the folder whatever the configuration says."""
 
+COVERED = ("/run", "/tmp", "/dev/shm", "/var/lib", "/var/log")  # noqa: S108
+"""Folders that each node has of its own, and where it sees no file of the machine."""
+
 _INSIDE = Path("/run/node")
 """Where a node sees its folder."""
+_PROGRAMS = Path("/run/programs")
+"""Where it sees the programs that Trainyard builds, wherever their files are."""
 
 
 @dataclass(frozen=True)
@@ -89,15 +94,30 @@ def files(node: NodePlan, programs: NodePrograms, pause: str, reserved: dict[str
     }
 
 
-def init_file(node: NodePlan, folder: Path, programs: NodePrograms, cgroups: list[Path]) -> str:
-    """Return the text of the file that the first process of a node reads."""
+def init_file(node: NodePlan, folder: Path, hidden: Path, programs: NodePrograms, cgroups: list[Path]) -> str:
+    """Return the text of the file that the first process of a node reads.
+
+    Parameters
+    ----------
+    node
+        The node.
+    folder
+        Its folder.
+    hidden
+        Folder that it must not see.
+    programs
+        Its programs.
+    cgroups
+        Its control groups.
+    """
+    built = {"kubelet": programs.kubelet, "kube-proxy": programs.proxy}
     etc, logs = _INSIDE / "etc", Path("/var/log")
     commands: list[tuple[str, list[str], str | None]] = [
         ("containerd", [str(programs.containerd), f"--config={etc / 'containerd.toml'}"], None),
         (
             "kubelet",
             [
-                str(programs.kubelet),
+                str(_PROGRAMS / "kubelet"),
                 f"--config={etc / 'kubelet.yaml'}",
                 f"--kubeconfig={etc / 'kubelet.kubeconfig'}",
                 f"--hostname-override={node.name}",
@@ -105,11 +125,13 @@ def init_file(node: NodePlan, folder: Path, programs: NodePrograms, cgroups: lis
             ],
             CONTAINERD_SOCKET,
         ),
-        ("kube-proxy", [str(programs.proxy), f"--config={etc / 'kube-proxy.yaml'}"], None),
+        ("kube-proxy", [str(_PROGRAMS / "kube-proxy"), f"--config={etc / 'kube-proxy.yaml'}"], None),
     ]
     document = {
         "name": node.name,
         "folder": str(folder),
+        "hidden": str(hidden),
+        "files": {name: str(path) for name, path in built.items()},
         "cgroups": [str(path) for path in cgroups],
         "programs": [
             {"name": name, "command": command, "log": str(logs / f"{name}.log"), **({"after": after} if after else {})}
@@ -121,7 +143,7 @@ def init_file(node: NodePlan, folder: Path, programs: NodePrograms, cgroups: lis
 
 def _cni(node: NodePlan) -> dict[str, Any]:
     ranges = [[{"subnet": node.pods}]]
-    ipam = {"type": "host-local", "dataDir": "/run/cni", "routes": [{"dst": "0.0.0.0/0"}], "ranges": ranges}
+    ipam = {"type": "host-local", "dataDir": "/var/lib/cni", "routes": [{"dst": "0.0.0.0/0"}], "ranges": ranges}
     return {"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type": "ptp", "ipMasq": False, "ipam": ipam}]}
 
 
@@ -140,6 +162,9 @@ state = "/run/containerd"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{programs.plugins}"
     conf_dir = "{_INSIDE / "etc" / "cni"}"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
 """
 
 
@@ -158,6 +183,7 @@ def _kubelet(node: NodePlan, reserved: dict[str, str]) -> dict[str, Any]:
             "x509": {"clientCAFile": str(etc / "ca.crt")},
         },
         "authorization": {"mode": "Webhook"},
+        "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": node.cgroup,

@@ -5,13 +5,25 @@ Every cluster has the same addresses, because its network exists only in its own
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["GATEWAY", "MANY_NODES", "NAMESPACE_FOLDER", "NETWORK", "POD_RANGE", "NodePlan", "junction", "plan_nodes"]
+__all__ = [
+    "GATEWAY",
+    "MANY_NODES",
+    "NAMESPACE_FOLDER",
+    "NETWORK",
+    "POD_RANGE",
+    "NodePlan",
+    "control_group",
+    "junction",
+    "machine_name",
+    "plan_nodes",
+]
 
 NETWORK = "10.98.0.0/24"
 GATEWAY = "10.98.0.1"
@@ -31,7 +43,7 @@ class NodePlan:
     Parameters
     ----------
     cluster
-        Name of the cluster.
+        Name of the cluster on this machine.
     name
         Name of the node.
     index
@@ -70,7 +82,23 @@ class NodePlan:
     @property
     def cgroup(self) -> str:
         """Path of its cgroup."""
-        return f"/trainyard-{self.cluster}/{self.name}"
+        return f"{control_group(self.cluster)}/{self.name}"
+
+
+def machine_name(root: Path) -> str:
+    """Return what distinguishes a cluster on this machine from those of the same name with other state folders.
+
+    Parameters
+    ----------
+    root
+        Folder of the cluster.
+    """
+    return f"{root.name}-{hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:8]}"
+
+
+def control_group(cluster: str) -> str:
+    """Return the path of the cgroup of a cluster's nodes."""
+    return f"/trainyard-{cluster}"
 
 
 def junction(cluster: str) -> str:

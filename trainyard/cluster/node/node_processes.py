@@ -10,7 +10,7 @@ from trainyard.cluster.controlplane import ControlPlaneProcess
 from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.node.node_files import NodeFolder
-from trainyard.cluster.node.node_plan import GATEWAY, NAMESPACE_FOLDER, NodePlan, junction, plan_nodes
+from trainyard.cluster.node.node_plan import GATEWAY, NAMESPACE_FOLDER, NodePlan, junction, machine_name, plan_nodes
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.state import ClusterState
 from trainyard.settings.versions import KUBERNETES_VERSION
@@ -29,6 +29,7 @@ def node_processes(folder: ClusterFolder, state: ClusterState) -> tuple[ControlP
         return ()
     port = state.ports["kube-apiserver/secure"]
     proxy = folder.relay_socket
+    cluster = machine_name(folder.root)
     relay = ControlPlaneProcess(
         ProcessSpec(
             name=RELAY,
@@ -37,7 +38,7 @@ def node_processes(folder: ClusterFolder, state: ClusterState) -> tuple[ControlP
                 sys.executable,
                 "-I",
                 str(_MODULES / "relay.py"),
-                f"--namespace={NAMESPACE_FOLDER / junction(folder.name)}",
+                f"--namespace={NAMESPACE_FOLDER / junction(cluster)}",
                 f"--address={GATEWAY}",
                 f"--api-port={port}",
                 f"--socket={proxy}",
@@ -50,7 +51,7 @@ def node_processes(folder: ClusterFolder, state: ClusterState) -> tuple[ControlP
         "kube-apiserver",
         {},
     )
-    return (relay, *(_node(folder, node) for node in plan_nodes(folder.name, state.kubelets)))
+    return (relay, *(_node(folder, node) for node in plan_nodes(cluster, state.kubelets)))
 
 
 def _node(folder: ClusterFolder, node: NodePlan) -> ControlPlaneProcess:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import signal
 from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -16,18 +15,17 @@ from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.folders import private_folder, write_private
 from trainyard.cluster.image_sources import image_builder
 from trainyard.cluster.kubeconfig import certificate_kubeconfig
-from trainyard.cluster.node.cleanup import clean_up
+from trainyard.cluster.node.cleanup import stop_nodes
 from trainyard.cluster.node.control_groups import create, hierarchies
 from trainyard.cluster.node.network import connect, is_connected
 from trainyard.cluster.node.node_files import NodeFolder, NodePrograms, files, init_file
 from trainyard.cluster.node.node_images import first_process, import_images
 from trainyard.cluster.node.node_objects import DNS, system_objects
-from trainyard.cluster.node.node_plan import GATEWAY, NodePlan, plan_nodes
-from trainyard.cluster.node.node_processes import RELAY
+from trainyard.cluster.node.node_plan import GATEWAY, NodePlan, machine_name, plan_nodes
 from trainyard.cluster.node.node_storage import PROVISIONER, storage_objects
 from trainyard.cluster.node.real_nodes import await_nodes, await_system, label_nodes
 from trainyard.cluster.node.requirements import programs_on_machine, require_suitable_machine, reserved
-from trainyard.cluster.process import alive, last_lines, read_record, stop
+from trainyard.cluster.process import alive, last_lines, read_record
 from trainyard.cluster.provider import ClusterAccess, NodeChanges
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state
 from trainyard.cluster.toolchain import own_program
@@ -79,7 +77,7 @@ class NodeProvider(EmbeddedProvider):
         """
         require_suitable_machine(self.name)
         nodes = compile_fabric(fabric).nodes
-        plans = plan_nodes(self.name, [node.name for node in nodes])
+        plans = plan_nodes(machine_name(self.folder.root), [node.name for node in nodes])
         self.kubelets = tuple(plan.name for plan in plans)
         programs = programs_on_machine(
             own_program("kubelet", progress=progress), own_program("kube-proxy", progress=progress)
@@ -109,12 +107,13 @@ class NodeProvider(EmbeddedProvider):
     def _prepare(self, programs: dict[str, ProgramFile], nodes: int) -> ClusterState:
         former = load_state(self.folder)
         state = super()._prepare(programs, nodes)
-        plans = plan_nodes(self.name, state.kubelets)
+        cluster = machine_name(self.folder.root)
+        plans = plan_nodes(cluster, state.kubelets)
         groups = [create(plan.cgroup, hierarchies()) for plan in plans] if self._intact(plans, former) else None
         if groups is None:
             # What is there belongs to other nodes or to an interrupted start.
-            self._stop_nodes(None)
-            connect(self.name, plans)
+            stop_nodes(self.folder)
+            connect(cluster, plans)
             groups = [create(plan.cgroup, hierarchies()) for plan in plans]
         for plan, folders in zip(plans, groups, strict=True):
             self._write(plan, state, folders)
@@ -124,7 +123,7 @@ class NodeProvider(EmbeddedProvider):
         return (
             former is not None
             and former.kubelets == self.kubelets
-            and is_connected(self.name, plans)
+            and is_connected(plans[0].cluster, plans)
             and all(alive(read_record(self.folder.processes, plan.process)) for plan in plans)
         )
 
@@ -143,7 +142,7 @@ class NodeProvider(EmbeddedProvider):
         texts: dict[str, str | bytes] = {
             **self._files[plan.name],
             "etc/ca.crt": authority.certificate,
-            "etc/init.json": init_file(plan, folder.root, self._programs, cgroups),
+            "etc/init.json": init_file(plan, folder.root, self.folder.root.parent, self._programs, cgroups),
         }
         for name, (user, groups, addresses) in pairs.items():
             certificate, key = folder.root / "etc" / f"{name}.crt", folder.root / "etc" / f"{name}.key"
@@ -182,22 +181,9 @@ class NodeProvider(EmbeddedProvider):
             found[plan.name] = first
         return found
 
-    def _stop_nodes(self, step: Step | None) -> int:
-        """Stop the nodes as a power cut does, and remove all that they have on this machine."""
-        running = 0
-        names = sorted(path.stem for path in self.folder.processes.glob("node-*.json"))
-        for name in ("supervisor", *names, RELAY):
-            record = read_record(self.folder.processes, name)
-            if record is None or not alive(record):
-                continue
-            if step is not None:
-                step.update(f"stopping {name}")
-            stop(record, request=signal.SIGKILL if name in names else signal.SIGTERM)
-            running += 1
-        clean_up(self.name)
-        for name in (*names, RELAY):
-            (self.folder.processes / f"{name}.json").unlink(missing_ok=True)
-        return running
+    def _stop_nodes(self, step: Step) -> int:
+        """Stop the nodes, also those of an interrupted start, which the state does not know yet."""
+        return stop_nodes(self.folder, step)
 
     def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
         """Wait until the nodes are ready, and give them the labels and devices of the fabric."""

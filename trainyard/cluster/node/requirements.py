@@ -6,14 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import psutil
 
 from trainyard.checks.finding import Finding
-from trainyard.cluster.node.control_groups import hierarchies
-from trainyard.cluster.node.node_files import NodePrograms
+from trainyard.cluster.node.control_groups import Hierarchy, hierarchies
+from trainyard.cluster.node.node_files import COVERED, NodePrograms
 from trainyard.errors import TrainyardError
 from trainyard.quantity import parse
 
@@ -33,6 +33,7 @@ _PACKAGES: Mapping[str, str] = {
 _PLUGINS = ("ptp", "host-local", "loopback")
 _PLUGIN_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
+_ELSEWHERE = "install it elsewhere, for example in /usr/local/bin"
 _OTHER = "use --provider embedded, which needs neither root nor containers"
 
 Which = Callable[[str], str | None]
@@ -46,8 +47,11 @@ def missing(which: Which = shutil.which, *, root: bool | None = None, linux: boo
     if not (os.geteuid() == 0 if root is None else root):
         found.append(Finding("user", "namespaces, mounts and cgroups need root", "run the command as root"))
     for program, package in _PACKAGES.items():
-        if which(program) is None:
+        path = which(program)
+        if path is None:
             found.append(Finding(program, "not on PATH", f"install it (Debian: apt-get install {package})"))
+        elif any(Path(path).is_relative_to(covered) for covered in COVERED):
+            found.append(Finding(program, f"{path} is below a folder that nodes have of their own", _ELSEWHERE))
     if _plugins() is None:
         fix = "install them (Debian: apt-get install containernetworking-plugins)"
         found.append(Finding("CNI plug-ins", f"{', '.join(_PLUGINS)} are in none of {_folders()}", fix))
@@ -67,15 +71,10 @@ def _kernel() -> list[Finding]:
     """Return the features that the kernel, or the container that this process runs in, does not give."""
     found = []
     known = hierarchies()
-    available: set[str] = set()
     for hierarchy in known:
-        available.update(hierarchy.controllers)
-        if hierarchy.unified:
-            available.update((hierarchy.root / "cgroup.controllers").read_text().split())
-        if hierarchy.controllers and not os.access(hierarchy.root, os.W_OK):
+        if not os.access(hierarchy.root, os.W_OK):
             found.append(Finding(str(hierarchy.root), "read-only", "start this container with writable cgroups"))
-    if absent := [name for name in _CONTROLLERS if name not in available]:
-        found.append(Finding("cgroups", f"no controller {', '.join(absent)}", "enable it on the kernel's command line"))
+    found += _controllers(known)
     if "\toverlay\n" not in Path("/proc/filesystems").read_text():
         found.append(Finding("overlay", "the kernel has no such file system", "run `modprobe overlay`"))
     if os.geteuid() == 0 and shutil.which("unshare") is not None:
@@ -85,6 +84,24 @@ def _kernel() -> list[Finding]:
             why = " ".join(done.stderr.split())[-200:]
             found.append(Finding("namespaces", why, "start this container with the capability SYS_ADMIN"))
     return found
+
+
+def _controllers(known: Iterable[Hierarchy]) -> list[Finding]:
+    """Return what control groups lack; those of version 2 are not supported."""
+    first: set[str] = set()
+    second: set[str] = set()
+    for hierarchy in known:
+        first.update(hierarchy.controllers)
+        if hierarchy.unified:
+            second.update((hierarchy.root / "cgroup.controllers").read_text().split())
+    absent = [name for name in _CONTROLLERS if name not in first]
+    if unsupported := [name for name in absent if name in second]:
+        found = f"version 2 has the controllers {', '.join(unsupported)}; nodes need version 1"
+        fix = "boot with systemd.unified_cgroup_hierarchy=0 and SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
+        return [Finding("cgroups", found, fix)]
+    if absent:
+        return [Finding("cgroups", f"no controller {', '.join(absent)}", "enable it on the kernel's command line")]
+    return []
 
 
 def require_suitable_machine(cluster: str) -> None:

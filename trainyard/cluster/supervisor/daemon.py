@@ -18,7 +18,7 @@ from trainyard.cluster.controlplane import ControlPlaneProcess
 from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.health_probes import Probe, probe
 from trainyard.cluster.kwok_stages import HOST_PROCESS_LABEL
-from trainyard.cluster.node.node_plan import plan_nodes
+from trainyard.cluster.node.node_plan import machine_name, plan_nodes
 from trainyard.cluster.node.policy_enforcer import enforce
 from trainyard.cluster.ports import find_conflict
 from trainyard.cluster.process import HEARTBEAT, rotate_log
@@ -121,7 +121,7 @@ async def _platform(
     probes = {process.spec.name: process.probe for process in processes}
     if state.kubelets:  # The platform's programs are pods.
         await _prepared(folder, probes, prepared)
-        await enforce(folder.kubeconfig, plan_nodes(folder.name, state.kubelets))
+        await enforce(folder.kubeconfig, plan_nodes(machine_name(folder.root), state.kubelets))
     kubelet = Kubelet(folder, state, connections=_connections())
     running = asyncio.create_task(kubelet.run())
     try:

@@ -1,0 +1,127 @@
+"""The first process of a node in namespaces of its own: what it may change on the machine, and what it survives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard.cluster.node import node_init
+
+_NAMESPACES = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
+_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+
+_TRY = """
+import json, os, sys
+from pathlib import Path
+written = []
+for folder in sys.argv[1].split(":"):
+    try:
+        Path(folder, "trainyard-written").touch()
+        written.append(folder)
+    except OSError:
+        pass
+settings = {name: Path("/proc/sys", name).read_text().strip() for name in sys.argv[2].split(":")}
+for name in settings:
+    Path("/proc/sys", name).write_text("7")
+Path("/var/log/result").write_text(json.dumps({
+    "written": written, "settings": settings, "seen": [str(path) for path in Path(sys.argv[3]).glob("*")], "host": os.uname().nodename,
+    "program": Path("/run/programs/kubelet").read_text(),
+}))
+"""
+
+
+@pytest.fixture
+def folder_below(parent: str) -> Iterator[Path]:
+    """A folder below a certain one."""
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        yield Path(folder)
+
+
+@_ROOT
+@pytest.mark.parametrize("parent", ["/var/tmp", "/tmp"])  # A node covers the second one.
+def test_a_node_changes_no_file_and_no_setting_of_the_machine(folder_below: Path) -> None:
+    clusters, program = folder_below / "clusters", folder_below / "kubelet"
+    folder = clusters / "dev" / "nodes" / "a"
+    for part in ("lib", "log"):
+        (folder / part).mkdir(parents=True)
+    program.write_text("program")
+    outside = ["/opt", "/etc", "/usr/libexec", "/root", "/", "/sys", "/dev"]
+    own = ["/var/lib", "/var/log", "/run", "/tmp", "/dev/shm"]
+    names = list(node_init._KERNEL)
+    command = [sys.executable, "-c", _TRY, ":".join([*outside, *own]), ":".join(names), str(clusters)]
+    document = {
+        "name": "a",
+        "folder": str(folder),
+        "hidden": str(clusters),
+        "files": {"kubelet": str(program)},
+        "cgroups": [],
+        "programs": [{"name": "try", "command": command, "log": "/var/log/try.log"}],
+    }
+    file = folder_below / "init.json"
+    file.write_text(json.dumps(document))
+    before = {name: Path("/proc/sys", name).read_text() for name in names}
+    result = folder / "log" / "result"
+    started = [*_NAMESPACES, sys.executable, "-I", node_init.__file__, str(file)]
+    with subprocess.Popen(started, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        process.kill()
+    assert line == "try ended with status 0\n", (line, (folder / "log" / "try.log").read_text())
+    found = json.loads(result.read_text())
+    assert found["written"] == [path for path in own if Path(path).is_dir()]
+    assert found["settings"] == node_init._KERNEL
+    assert {name: Path("/proc/sys", name).read_text() for name in names} == before
+    assert (found["host"], found["program"]) == ("a", "program")
+    assert found["seen"] == []
+
+
+def test_a_node_survives_a_full_disk_and_a_program_that_cannot_be_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = {"name": "kubelet", "command": ["true"], "log": str(tmp_path / "absent" / "log")}
+
+    class Full:
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    def free(_: float) -> None:
+        Path(program["log"]).parent.mkdir()
+
+    monkeypatch.setattr(node_init.sys, "stderr", Full())
+    monkeypatch.setattr(node_init.time, "sleep", free)
+    pid = node_init._start(program)
+    assert os.waitpid(pid, 0) == (pid, 0)
+
+
+def test_large_logs_of_a_node_are_rotated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(node_init, "_LOG_LIMIT", 4)
+    large, small = tmp_path / "large", tmp_path / "small"
+    large.write_text("12345")
+    small.write_text("1234")
+    node_init._rotate([str(large), str(small), str(tmp_path / "absent")])
+    assert (large.read_text(), (tmp_path / "large.1").read_text(), small.read_text()) == ("", "12345", "1234")
+
+
+def test_mounts_keep_their_flags_when_they_become_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[str, int]] = []
+
+    def mount(_source: Any, target: str, _kind: Any = None, flags: int = 0) -> None:
+        done.append((target, flags))
+
+    monkeypatch.setattr(node_init, "_mount", mount)
+    node_init._make_read_only(
+        "1 0 0:1 / / rw,relatime - ext4 /dev/a rw\n"
+        "2 1 0:2 / /a\\040b rw,nosuid,nodev shared:1 - tmpfs none rw\n"
+        "3 1 0:3 / /var/lib rw - ext4 /dev/a rw\n"
+        "4 1 0:3 / /var/library ro,noexec - ext4 /dev/a rw\n"
+    )
+    remount = 1 | 1 << 5 | 1 << 12
+    assert done == [("/", remount | 1 << 21), ("/a b", remount | 2 | 4), ("/var/library", remount | 8)]
