@@ -32,7 +32,8 @@ settings = {name: Path("/proc/sys", name).read_text().strip() for name in sys.ar
 for name in settings:
     Path("/proc/sys", name).write_text("7")
 Path("/var/log/result").write_text(json.dumps({
-    "written": written, "settings": settings, "seen": [str(path) for path in Path(sys.argv[3]).glob("*")], "host": os.uname().nodename,
+    "written": written, "settings": settings, "host": os.uname().nodename,
+    "seen": [str(path) for path in Path(sys.argv[3]).glob("*")],
     "program": Path("/run/programs/kubelet").read_text(),
 }))
 """

@@ -293,9 +293,12 @@ def test_the_api_server_reaches_nodes_through_the_relay_only_if_they_have_kubele
     def arguments(state: ClusterState) -> str:
         return " ".join(control_plane(folder, state)[1].spec.command)
 
-    assert "egress" not in arguments(cluster(folder))
+    alone = arguments(cluster(folder))
+    assert "egress" not in alone
+    assert "NodeRestriction" not in alone
     state = cluster(folder, "a", "b")
     assert load_state(folder) == state
+    assert "--enable-admission-plugins=NodeRestriction" in arguments(state)
     assert f"--egress-selector-config-file={folder.configuration / 'egress.yaml'}" in arguments(state)
     egress = yaml.safe_load((folder.configuration / "egress.yaml").read_text())["egressSelections"]
     assert [(each["name"], each["connection"]["transport"]["uds"]["udsName"]) for each in egress] == [
@@ -337,6 +340,15 @@ def test_pods_of_the_system_are_restricted_and_pull_nothing() -> None:
         (container,) = pod["containers"]
         assert container["imagePullPolicy"] == "Never"
         assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_names_are_resolved_at_the_port_that_policies_of_tenants_name() -> None:
+    bodies = {(resource.kind, body["metadata"]["name"]): body for resource, body in system_objects(6443, "dns:1")}
+    pod = bodies["Deployment", "coredns"]["spec"]["template"]["spec"]
+    ports = [port for port in pod["containers"][0]["ports"] if port["name"].startswith("dns-")]
+    assert [port["containerPort"] for port in ports] == [53, 53]
+    assert bodies["ConfigMap", "coredns"]["data"]["Corefile"].startswith(".:53 {")
+    assert pod["securityContext"]["sysctls"] == [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]
 
 
 def test_a_node_is_ready_and_a_deployment_available_by_their_status() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,10 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.isolated import RUN
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
 from trainyard.cluster.node.requirements import missing
 
-NAME = "real"
+NAME = os.environ.get(RUN, "")
+"""Of the cluster; `isolated` gives each run one of its own."""
+_SETTINGS = (
+    *("vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops"),
+    *("kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes"),
+)
+_FOLDERS = ("/usr/libexec/kubernetes", "/opt", "/etc")
+"""Where kubelets and containerds create files on other machines."""
 
 
 @dataclass
@@ -62,7 +71,7 @@ def lines(*command: str) -> list[str]:
 
 
 def machine_state() -> dict[str, list[str]]:
-    """Return the interfaces, namespaces, cgroups, mounts and packet filter rules of this machine."""
+    """Return the interfaces, namespaces, cgroups, mounts, packet filter rules, settings and files of this machine."""
     groups = [str(path) for path in Path("/sys/fs/cgroup").glob("**/trainyard-*")]
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     return {
@@ -73,6 +82,8 @@ def machine_state() -> dict[str, list[str]]:
         "cgroups": sorted(groups),
         "mounts": sorted(mounts),
         "rules": lines("nft", "list", "ruleset"),
+        "settings": lines("sysctl", *_SETTINGS),
+        "files": sorted(str(path) for folder in _FOLDERS for path in Path(folder).rglob("*")),
     }
 
 
@@ -94,6 +105,8 @@ def node_commands() -> list[str]:
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     """The stack of production on three nodes, with its smoke job."""
+    if not NAME:
+        pytest.fail("these tests need namespaces of their own: use `make test-real` or `python -m tests.real.isolated`")
     if found := missing():
         pytest.skip("; ".join(map(str, found)))
     before = machine_state()

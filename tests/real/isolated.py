@@ -7,15 +7,24 @@ end with the process namespace.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
 from tests.support import ROOT
 from trainyard.cluster.image_sources import image_builder
+from trainyard.cluster.node.control_groups import hierarchies, remove
 from trainyard.cluster.node.requirements import missing
 from trainyard.cluster.toolchain import own_program
 from trainyard.errors import TrainyardError
 
+RUN = "TRAINYARD_REAL_RUN"
+"""Variable with the name of the run, inside the namespaces only."""
+_LOCK = Path("/tmp/trainyard-test-real.lock")
+_SLICE_SECONDS, _SECONDS = 600.0, 3600.0
 _NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 _FILES = ("test_platform", "test_job_lifecycle", "test_network_policies", "test_disturbances", "test_removal")
 """In this order, on one cluster; the first one also runs after the other tests."""
@@ -61,10 +70,37 @@ def main() -> int:
     ]
     # The shell stays as the first process, because it reaps orphans, which pytest would not.
     script = 'mount -t tmpfs tmpfs /run && ip link set lo up && "$@"'
-    os.chdir(ROOT)
-    sys.stdout.flush()
-    os.execvp(_NAMESPACES[0], [*_NAMESPACES, "sh", "-c", script, "sh", *pytest])
-    return 1
+    return _run([*_NAMESPACES, "sh", "-c", script, "sh", *pytest], _SLICE_SECONDS if arguments.slice else _SECONDS)
+
+
+def _run(command: list[str], seconds: float) -> int:
+    """Run a command as the only one of its kind on this machine, and remove its cgroups, which outlive namespaces."""
+    name = f"real-{os.getpid()}"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with _LOCK.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stdout.write("Waiting for another run of the tests on real nodes\n")
+            sys.stdout.flush()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        sys.stdout.flush()
+        with subprocess.Popen(command, cwd=ROOT, env={**os.environ, RUN: name}) as process:
+            try:
+                return process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                sys.stdout.write(f"The tests on real nodes did not end within {seconds / 60:.0f} minutes\n")
+                return 124
+            finally:
+                process.kill()
+                process.wait()
+                _remove_groups(name)
+
+
+def _remove_groups(name: str) -> None:
+    known = hierarchies()
+    for path in {f"/{each.name}" for hierarchy in known for each in hierarchy.root.glob(f"trainyard-{name}-*")}:
+        remove(path, known)
 
 
 if __name__ == "__main__":

@@ -191,6 +191,8 @@ def _to_nodes(folder: ClusterFolder) -> tuple[str, ...]:
     return (
         # Webhooks are called at the addresses of pods: this machine has no kube-proxy for those of Services.
         "--enable-aggregator-routing=true",
+        # A kubelet writes its own Node and the pods bound to it, and nothing else.
+        "--enable-admission-plugins=NodeRestriction",
         f"--egress-selector-config-file={folder.configuration / 'egress.yaml'}",
         # Names of nodes are resolved nowhere.
         "--kubelet-preferred-address-types=InternalIP",

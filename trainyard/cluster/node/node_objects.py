@@ -35,8 +35,10 @@ SYSTEM = "kube-system"
 LABELS = {"app.kubernetes.io/managed-by": "trainyard-cluster"}
 _DNS_LABELS = {"k8s-app": "kube-dns"}
 _RBAC = "rbac.authorization.k8s.io"
-_DNS_PORT = 1053
-"""Above 1024, so that CoreDNS needs no capability."""
+_DNS_PORT = 53
+"""Also of the pods: a policy permits a port of the pod that is connected to, and policies for names permit this one."""
+_ANY_PORT = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
+"""CoreDNS needs no capability for its port."""
 _COREFILE = f"""\
 .:{_DNS_PORT} {{
     errors
@@ -175,7 +177,7 @@ def _dns_deployment(metadata: dict[str, Any], image: str, ports: list[tuple[str,
     pod = {
         "serviceAccountName": DNS,
         "priorityClassName": "system-cluster-critical",
-        **restricted_pod(),
+        "securityContext": {**restricted_pod()["securityContext"], "sysctls": [_ANY_PORT]},
         "dnsPolicy": "Default",
         "topologySpreadConstraints": [
             {
