@@ -99,6 +99,8 @@ def test_a_node_survives_a_full_disk_and_a_program_that_cannot_be_started(
     monkeypatch.setattr(node_init.sys, "stderr", Full())
     monkeypatch.setattr(node_init.time, "sleep", free)
     pid = node_init._start(program)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    subprocess.run(["true"], check=True)  # Reaps children that a process object has left.
     assert os.waitpid(pid, 0) == (pid, 0)
 
 

@@ -266,15 +266,18 @@ def test_the_refusal_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_node_offers_what_the_fabric_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements.os, "cpu_count", lambda: 8)
     assert requirements.reserved({"cpu": "2500m", "pods": "110"}, "a") == {"cpu": "5500m"}
+    assert [requirements.most_pods({"pods": pods}) for pods in ("20", "1000")] == [20, 253]
+    assert requirements.most_pods({}) == 110
     assert int(requirements.reserved({"memory": "1Mi"}, "a")["memory"]) > 0
     with pytest.raises(TrainyardError, match=r"Node a of the fabric has cpu 96, but this machine has 8"):
         requirements.reserved({"cpu": "96"}, "a")
 
 
 def test_the_programs_of_a_node_use_its_own_files_only() -> None:
-    written = files(NODES[1], PROGRAMS, "localhost/trainyard/pause:v1", {"cpu": "1000m"})
+    written = files(NODES[1], PROGRAMS, "localhost/trainyard/pause:v1", {"cpu": "1000m"}, 20)
     kubelet = yaml.safe_load(written["etc/kubelet.yaml"])
     assert (kubelet["cgroupRoot"], kubelet["address"]) == ("/trainyard-dev/b", "10.98.0.12")
+    assert kubelet["maxPods"] == 20
     assert kubelet["systemReserved"] == {"cpu": "1000m"}
     assert not kubelet["authentication"]["anonymous"]["enabled"]
     cni = json.loads(written["etc/cni/10-pods.conflist"])

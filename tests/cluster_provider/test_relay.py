@@ -69,6 +69,14 @@ async def test_only_requests_to_connect_are_served(server: int, tmp_path: Path, 
         writer.close()
 
 
+async def test_names_are_not_resolved_in_the_network_of_this_machine(server: int, tmp_path: Path) -> None:
+    async with await asyncio.start_unix_server(relay(server).to_nodes, tmp_path / "s"):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+        writer.write(f"CONNECT localhost:{server} HTTP/1.1\r\n\r\n".encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 502 ")
+        writer.close()
+
+
 async def test_nodes_reach_the_api_server(server: int) -> None:
     listening = await asyncio.start_server(relay(server).to_api, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]

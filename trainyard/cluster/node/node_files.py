@@ -72,7 +72,9 @@ class NodeFolder:
         return self.root / "log" / f"{program}.log"
 
 
-def files(node: NodePlan, programs: NodePrograms, pause: str, reserved: dict[str, str]) -> dict[str, str]:
+def files(
+    node: NodePlan, programs: NodePrograms, pause: str, reserved: dict[str, str], pods: int = 110
+) -> dict[str, str]:
     """Return the texts of the configuration files by their paths in the node's folder.
 
     Parameters
@@ -85,11 +87,13 @@ def files(node: NodePlan, programs: NodePrograms, pause: str, reserved: dict[str
         Reference of the pause image.
     reserved
         Amounts by resource that the machine has and the node does not offer.
+    pods
+        Greatest number of its pods.
     """
     return {
         "etc/cni/10-pods.conflist": json.dumps(_cni(node), indent=2) + "\n",
         "etc/containerd.toml": _containerd(programs, pause),
-        "etc/kubelet.yaml": yaml.safe_dump(_kubelet(node, reserved), sort_keys=False),
+        "etc/kubelet.yaml": yaml.safe_dump(_kubelet(node, reserved, pods), sort_keys=False),
         "etc/kube-proxy.yaml": yaml.safe_dump(_proxy(node), sort_keys=False),
     }
 
@@ -168,7 +172,7 @@ state = "/run/containerd"
 """
 
 
-def _kubelet(node: NodePlan, reserved: dict[str, str]) -> dict[str, Any]:
+def _kubelet(node: NodePlan, reserved: dict[str, str], pods: int) -> dict[str, Any]:
     etc = _INSIDE / "etc"
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -191,6 +195,7 @@ def _kubelet(node: NodePlan, reserved: dict[str, str]) -> dict[str, Any]:
         "failCgroupV1": False,
         "failSwapOn": False,
         "systemReserved": reserved,
+        "maxPods": pods,
         # The disk of the machine is not the node's: its fill level is no reason to evict pods.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,

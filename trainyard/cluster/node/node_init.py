@@ -139,6 +139,8 @@ def _start(program: dict[str, Any]) -> int:
             with open(program["log"], "ab") as log:  # noqa: PTH123
                 command = program["command"]
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603
+            # Only `os.wait` reaps it: the next process object would otherwise, and its end would not be noticed.
+            process.returncode = 0
             return process.pid
         except OSError as error:
             _say(f"{program['name']} cannot be started: {error}")

@@ -24,7 +24,7 @@ from trainyard.cluster.node.node_objects import DNS, system_objects
 from trainyard.cluster.node.node_plan import GATEWAY, NodePlan, machine_name, plan_nodes
 from trainyard.cluster.node.node_storage import PROVISIONER, storage_objects
 from trainyard.cluster.node.real_nodes import await_nodes, await_system, label_nodes
-from trainyard.cluster.node.requirements import programs_on_machine, require_suitable_machine, reserved
+from trainyard.cluster.node.requirements import most_pods, programs_on_machine, require_suitable_machine, reserved
 from trainyard.cluster.process import alive, last_lines, read_record
 from trainyard.cluster.provider import ClusterAccess, NodeChanges
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state
@@ -86,7 +86,9 @@ class NodeProvider(EmbeddedProvider):
         pause = _named(images, _PAUSE)
         self._programs = programs
         self._files = {
-            plan.name: files(plan, programs, pause.reference, reserved(node.capacity, node.name))
+            plan.name: files(
+                plan, programs, pause.reference, reserved(node.capacity, node.name), most_pods(node.capacity)
+            )
             for plan, node in zip(plans, nodes, strict=True)
         }
         access = super().up(fabric, progress, expected_nodes=expected_nodes)
@@ -173,7 +175,8 @@ class NodeProvider(EmbeddedProvider):
         found = {}
         for plan in plans:
             record = read_record(self.folder.processes, plan.process)
-            first = first_process(record.pid) if record is not None and record.pid is not None else None
+            started = record.pid if record is not None and alive(record) else None
+            first = first_process(started) if started is not None else None
             if first is None:
                 raise TrainyardError(
                     f"Node {plan.name} does not run", fix=f"read `trainyard cluster logs {plan.process}`"

@@ -18,6 +18,9 @@ __all__ = ["enforce"]
 
 _FAILURES = (ApiError, TransportError, WatchBrokenError, OSError)
 _PAUSE = 0.5
+_TOGETHER = 0.2
+"""Seconds in which changes are collected."""
+_SECONDS_OF_NFT = 20.0
 _SETTLED = 30.0
 """Seconds after which the rules are compared without a change: a node that was made again has none."""
 
@@ -32,6 +35,9 @@ async def enforce(kubeconfig: Path, nodes: Sequence[NodePlan]) -> None:
                 await _follow(client, nodes)
         except _FAILURES as error:
             _log.warning("network policies: %s", error)
+        except Exception:
+            # The supervisor, whose task this is, keeps the cluster running; the rules stay as they are until the retry.
+            _log.exception("network policies")
         await asyncio.sleep(_PAUSE)
 
 
@@ -42,12 +48,11 @@ async def _follow(client: Client, nodes: Sequence[NodePlan]) -> None:
     try:
         while True:
             changed.clear()
-            policies = await client.list(NETWORK_POLICIES)
-            text = (
-                ruleset(policies, await client.list(PODS), await client.list(NAMESPACES))
-                if policies
-                else ruleset((), (), ())
-            )
+            if policies := await client.list(NETWORK_POLICIES):
+                pods, namespaces = await client.list(PODS), await client.list(NAMESPACES)
+                text = await asyncio.to_thread(ruleset, policies, pods, namespaces)
+            else:
+                text = ruleset((), (), ())
             if text != applied:
                 await asyncio.gather(*(asyncio.to_thread(_load, node, text) for node in nodes))
                 applied = text
@@ -55,6 +60,8 @@ async def _follow(client: Client, nodes: Sequence[NodePlan]) -> None:
                 await asyncio.wait_for(changed.wait(), _SETTLED)
             except TimeoutError:
                 applied = None
+            else:
+                await asyncio.sleep(_TOGETHER)
     finally:
         for watch in watches:
             watch.cancel()
@@ -73,6 +80,11 @@ async def _watch(client: Client, resource: Resource, notify: Callable[[], None])
 
 def _load(node: NodePlan, text: str) -> None:
     command = ["nsenter", f"--net={NAMESPACE_FOLDER / node.namespace}", "nft", "--file", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)  # noqa: S603
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, input=text, capture_output=True, text=True, check=False, timeout=_SECONDS_OF_NFT
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"node {node.name} does not take the rules within {_SECONDS_OF_NFT:.0f} s") from error
     if done.returncode:
         raise OSError(f"node {node.name} rejects the rules: {' '.join(done.stderr.split())[-300:]}")

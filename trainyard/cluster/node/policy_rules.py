@@ -1,25 +1,59 @@
 """NetworkPolicies as a table of nftables; pure.
 
 The network of pods is routed, so every packet between pods passes the forward hook of its nodes. A pod that a policy
-selects has a chain for each direction: it returns for what a policy allows, and drops the rest. A packet passes only if
-the chain of its source and that of its destination return. Packets of the node itself, such as probes of its kubelet,
-are not forwarded, and are always allowed.
+selects has a chain for each direction, which pods with the same rules share: it returns for what a policy allows, and
+drops the rest. A packet passes only if the chain of its source and that of its destination return. Packets of the node
+itself, such as probes of its kubelet, are not forwarded, and are always allowed, as is what a pod sends to itself. The
+pods that a peer of a policy selects are a set, so the size of the table grows with the number of pods, not its square.
 """
 
 from __future__ import annotations
 
-import ipaddress
+import hashlib
+import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from trainyard.cluster.node.address_blocks import block_match
 
 __all__ = ["TABLE", "ruleset", "selects"]
 
 TABLE = "trainyard-policies"
 
 Body = Mapping[str, Any]
+Labels = Mapping[str, Mapping[str, str]]
+Rule = tuple[str, str, Sequence[Body], Sequence[Body]]
+"""Match of the peer, its address field, the ports, and the pods of the peer."""
 
 _ENDED = ("Succeeded", "Failed")
 _PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
+_SIDES = {"Ingress": ("daddr", "saddr", "from"), "Egress": ("saddr", "daddr", "to")}
+"""Field with the address of the selected pod and of its peer, and key of the peers, by direction."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Table:
+    """Sets and chains of the table, each once."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, str] = {}
+
+    def add(self, kind: str, name: str, lines: Sequence[str]) -> str:
+        """Add what is not there, and return its name."""
+        text = "\n".join(f"    {line}" for line in lines)
+        own = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        self.parts[own] = f"  {kind} {own} {{\n{text}\n  }}"
+        return own
+
+    def set(self, name: str, kind: str, elements: Sequence[str]) -> str:
+        """Add a set, and return its name."""
+        return self.add("set", name, [f"type {kind}", *_elements(elements)])
+
+
+def _elements(elements: Sequence[str]) -> list[str]:
+    return [f"elements = {{ {', '.join(elements)} }}"] if elements else []
 
 
 def ruleset(policies: Iterable[Body], pods: Iterable[Body], namespaces: Iterable[Body]) -> str:
@@ -33,36 +67,42 @@ def ruleset(policies: Iterable[Body], pods: Iterable[Body], namespaces: Iterable
         All pods and namespaces.
     """
     labels = {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in namespaces}
-    running = sorted((pod for pod in pods if _address(pod) is not None), key=lambda pod: str(_address(pod)))
+    running = _by_address(pods)
+    table = _Table()
+    jumps: dict[str, list[str]] = {direction: [] for direction in _SIDES}
+    isolated: list[str] = []
+    peers: dict[str, tuple[str, list[Body]]] = {}
     ordered = sorted(policies, key=lambda policy: (policy["metadata"]["namespace"], policy["metadata"]["name"]))
-    jumps: list[str] = []
-    chains: list[str] = []
+    compiled = [
+        (policy, {way: _rules(policy, way, running, labels, table, peers) for way in _types(policy)})
+        for policy in ordered
+    ]
     for pod in running:
-        selected = [policy for policy in ordered if _selected(policy, pod)]
-        for direction in ("Ingress", "Egress"):
-            own = [policy for policy in selected if direction in _types(policy)]
-            if not own:
-                continue
-            name = f"{direction.lower()}-{str(_address(pod)).replace('.', '-')}"
-            side = "daddr" if direction == "Ingress" else "saddr"
-            jumps.append(f"    ip {side} {_address(pod)} jump {name}")
-            allowed = dict.fromkeys(
-                rule for policy in own for rule in _allowed(policy, direction, pod, running, labels)
-            )
-            chains.append(
-                "\n".join([f"  chain {name} {{", *(f"    {rule} return" for rule in allowed), "    drop", "  }"])
-            )
+        selected = [rules for policy, rules in compiled if _selected(policy, pod)]
+        if selected:
+            isolated.append(f"{_address(pod)} . {_address(pod)}")
+        for direction in _SIDES:
+            own = [rules[direction] for rules in selected if direction in rules]
+            if own:
+                allowed = dict.fromkeys(
+                    text for rules in own for rule in rules for text in _texts(rule, direction, pod, table)
+                )
+                chain = table.add("chain", direction.lower(), [*(f"{rule} return".strip() for rule in allowed), "drop"])
+                jumps[direction].append(f"{_address(pod)} : jump {chain}")
     forward = [
         "  chain forward {",
         "    type filter hook forward priority filter; policy accept;",
         "    ct state established,related accept",
-        *jumps,
-        "  }",
     ]
-    # Chains come first: a jump names one that exists. The first line makes the deletion succeed when there is no table.
-    return "\n".join(
-        [f"table ip {TABLE}", f"delete table ip {TABLE}", f"table ip {TABLE} {{", *chains, *forward, "}", ""]
-    )
+    if isolated:
+        forward.append(f"    ip saddr . ip daddr @{table.set('itself', 'ipv4_addr . ipv4_addr', isolated)} accept")
+    for direction, (side, _, _) in _SIDES.items():
+        if jumps[direction]:
+            name = table.add("map", direction.lower(), ["type ipv4_addr : verdict", *_elements(jumps[direction])])
+            forward.append(f"    ip {side} vmap @{name}")
+    # What a line names comes before it. The first line makes the deletion succeed when there is no table.
+    head = [f"table ip {TABLE}", f"delete table ip {TABLE}", f"table ip {TABLE} {{"]
+    return "\n".join([*head, *table.parts.values(), *forward, "  }", "}", ""])
 
 
 def selects(selector: Body, labels: Mapping[str, str]) -> bool:
@@ -85,6 +125,21 @@ def _satisfies(labels: Mapping[str, str], expression: Body) -> bool:
             return key not in labels
 
 
+def _by_address(pods: Iterable[Body]) -> list[Body]:
+    """Return one pod for each address: the one that has it now, also while a former one's status still shows it."""
+    found: dict[str, Body] = {}
+    for pod in sorted(pods, key=_recency):
+        if (address := _address(pod)) is not None:
+            found[address] = pod
+    return [found[address] for address in sorted(found)]
+
+
+def _recency(pod: Body) -> tuple[bool, str]:
+    metadata = pod["metadata"]
+    since = pod.get("status", {}).get("startTime") or metadata.get("creationTimestamp") or ""
+    return "deletionTimestamp" not in metadata, since
+
+
 def _address(pod: Body) -> str | None:
     """Return the address of a pod that has one of its own; None if it has ended."""
     if pod["spec"].get("hostNetwork") or pod.get("status", {}).get("phase") in _ENDED:
@@ -103,65 +158,89 @@ def _types(policy: Body) -> Sequence[str]:
     return given or ["Ingress", *(["Egress"] if policy["spec"].get("egress") else [])]
 
 
-def _allowed(
-    policy: Body, direction: str, pod: Body, pods: Sequence[Body], namespaces: Mapping[str, Mapping[str, str]]
-) -> Iterator[str]:
-    """Return the matches of what a policy allows a pod in one direction."""
-    rules, peers_of = policy["spec"].get(direction.lower()) or (), "from" if direction == "Ingress" else "to"
-    side = "saddr" if direction == "Ingress" else "daddr"
-    for rule in rules:
-        ports = rule.get("ports") or ()
-        for match, peer in _peers(rule.get(peers_of), policy["metadata"]["namespace"], side, pods, namespaces):
-            # A named port is one of the pod that is connected to.
-            for port in _ports(ports, pod if direction == "Ingress" else peer):
-                yield " ".join(part for part in (match, port) if part)
-
-
-def _peers(
-    peers: Sequence[Body] | None,
-    namespace: str,
-    side: str,
+def _rules(
+    policy: Body,
+    direction: str,
     pods: Sequence[Body],
-    labels: Mapping[str, Mapping[str, str]],
-) -> Iterator[tuple[str, Body | None]]:
-    """Return the match of each peer, and the pod if it is one; an absent or empty list allows every peer."""
-    if not peers:
-        yield "", None
-        return
-    for peer in peers:
-        if block := peer.get("ipBlock"):
-            if ipaddress.ip_network(block["cidr"], strict=False).version == 4:
-                excluded = ", ".join(each for each in block.get("except") or () if ":" not in each)
-                yield f"ip {side} {block['cidr']}" + (f" ip {side} != {{ {excluded} }}" if excluded else ""), None
-            continue
-        for pod in pods:
-            home = pod["metadata"]["namespace"]
-            in_scope = (
-                selects(peer["namespaceSelector"] or {}, labels.get(home, {}))
-                if "namespaceSelector" in peer
-                else home == namespace
-            )
-            if in_scope and selects(peer.get("podSelector") or {}, pod["metadata"].get("labels") or {}):
-                yield f"ip {side} {_address(pod)}", pod
+    labels: Labels,
+    table: _Table,
+    sets: dict[str, tuple[str, list[Body]]],
+) -> list[Rule]:
+    """Return what a policy allows in one direction; nothing if it cannot be read."""
+    metadata = policy["metadata"]
+    _, side, key = _SIDES[direction]
+    found: list[Rule] = []
+    try:
+        for rule in policy["spec"].get(direction.lower()) or ():
+            ports = rule.get("ports") or ()
+            if not rule.get(key):
+                found.append(("", side, ports, pods))
+            for peer in rule.get(key) or ():
+                if "ipBlock" in peer:
+                    if (match := block_match(peer["ipBlock"], side)) is not None:
+                        found.append((match, side, ports, ()))
+                    continue
+                identity = json.dumps([peer, "" if "namespaceSelector" in peer else metadata["namespace"]])
+                if identity not in sets:
+                    members = list(_members(peer, metadata["namespace"], pods, labels))
+                    sets[identity] = table.set("peers", "ipv4_addr", [str(_address(pod)) for pod in members]), members
+                name, members = sets[identity]
+                found.append((f"ip {side} @{name}", side, ports, members))
+        for _, _, ports, _ in found:
+            list(_port_matches(ports))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        _log.warning("network policy %s/%s allows nothing: %r", metadata["namespace"], metadata["name"], error)
+        return []
+    return found
 
 
-def _ports(ports: Sequence[Body], target: Body | None) -> Iterator[str]:
-    """Return the match of each port; an empty list allows every port."""
+def _members(peer: Body, namespace: str, pods: Iterable[Body], labels: Labels) -> Iterator[Body]:
+    for pod in pods:
+        home = pod["metadata"]["namespace"]
+        in_scope = (
+            selects(peer["namespaceSelector"] or {}, labels.get(home, {}))
+            if "namespaceSelector" in peer
+            else home == namespace
+        )
+        if in_scope and selects(peer.get("podSelector") or {}, pod["metadata"].get("labels") or {}):
+            yield pod
+
+
+def _texts(rule: Rule, direction: str, pod: Body, table: _Table) -> Iterator[str]:
+    """Return the matches of a rule for a pod. A named port is one of the pod that is connected to."""
+    match, side, ports, members = rule
     if not ports:
-        yield ""
-    for port in ports:
-        protocol = _PROTOCOLS[port.get("protocol") or "TCP"]
-        number = port.get("port")
-        if number is None:
-            yield f"meta l4proto {protocol}"
-        elif isinstance(number, int):
-            yield f"{protocol} dport {number}" + (f"-{port['endPort']}" if port.get("endPort") else "")
+        yield match
+    for port_match, name, protocol in _port_matches(ports):
+        if name is None:
+            yield f"{match} {port_match}".strip()
+        elif direction == "Ingress":
+            yield from (f"{match} {port_match} {number}".strip() for number in _numbers(pod, name, protocol))
         else:
-            yield from (f"{protocol} dport {found}" for found in _named(target, number, port.get("protocol") or "TCP"))
+            pairs = [f"{_address(each)} . {number}" for each in members for number in _numbers(each, name, protocol)]
+            if pairs:
+                named = table.set("named", "ipv4_addr . inet_service", list(dict.fromkeys(pairs)))
+                yield f"ip {side} . {port_match} @{named}"
 
 
-def _named(target: Body | None, name: str, protocol: str) -> Iterator[int]:
-    for container in (target or {"spec": {}})["spec"].get("containers") or ():
+def _port_matches(ports: Sequence[Body]) -> Iterator[tuple[str, str | None, str]]:
+    """Return the match of each port, and its name if it has one instead of a number, with its protocol."""
+    for port in ports:
+        protocol = port.get("protocol") or "TCP"
+        field, number = _PROTOCOLS[protocol], port.get("port")
+        if number is None:
+            yield f"meta l4proto {field}", None, protocol
+        elif isinstance(number, int):
+            last = port.get("endPort") or number
+            yield f"{field} dport {number}" + (f"-{last}" if last != number else ""), None, protocol
+        else:
+            yield f"{field} dport", number, protocol
+
+
+def _numbers(pod: Body, name: str, protocol: str) -> Iterator[int]:
+    """Return the numbers of a named port of a pod's containers and sidecars."""
+    sidecars = [each for each in pod["spec"].get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    for container in (*(pod["spec"].get("containers") or ()), *sidecars):
         for port in container.get("ports") or ():
             if port.get("name") == name and port.get("protocol", "TCP") == protocol:
                 yield port["containerPort"]

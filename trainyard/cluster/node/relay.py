@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import ctypes
+import ipaddress
 import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -113,10 +114,12 @@ class Relay:
         host, _, port = rest.split(" ", 1)[0].rpartition(":")
         if method != "CONNECT" or not host:
             raise ValueError("only CONNECT is served")
+        # Names are not resolved: that would happen in this machine's network, and send packets into it.
+        address = str(ipaddress.IPv4Address(host))
         loop = asyncio.get_running_loop()
         made = await loop.run_in_executor(self._threads, _outgoing)
         try:
-            await asyncio.wait_for(loop.sock_connect(made, (host.strip("[]"), int(port))), _CONNECT_SECONDS)
+            await asyncio.wait_for(loop.sock_connect(made, (address, int(port))), _CONNECT_SECONDS)
             return await asyncio.open_connection(sock=made)
         except BaseException:
             made.close()

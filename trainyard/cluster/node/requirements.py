@@ -17,7 +17,7 @@ from trainyard.cluster.node.node_files import COVERED, NodePrograms
 from trainyard.errors import TrainyardError
 from trainyard.quantity import parse
 
-__all__ = ["missing", "programs_on_machine", "require_suitable_machine", "reserved"]
+__all__ = ["missing", "most_pods", "programs_on_machine", "require_suitable_machine", "reserved"]
 
 _PACKAGES: Mapping[str, str] = {
     "containerd": "containerd",
@@ -33,6 +33,7 @@ _PACKAGES: Mapping[str, str] = {
 _PLUGINS = ("ptp", "host-local", "loopback")
 _PLUGIN_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
+_ADDRESSES = 253
 _ELSEWHERE = "install it elsewhere, for example in /usr/local/bin"
 _OTHER = "use --provider embedded, which needs neither root nor containers"
 
@@ -123,6 +124,11 @@ def programs_on_machine(kubelet: Path, proxy: Path) -> NodePrograms:
     containerd, plugins = shutil.which("containerd"), _plugins()
     assert containerd is not None and plugins is not None  # noqa: S101, PT018
     return NodePrograms(kubelet, proxy, Path(containerd), plugins)
+
+
+def most_pods(capacity: Mapping[str, str]) -> int:
+    """Return the greatest number of pods of a node; each has an address of the node's range."""
+    return min(int(parse(capacity.get("pods", "110"))), _ADDRESSES)
 
 
 def reserved(capacity: Mapping[str, str], name: str) -> dict[str, str]:
