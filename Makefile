@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -106,6 +106,9 @@ images-lock: $(READY)  ## update images/debian.lock and images/initializers.lock
 	@$(BIN)/python -m trainyard.images.debian_packages
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header images/initializers.in -o images/initializers.lock
+
+console-assets: $(READY)  ## fetch the pinned browser assets of the console with npm; review the diff
+	@$(BIN)/python -m trainyard.console.asset_lock
 
 upstream-lock: $(READY)  ## update components/upstream.lock from the pinned modules; review the diff
 	@$(BIN)/python -m components.upstream_lock

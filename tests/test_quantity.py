@@ -61,3 +61,8 @@ def test_amounts_are_written_as_people_expect(amount: Fraction, resource: str, t
 def test_writing_and_reading_gives_the_same_amount(billionths: int, resource: str) -> None:
     amount = Fraction(billionths, 10**9)
     assert quantity.parse(quantity.format(amount, resource)) == amount
+
+
+@given(st.fractions(max_denominator=10**9), st.integers(-(10**6), 10**6))
+def test_a_multiple_is_exact(amount: Fraction, count: int) -> None:
+    assert quantity.multiple(amount, count) == amount * count

@@ -21,6 +21,7 @@ SHARED: Final = {
         "tests/cluster/test_bypass.py",
         "tests/cluster/test_bypass_audit.py",
         "tests/cluster/test_bypass_outage.py",
+        "tests/cluster/test_console.py",
         "tests/cluster/test_explain.py",
         "tests/cluster/test_frameworks.py",
         "tests/cluster/test_jobs.py",

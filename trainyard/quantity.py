@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
-__all__ = ["format", "parse"]
+__all__ = ["format", "multiple", "parse"]
 
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,2}))?"
@@ -34,11 +34,14 @@ def parse(value: str | int | float) -> Fraction:
     ValueError
         The value is not a quantity.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r} is not a quantity")
-    if isinstance(value, int):
+    elif isinstance(value, int):
         return _whole(value)
-    text = str(value)
+    else:
+        text = str(value)
     if len(text) > _MAX_LENGTH:
         raise _invalid(value)
     amount = _amount(text)
@@ -61,6 +64,11 @@ def _amount(text: str) -> Fraction | None:
     amount = Fraction(match["number"].rstrip(".")) * _factor(match["suffix"], match["exponent"])
     rounded = Fraction(ceil(amount * _NANO), _NANO)
     return -rounded if match["sign"] == "-" else rounded
+
+
+def multiple(amount: Fraction, count: int) -> Fraction:
+    """Return a multiple of an amount; whole amounts, which are most, need no greatest common divisor."""
+    return Fraction(amount.numerator * count) if amount.denominator == 1 else amount * count
 
 
 def format(amount: Fraction, resource: str) -> str:

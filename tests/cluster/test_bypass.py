@@ -12,6 +12,8 @@ from tests.cluster.bypass_objects import TENANT
 from tests.support import LiveCluster, awaited
 from trainyard.kube import Response
 from trainyard.kube.blocking import Session
+from trainyard.quantity import parse
+from trainyard.settings.tenancy import TenantSettings
 
 pytestmark = pytest.mark.cluster
 
@@ -42,6 +44,16 @@ CARELESS = {
     "admissionregistration.k8s.io": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
 }
 """Permissions that were granted: all but the policies themselves, which the API server lets no policy protect."""
+
+COUNTED = {
+    "count/trainjobs.trainer.kubeflow.org": ("submit", "train-job"),
+    "count/pods": ("raw", "pod"),
+    "count/jobs.batch": ("raw", "job"),
+    "count/jobsets.jobset.x-k8s.io": ("raw", "job-set"),
+    "count/jobs.batch.volcano.sh": ("raw", "volcano-job"),
+    "count/podgroups.scheduling.volcano.sh": ("careless", "pod-group"),
+}
+"""Amounts of the default quota of objects, with who creates what they count."""
 
 
 def required(answer: Response) -> Response:
@@ -153,6 +165,34 @@ def test_what_is_changed_while_it_is_held_is_reviewed_when_it_resumes(
         assert stored["spec"]["suspend"] is True
     finally:
         attacked.delete(kind, called)
+
+
+def test_the_default_quota_refuses_every_kind_that_it_counts(attacked: Cluster) -> None:
+    path = f"/api/v1/namespaces/{TENANT}/resourcequotas/tenant"
+
+    def set_to(hard: dict[str, str]) -> None:
+        required(attacked.session.request("PATCH", path, {"spec": {"hard": hard}}))
+
+        def known() -> bool:
+            status = attacked.session.request("GET", path).body["status"]
+            return hard.keys() <= status["used"].keys() and hard.items() <= status["hard"].items()
+
+        awaited("the quota that is set", known)
+
+    shipped = required(attacked.session.request("GET", path)).body["spec"]["hard"]
+    defaults = TenantSettings.model_fields["object_quota"].default
+    assert {key: parse(str(amount)) for key, amount in shipped.items()} == {
+        key: parse(str(amount)) for key, amount in defaults.items()
+    }
+    set_to(dict.fromkeys(COUNTED, "0"))
+    try:
+        for key, (who, name) in COUNTED.items():
+            answer = attacked.create(who, name, "own.too-many" if name == "pod-group" else "too-many")
+            assert answer.status == 403, (key, answer.message)
+            assert f"exceeded quota: tenant, requested: {key}=1, used: {key}=" in answer.message
+            assert f"limited: {key}=0" in answer.message
+    finally:
+        set_to({key: shipped[key] for key in COUNTED})
 
 
 def test_a_gang_that_is_going_away_does_not_change_its_queue(attacked: Cluster) -> None:

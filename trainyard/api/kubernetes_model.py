@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from types import NoneType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -24,6 +25,9 @@ __all__ = [
 
 Body = dict[str, Any]
 """Embedded Kubernetes object of a core type, preserved unchanged."""
+
+_LEAVES = frozenset({NoneType, bool, dict, int, str})
+"""Types of most values; they contain no model."""
 
 
 class KubernetesModel(BaseModel):
@@ -61,12 +65,14 @@ class KubernetesModel(BaseModel):
         """Yield the paths of unknown fields, which the API server prunes."""
         yield from self.model_extra or ()
         for name, inner in self.__dict__.items():
+            if type(inner) in _LEAVES:
+                continue
             if isinstance(inner, KubernetesModel):
                 for field in inner.unknown_fields():
                     yield f"{_alias(type(self), name)}.{field}"
             elif isinstance(inner, list):
                 for index, item in enumerate(inner):
-                    if isinstance(item, KubernetesModel):
+                    if type(item) not in _LEAVES and isinstance(item, KubernetesModel):
                         for field in item.unknown_fields():
                             yield f"{_alias(type(self), name)}[{index}].{field}"
 

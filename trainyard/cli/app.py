@@ -31,6 +31,7 @@ _GROUPS = (
     "simulate",
     "explain",
     "snapshot",
+    "console",
     "images",
     "controller",
 )

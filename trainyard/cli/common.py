@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
@@ -97,8 +97,10 @@ def line_progress(console: Console) -> Progress:
     )
 
 
-def client_of(kubeconfig: Path | None, context: str | None, settings: StackSettings | None, stack: str) -> Client:
-    """Return a client for the cluster of a kubeconfig, else of a stack.
+def client_of(
+    kubeconfig: Path | None, context: str | None, settings: StackSettings | None, stack: str, **options: Any
+) -> Client:
+    """Return a client for the cluster of a kubeconfig, else of a stack; with options of `Client`.
 
     Raises
     ------
@@ -114,18 +116,18 @@ def client_of(kubeconfig: Path | None, context: str | None, settings: StackSetti
         kubeconfig, context = access.kubeconfig, context or access.context
     if kubeconfig is None:
         raise TrainyardError("No cluster is given", fix="set --kubeconfig")
-    return Client.from_kubeconfig(kubeconfig, context)
+    return Client.from_kubeconfig(kubeconfig, context, **options)
 
 
-def reader_of(stack: str | None, kubeconfig: Path | None, context: str | None) -> Client:
-    """Return a client for a reader of a cluster, who may not have the stack.
+def reader_of(stack: str | None, kubeconfig: Path | None, context: str | None, **options: Any) -> Client:
+    """Return a client for a reader of a cluster, who may not have the stack; with options of `Client`.
 
     The cluster is that of the kubeconfig, else of the stack, else of ``KUBECONFIG``, else of stack local.
     """
     if kubeconfig is None and stack is None and (files := os.environ.get("KUBECONFIG")):
         kubeconfig = Path(files)
     name = stack or "local"
-    return client_of(kubeconfig, context, None if kubeconfig else settings_of(name), name)
+    return client_of(kubeconfig, context, None if kubeconfig else settings_of(name), name, **options)
 
 
 def text_of(name: str | Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.causes import CAUSES, FAMILIES
-from trainyard.explain.explanation import UNKNOWN, Explanation, as_text, explain
+from trainyard.explain.explanation import UNKNOWN, Explanation, as_text, explain, explain_object
 from trainyard.explain.observed import Kind, Observed
 from trainyard.explain.recorded_file import observed_of_text, recorded
 from trainyard.explain.situation import State
@@ -22,6 +22,7 @@ __all__ = [
     "State",
     "as_text",
     "explain",
+    "explain_object",
     "observed_of_text",
     "recorded",
 ]

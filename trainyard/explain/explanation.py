@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trainyard.checks.printable_text import printable
 from trainyard.errors import TrainyardError
-from trainyard.explain.body_fields import name_of, namespace_of
+from trainyard.explain.body_fields import Body, name_of, namespace_of
 from trainyard.explain.cause import Found
 from trainyard.explain.causes import FAMILIES
 from trainyard.explain.chain import Link, chain_of
@@ -17,7 +17,7 @@ from trainyard.explain.observed import Kind, Observed, resource_of
 from trainyard.explain.ranking import ranked
 from trainyard.explain.situation import NAMED_KINDS, ClusterView, Situation, State, find_named, named_kinds, short_kind
 
-__all__ = ["UNKNOWN", "Explanation", "as_text", "explain"]
+__all__ = ["UNKNOWN", "Explanation", "as_text", "explain", "explain_object"]
 
 UNKNOWN: Final = "unknown"
 """Cause of a job that waits or failed for a reason that no declared cause covers."""
@@ -129,6 +129,19 @@ def explain(observed: Observed, job: str, namespace: str = "default") -> Explana
     if named is None:
         message, fix = _missing(view, job, namespace)
         raise TrainyardError(printable(message), fix=printable(fix))
+    return explain_object(view, named)
+
+
+def explain_object(view: ClusterView, named: Body) -> Explanation:
+    """Return why one of the jobs of a cluster waits or failed.
+
+    Parameters
+    ----------
+    view
+        The cluster, which may serve many explanations.
+    named
+        Its TrainJob, JobSet, Volcano Job, Job or Pod.
+    """
     situation = Situation(view, named)
     found = ranked(each for family in FAMILIES.values() for each in family.find(situation))
     return Explanation(
@@ -137,7 +150,7 @@ def explain(observed: Observed, job: str, namespace: str = "default") -> Explana
         state=situation.state,
         causes=tuple(found),
         chain=tuple(chain_of(situation)),
-        unread=tuple(sorted(short_kind(kind) for kind in observed.unread if kind in _NEEDED)),
+        unread=tuple(sorted(short_kind(kind) for kind in view.index.observed.unread if kind in _NEEDED)),
     )
 
 

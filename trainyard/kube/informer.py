@@ -55,6 +55,10 @@ class Informer:
         Complete lists fetched, by reason.
     errors
         Unexpected exceptions; each is logged and followed by a relist.
+    failure
+        Newest error since the last list, event or complete watch; None: there was none, or the resource is not served.
+    failing_since
+        `time.monotonic` of the first of these errors.
     """
 
     def __init__(
@@ -78,6 +82,8 @@ class Informer:
         self.missing = False
         self.relists: Counter[str] = Counter()
         self.errors = 0
+        self.failure: Exception | None = None
+        self.failing_since = 0.0
         self._client = client
         self._namespace = namespace
         self._label_selector = label_selector
@@ -153,7 +159,9 @@ class Informer:
                 if version is None:
                     self.relists[reason] += 1
                     version = await self._list()
+                    self.failure = None
                 version = await self._watch(version)
+                self.failure = None
             except ApiError as error:
                 version = self._resume(version)
                 if error.expired or _TOO_LARGE in error.message:
@@ -161,15 +169,19 @@ class Informer:
                     if self._backoff.failures == 0:
                         self._backoff.failures = 1
                         continue
+                    self._record(error)
                 elif error.not_found:
                     version, reason = None, "missing"
                     self._mark_missing()
+                else:
+                    self._record(error)
                 await self._back_off(error, longest=self._missing_retry if error.not_found else None)
             except UnreadableEventError as error:
                 version, reason = None, "unreadable"
                 await self._back_off_unexpected(error)
             except (TransportError, WatchBrokenError) as error:
                 version = self._resume(version)
+                self._record(error)
                 await self._back_off(error)
             except Exception as error:
                 version, reason = None, "error"
@@ -239,12 +251,18 @@ class Informer:
                 elif event.kind == "DELETED":
                     self._notify(self.store.remove(body))
                 self.store.observe(version_of(body))
+                self.failure = None
                 if not received:
                     received = True
                     self._backoff.reset()
         if not received and time.monotonic() - started < _SHORT_WATCH_SECONDS:
             await asyncio.sleep(self._backoff.next())
         return str(max(int(version), self.store.observed))
+
+    def _record(self, error: Exception) -> None:
+        if self.failure is None:
+            self.failing_since = time.monotonic()
+        self.failure = error
 
     def _resume(self, version: str | None) -> str | None:
         return None if version is None else str(max(int(version), self.store.observed))
@@ -264,12 +282,14 @@ class Informer:
             self._unexpected_backoff.reset()
         self._unexpected_at = time.monotonic()
         self.errors += 1
+        self._record(error)
         delay = self._unexpected_backoff.next()
         _LOG.error("%s: %s; relist in %.1f s", self.resource, error, delay, exc_info=error)
         await asyncio.sleep(delay)
 
     def _mark_missing(self) -> None:
         self.missing = True
+        self.failure = None
         self._synced.clear()
         self._settled.set()
         for change in self.store.clear():

@@ -43,24 +43,25 @@ from trainyard.kube.training_kinds import (
     WORKLOADS,
 )
 
-__all__ = ["MAX_EVENTS", "MAX_OBJECTS", "read_cluster", "write_snapshot"]
+__all__ = ["CLUSTER_KINDS", "JOB_KINDS", "MAX_EVENTS", "MAX_OBJECTS", "read_cluster", "write_snapshot"]
 
 MAX_OBJECTS: Final = 100_000
 """Objects of one kind in a snapshot; of more, none is recorded, and the kind is unread."""
 MAX_EVENTS: Final = 20_000
 """Events in a snapshot: the newest."""
 
-_OF_JOBS: Final = (
+JOB_KINDS: Final = (
     *((TRAIN_JOBS, Kind.TRAIN_JOB), (TRAINING_RUNTIMES, Kind.RUNTIME), (JOB_SETS, Kind.JOB_SET), (JOBS, Kind.JOB)),
     *((VOLCANO_JOBS, Kind.VOLCANO_JOB), (EVENTS, Kind.EVENT), (PERSISTENT_VOLUME_CLAIMS, Kind.CLAIM)),
     *((RESOURCE_QUOTAS, Kind.QUOTA), (WORKLOADS, Kind.WORKLOAD)),
 )
 """Kinds that are read in the namespace of the job."""
-_OF_CLUSTER: Final = (
+CLUSTER_KINDS: Final = (
     *((POD_GROUPS, Kind.POD_GROUP), (QUEUES, Kind.QUEUE), (NODES, Kind.NODE), (HYPER_NODES, Kind.HYPER_NODE)),
     *((PRIORITY_CLASSES, Kind.PRIORITY_CLASS), (PLATFORMS, Kind.PLATFORM)),
     (CLUSTER_TRAINING_RUNTIMES, Kind.CLUSTER_RUNTIME),
 )
+"""Kinds that are read in all namespaces."""
 _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -75,8 +76,8 @@ async def read_cluster(client: Client, namespace: str | None = None) -> Observed
         Namespace whose jobs are read; None: all.
     """
     reader = _Reader(client, namespace)
-    jobs = (reader.read(resource, kind, namespace) for resource, kind in _OF_JOBS)
-    shared = (reader.read(resource, kind, None) for resource, kind in _OF_CLUSTER)
+    jobs = (reader.read(resource, kind, namespace) for resource, kind in JOB_KINDS)
+    shared = (reader.read(resource, kind, None) for resource, kind in CLUSTER_KINDS)
     found = await asyncio.gather(*jobs, *shared, reader.pods(), *reader.platform())
     return Observed(datetime.datetime.now(datetime.UTC), tuple(_unique(found)), frozenset(reader.unread))
 

@@ -13,7 +13,7 @@ from trainyard.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.queues.queued_gangs import Job
 from trainyard.queues.snapshot import Snapshot
 
-__all__ = ["QueueUsage", "draw_usage", "drawn_resources", "queue_usage"]
+__all__ = ["QueueUsage", "draw_usage", "drawn_resources", "over_share", "queue_usage"]
 
 _WIDTH = 32
 _STATUS, _COUNTED, _ESTIMATED = "Queue.status.allocated", "pods", "minResources"
@@ -147,11 +147,15 @@ def _used(jobs: Sequence[Job]) -> tuple[Amounts, str]:
 def _above_share(used: Amounts, queue: Queue, jobs: Sequence[Job]) -> Amounts:
     """Return what evictable pods use above a queue's share, of the resources that it names; of all, if it has none."""
     evictable = total(pod.request for job in jobs for pod in job.members if pod.placed and pod.evictable)
-    deserved, guarantee = queue.amounts("deserved"), queue.amounts("guarantee")
-    named = {name for name, amount in deserved.items() if amount} or set(used)
-    above = {name: used.get(name, 0) - max(deserved.get(name, 0), guarantee.get(name, 0)) for name in sorted(named)}
+    above = over_share(used, queue.amounts("deserved"), queue.amounts("guarantee"))
     bounded = {name: min(amount, evictable.get(name, 0)) for name, amount in above.items()}
     return {name: amount for name, amount in bounded.items() if amount > 0}
+
+
+def over_share(used: Amounts, deserved: Amounts, guarantee: Amounts) -> Amounts:
+    """Return what is used above a share, of the resources that it names; of all, if it names none."""
+    named = {name for name, amount in deserved.items() if amount} or set(used)
+    return {name: used.get(name, 0) - max(deserved.get(name, 0), guarantee.get(name, 0)) for name in sorted(named)}
 
 
 def drawn_resources(found: Sequence[QueueUsage]) -> list[str]:

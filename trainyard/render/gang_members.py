@@ -64,7 +64,7 @@ def gang_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Gang:
             continue
         pods = min_pods(pod_set)
         for resource, amount in pod_requests(pod_set.pod).items():
-            total = amount * pods
+            total = quantity.multiple(amount, pods)
             resources[resource] = resources[resource] + total if resource in resources else total
         if pod_set.name in counted:
             min_member += pods

@@ -27,6 +27,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[TrainJobSpec], Any]]]] = {
     "podTemplateOverrides": ("PodTemplateOverrides", lambda spec: spec.pod_template_overrides),
     "runtimePatches": ("RuntimePatches", lambda spec: spec.runtime_patches),
 }
+_COMPARED: Final = tuple(name for name in TrainJobSpec.model_fields if name != "suspend")
 _STAMP: Final = "time"
 _MUTABLE_METADATA: Final = ("labels", "annotations")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -91,8 +92,7 @@ def _is_queued(labels: Mapping[str, str] | None) -> bool:
 
 def equal_except_suspend(spec: TrainJobSpec, before: TrainJobSpec) -> bool:
     """Return whether two specifications are equal, ignoring ``suspend``."""
-    names = [name for name in TrainJobSpec.model_fields if name != "suspend"]
-    changed = [name for name in names if getattr(spec, name) != getattr(before, name)]
+    changed = [name for name in _COMPARED if getattr(spec, name) != getattr(before, name)]
     return not changed or _of_fields(spec, changed) == _of_fields(before, changed)
 
 

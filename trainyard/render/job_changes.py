@@ -94,6 +94,8 @@ class Change:
 
 def check_number(changes: Sequence[Change]) -> Iterator[Finding]:
     """Yield fields with more changes than are merged; checked before anything else is done with them."""
+    if len(changes) <= MOST_OVERRIDES:
+        return
     for generation, number in Counter(change.generation for change in changes if not change.generation.bounded).items():
         if number > MOST_OVERRIDES:
             yield Finding(

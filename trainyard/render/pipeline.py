@@ -190,6 +190,8 @@ def _resolve(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> _
     framework_of(runtime).resolve(resolution)
     job = resolution.resolved()
     findings = (*steps, *relabeling_warnings(job, labeled), *job_findings(job))
+    if not findings:
+        return _Validated(job, (), warnings)
     errors = _of_severity(findings, Severity.ERROR)
     return _Validated(None if errors else job, errors, (*warnings, *_of_severity(findings, Severity.WARNING)))
 

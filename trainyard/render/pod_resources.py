@@ -39,8 +39,10 @@ def pod_requests(pod: Body) -> Amounts:
         A pod specification, before the API server sets its defaults.
     """
     total = _of_containers(pod)
-    _set_pod_level(total, pod.get("resources", {}))
-    _add(total, amounts(pod.get("overhead", {})))
+    if "resources" in pod:
+        _set_pod_level(total, pod["resources"])
+    if "overhead" in pod:
+        _add(total, amounts(pod["overhead"]))
     return total
 
 

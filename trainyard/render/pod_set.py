@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_CONTAINERS, ANCESTOR_LABEL, TRAINER
+from trainyard.render.lazy_property import LazyProperty
 
 __all__ = ["LAUNCHER", "PodSet", "ancestor_of", "container_names", "step_containers"]
 
@@ -39,7 +39,7 @@ class PodSet:
         """Name of the replicatedJob."""
         return str(self.job["name"])
 
-    @cached_property
+    @LazyProperty
     def ancestor(self) -> str | None:
         """Ancestor step of the replicatedJob."""
         return ancestor_of(self.job)
@@ -71,7 +71,7 @@ class PodSet:
         found = _named(self.pod.get("containers", ()), name)
         return _named(self.pod.get("initContainers", ()), name) if found is None and init else found
 
-    @cached_property
+    @LazyProperty
     def main_container(self) -> Body | None:
         """Container that the TrainJob configures; None: no ancestor step, or no such container."""
         for name in step_containers(self.ancestor, self.name):

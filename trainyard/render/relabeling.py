@@ -30,9 +30,12 @@ def relabeling_warnings(job: JobView, labeled: frozenset[str]) -> Iterator[Findi
     labeled
         Result of :func:`trainers` before the framework assigned steps.
     """
+    assigned = trainers(job)
+    if assigned == labeled:
+        return
     trainer, present = job.spec.trainer, {pod_set.name for pod_set in job.pod_sets}
     field = next((name for name in ("command", "args") if trainer and getattr(trainer, name) is not None), None)
-    assigned, theirs = trainers(job), labeled & present
+    theirs = labeled & present
     if field is None or assigned == theirs:
         return
     yield Finding.warning(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from trainyard.api import Body, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import QUEUE_ANNOTATION
 from trainyard.render.gang_members import Gang, gang_of, members_of
 from trainyard.render.job_view import JobView
+from trainyard.render.lazy_property import LazyProperty
 from trainyard.render.pod_set import PodSet
 from trainyard.render.result import RenderContext
 from trainyard.render.template import Template
@@ -45,13 +45,13 @@ class ResolvedJob(JobView):
         """Volcano queue: set by TrainJob or runtime, otherwise the default queue of the tenant."""
         return self.template.annotations.get(QUEUE_ANNOTATION) or self.context.default_queue
 
-    @cached_property
+    @LazyProperty
     def members(self) -> tuple[PodSet, ...]:
         """Pod sets that belong to the gang, in the order of the runtime."""
         names = members_of(self.job_set_spec, self.pod_sets)
         return tuple(pod_set for pod_set in self.pod_sets if pod_set.name in names)
 
-    @cached_property
+    @LazyProperty
     def gang(self) -> Gang:
         """Gang of the pods."""
         return gang_of(self.job_set_spec, self.pod_sets)

@@ -177,7 +177,7 @@ def _object_errors(value: Any, shape: _Object, path: str) -> Iterator[Finding]:
         if name not in value:
             yield Finding(f"{path}.{name}", "Field required", "add it")
     for name, inner in shape.fields.items():
-        if name in value:
+        if name in value and type(value[name]) is not inner:
             yield from shape_errors(value[name], inner, f"{path}.{name}")
 
 
@@ -187,7 +187,8 @@ def _list_errors(value: Any, shape: _List, path: str) -> Iterator[Finding]:
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
-        yield from shape_errors(item, shape.item, f"{path}[{index}]")
+        if type(item) is not shape.item:
+            yield from shape_errors(item, shape.item, f"{path}[{index}]")
         key = item.get(shape.key) if shape.key and isinstance(item, dict) else None
         if isinstance(key, str):
             if key in seen:
@@ -210,7 +211,7 @@ def _amount_errors(value: Body | Any, path: str) -> Iterator[Finding]:
         return
     for name, amount in value.items():
         try:
-            if quantity.parse(amount) < 0:
+            if quantity.parse(amount).numerator < 0:
                 yield Finding(f"{path}[{name}]", f"{amount!r} is negative", "use zero or more")
         except ValueError as error:
             yield Finding(f"{path}[{name}]", str(error), "use a Kubernetes quantity")

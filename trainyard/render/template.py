@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import orjson
@@ -46,17 +45,12 @@ class Template:
 
     def copy(self) -> Body:
         """Return a copy of the specification that may be modified."""
-        body: Body = orjson.loads(self._text) if self._text is not None else copied(self.spec)
-        return body
-
-    @cached_property
-    def _text(self) -> bytes | None:
-        """The specification as JSON, for fast copies; None: JSON does not represent it exactly."""
+        body: Body
         try:
-            text = orjson.dumps(self.spec)
+            body = orjson.loads(orjson.dumps(self.spec))  # faster than a copy in Python
         except TypeError:
-            return None
-        return text if orjson.loads(text) == self.spec else None
+            return copied(self.spec)  # type: ignore[no-any-return]
+        return body if body == self.spec else copied(self.spec)
 
 
 @once_per_runtime

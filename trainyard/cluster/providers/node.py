@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trainyard
 from trainyard.cluster.provider import Provider
 from trainyard.cluster.providers.base import ClusterProvider
-from trainyard.settings.cluster import ClusterSettings
+
+if TYPE_CHECKING:
+    from trainyard.settings.cluster import ClusterSettings
 
 __all__ = ["PROVIDER"]
 

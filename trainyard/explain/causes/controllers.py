@@ -9,10 +9,11 @@ from typing import Final
 from trainyard.api.constants import CONTROLLER_SERVICE, VOLCANO_SCHEDULER
 from trainyard.explain.body_fields import condition, name_of, namespace_of, sequence, text, time, whole
 from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.cluster_index import ClusterIndex
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation, State, short_kind
 
-__all__ = ["DEPLOYMENTS", "FAMILY", "LEASES"]
+__all__ = ["DEPLOYMENTS", "FAMILY", "LEASES", "fault_of"]
 
 _SCHEDULER, _CONTROLLERS, _JOB_SET = "volcano-scheduler", "volcano-controllers", "jobset-controller-manager"
 DEPLOYMENTS: Final = (CONTROLLER_SERVICE, _JOB_SET, _SCHEDULER, _CONTROLLERS, "volcano-admission")
@@ -116,23 +117,34 @@ def _stopped(situation: Situation, cause: Cause, name: str, **numbers: object) -
     if not situation.index.knows(Kind.DEPLOYMENT):
         return
     found = [body for body in situation.index.of(Kind.DEPLOYMENT) if name_of(body) == name]
-    states = [_fault(situation, name, namespace_of(body), body) for body in found]
+    states = [fault_of(situation.index, name, namespace_of(body), body) for body in found]
     if not all(states):
         return  # one of that name is healthy
     for body, state in zip(found, states, strict=True):
         yield cause.found(deployment=name, namespace=namespace_of(body), state=state, **numbers)
 
 
-def _fault(situation: Situation, name: str, namespace: str, body: object) -> str:
+def fault_of(index: ClusterIndex, name: str, namespace: str, body: object) -> str:
+    """Return why a Deployment of the platform does not run; empty: it does.
+
+    Parameters
+    ----------
+    index
+        Index of the cluster.
+    name, namespace
+        Its name.
+    body
+        The Deployment.
+    """
     wanted = whole(body, "spec", "replicas", default=1)
     ready = whole(body, "status", "readyReplicas") or whole(body, "status", "availableReplicas")
     if not ready:
         return f"0 of {wanted} replicas are ready"
-    newest = situation.index.newest_time
-    if newest is None or not situation.index.observed.is_timed:
+    newest = index.newest_time
+    if newest is None or not index.observed.is_timed:
         return ""
     for lease in LEASES.get(name, ()):
-        found = situation.index.find(Kind.LEASE, lease, namespace)
+        found = index.find(Kind.LEASE, lease, namespace)
         renewed = time(found, "spec", "renewTime")
         if renewed is None:
             continue

@@ -49,6 +49,8 @@ RESERVED: Final = frozenset({_NODES, _PROCESSES, _NODE_RANK, _MASTER_ADDRESS, _M
 _AUTO: Final = "auto"
 _CPU: Final = "cpu"
 _WORDS: Final = (_AUTO, _CPU, "gpu")
+_PROCESSES_MESSAGE: Final = f"must have an int value or [{' '.join(_WORDS)}]"
+_PROCESSES_FIX: Final = f"use a number from 1 or one of {', '.join(_WORDS)}"
 _ALIAS_PREFIX: Final = "TRAINER_"
 
 
@@ -198,13 +200,12 @@ def _elastic_policy(job: JobView) -> ElasticPolicy | None:
 
 def _process_findings(job: ResolvedJob) -> Iterator[Finding]:
     trainer, policy = job.spec.trainer, job.ml_policy.of(Torch)
-    fix = f"use a number from 1 or one of {', '.join(_WORDS)}"
-    message = f"must have an int value or [{' '.join(_WORDS)}]"
     if trainer and not _are_processes(trainer.num_proc_per_node):
-        yield Finding("spec.trainer.numProcPerNode", message, fix)
+        yield Finding("spec.trainer.numProcPerNode", _PROCESSES_MESSAGE, _PROCESSES_FIX)
     if policy and not _are_processes(policy.num_proc_per_node):
         runtime = f'{job.runtime.kind} "{job.runtime.metadata.name}"'
-        yield Finding("spec.runtimeRef", f"{runtime} spec.mlPolicy.torch.numProcPerNode: {message}", fix)
+        message = f"{runtime} spec.mlPolicy.torch.numProcPerNode: {_PROCESSES_MESSAGE}"
+        yield Finding("spec.runtimeRef", message, _PROCESSES_FIX)
 
 
 def _are_processes(value: int | str | None) -> bool:

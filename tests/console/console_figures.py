@@ -1,0 +1,97 @@
+"""Figures of the console at 5,000 jobs and 1,000 nodes: memory, API requests and time of each page.
+
+`python -m tests.console.console_figures` prints them; docs/console.md has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import time
+from multiprocessing.connection import Connection
+
+import httpx
+import psutil
+
+from tests.console.test_live_source import put
+from tests.explain.recorded_clusters import Cluster
+from tests.kube.fake_api import FakeApi, serving
+from trainyard.console.live_source import LiveSource
+from trainyard.console.shared_reader import SharedReader
+from trainyard.console.web_application import application
+from trainyard.kube import Client
+from trainyard.kube.credentials import Connection as Server
+
+JOBS, RACKS, RUNNING = 5_000, 125, 900
+PAGES = ("/", "/jobs", "/queues", "/fabric", "/runtimes", f"/jobs/trainjob/vision/job-{JOBS - 1}")
+IDLE_SECONDS = 30
+
+
+def cluster() -> Cluster:
+    """Return the cluster: a seventh of the jobs run, the others wait in one queue."""
+    made = Cluster(racks=RACKS, nodes_per_rack=8)
+    names = made.names
+    for number in range(JOBS):
+        runs = number < RUNNING
+        namespace = f"tenant-{number % 20}" if runs else "vision"
+        made.job(f"job-{number}", namespace, pods=2, gpus=4, nodes=[names[number]] * 2 if runs else ())
+    return made
+
+
+def api_server(parent: Connection) -> None:
+    """Serve the cluster in a process of its own."""
+
+    async def run() -> None:
+        async with serving(FakeApi()) as api:
+            for body in cluster().bodies:
+                put(api, body)
+            api.log.clear()
+            parent.send(api.port)
+            await asyncio.to_thread(parent.recv)
+
+    asyncio.run(run())
+
+
+async def measure(port: int) -> None:
+    """Print the figures."""
+    requests = 0
+
+    def observe(_method: str, _resource: str, _status: int) -> None:
+        nonlocal requests
+        requests += 1
+
+    process = psutil.Process()
+    before = process.memory_info().rss
+    async with Client(Server(f"http://127.0.0.1:{port}"), observe=observe) as client:
+        reader = SharedReader(LiveSource(client, "measure", requests=lambda: requests))
+        began = time.monotonic()
+        await reader.start()
+        print(
+            f"start: {time.monotonic() - began:.1f} s, {requests} requests, {len(reader.view.observed.objects)} objects"
+        )
+        transport = httpx.ASGITransport(app=application(reader))
+        async with httpx.AsyncClient(transport=transport, base_url="http://console") as pages:
+            for page in PAGES:
+                seconds = []
+                for _ in range(5):
+                    began = time.monotonic()
+                    (await pages.get(page)).raise_for_status()
+                    seconds.append(time.monotonic() - began)
+                print(f"{page}: first {seconds[0] * 1000:.0f} ms, then {min(seconds) * 1000:.0f} ms")
+        used = requests
+        await asyncio.sleep(IDLE_SECONDS)
+        print(f"idle: {(requests - used) * 60 / IDLE_SECONDS:.0f} requests a minute")
+        print(f"memory: {(process.memory_info().rss - before) / 1e6:.0f} MB")
+        await reader.close()
+
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=api_server, args=(theirs,))
+    child.start()
+    try:
+        asyncio.run(measure(ours.recv()))
+    finally:
+        ours.send(None)
+        child.join(30)

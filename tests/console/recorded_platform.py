@@ -1,0 +1,94 @@
+"""Recorded platform of the console's tests: two tenants, running and waiting jobs, programs, certificates, and
+names and messages that a tenant chose to attack the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+
+import httpx
+from starlette.testclient import TestClient
+
+from tests.explain.recorded_clusters import NOW, TRAINER, Cluster, body, minutes_ago
+from trainyard import pki
+from trainyard.console.access_guard import AccessGuard
+from trainyard.console.recorded_source import RecordedSource, Source
+from trainyard.console.scenario_folder import ScenarioFolder
+from trainyard.console.shared_reader import SharedReader
+from trainyard.console.web_application import application
+from trainyard.explain.causes.controllers import DEPLOYMENTS
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e"
+"""Text of a tenant in a message."""
+PORT = 8090
+ADDRESS = f"http://127.0.0.1:{PORT}"
+
+
+def authority(days: int, name: str = "trainyard-webhooks") -> str:
+    """Return the caBundle of an authority that ends in some days."""
+    made = pki.authority(name, now=NOW, lifetime=datetime.timedelta(days=days, hours=1))
+    return base64.b64encode(made.certificate).decode()
+
+
+def platform(racks: int = 2, *, days: int = 300) -> Cluster:
+    """Return a platform on which vision uses one rack and more, and language waits."""
+    cluster = Cluster(racks=racks)
+    for name in DEPLOYMENTS:
+        cluster.deployment(name, "trainyard-system")
+    bundle = authority(days)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        cluster.bodies.append(
+            body(
+                "admissionregistration.k8s.io/v1", kind, "trainyard", webhooks=[{"clientConfig": {"caBundle": bundle}}]
+            )
+        )
+    runtime = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": []}}}
+    for name in ("torch-distributed", "torch-distributed-1.0"):
+        cluster.bodies.append(body(TRAINER, "ClusterTrainingRuntime", name, spec=runtime))
+    old = body(TRAINER, "ClusterTrainingRuntime", "plain-1.0", spec={"mlPolicy": {"numNodes": 2}})
+    old["metadata"] |= {
+        "labels": {"trainer.kubeflow.org/support": "deprecated"},
+        "annotations": {"trainyard.dev/remove-after": "2027-01-31"},
+    }
+    cluster.bodies.append(old)
+    cluster.fill("vision", cluster.names[:5], name="wide")
+    waiting = cluster.job("waits", "language", pods=4)
+    waiting.job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["env"] = [
+        {"name": "API_KEY", "value": "s3cret"}
+    ]
+    waiting.train_job["status"] = {
+        "conditions": [
+            {
+                "type": HOSTILE,
+                "status": "True",
+                "reason": HOSTILE,
+                "message": HOSTILE,
+                "lastTransitionTime": minutes_ago(3),
+            }
+        ]
+    }
+    cluster.event(waiting.train_job, "Odd", HOSTILE)
+    return cluster
+
+
+def guarded(source: Source, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
+    """Return a client of a console that has no cookie yet."""
+    pages = application(SharedReader(source, explains=explains), scenarios)
+    return TestClient(AccessGuard(pages, PORT), base_url=ADDRESS, follow_redirects=False)
+
+
+def console(cluster: Cluster, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
+    """Return a client of the console of a recorded cluster."""
+    return guarded(RecordedSource(cluster.observed, "cluster.json"), scenarios, explains=explains)
+
+
+def token_of(client: TestClient) -> str:
+    """Return a new token of the console of a client."""
+    assert isinstance(client.app, AccessGuard)
+    return client.app.new_token()
+
+
+def signed_in(client: TestClient) -> httpx.Response:
+    """Open the address with a token."""
+    return client.get(f"/?token={token_of(client)}")

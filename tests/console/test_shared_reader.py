@@ -1,0 +1,144 @@
+"""State that viewers share: one build a change, bounded viewers, explanations in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+
+import pytest
+
+from tests.explain.recorded_clusters import Cluster
+from trainyard.console import shared_reader
+from trainyard.console.recorded_source import RecordedSource
+from trainyard.console.shared_reader import MAX_VIEWERS, SharedReader, TooManyViewersError
+from trainyard.explain import Observed
+
+
+class ChangingSource(RecordedSource):
+    """A cluster that a test changes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster.observed, "test")
+        self.cluster = cluster
+        self.reads = 0
+        self.read = asyncio.Event()
+        self._news = asyncio.Event()
+
+    def change(self) -> None:
+        self._news.set()
+
+    async def changed(self) -> None:
+        await self._news.wait()
+
+    def observed(self) -> Observed:
+        self._news.clear()
+        self.reads += 1
+        self.read.set()
+        return Observed(self.cluster.observed.now + datetime.timedelta(seconds=self.reads), tuple(self.cluster.bodies))
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_reader, "_SHORTEST", 0.0)
+    monkeypatch.setattr(shared_reader, "_SHARE", 1.0)
+
+
+async def test_a_change_is_read_once_for_all_viewers() -> None:
+    source = ChangingSource(Cluster())
+    reader = SharedReader(source, explains=False)
+    await reader.start()
+    viewers = [reader.versions(str(reader.version)) for _ in range(MAX_VIEWERS)]
+    waiting = [asyncio.ensure_future(anext(viewer)) for viewer in viewers]
+    await asyncio.sleep(0)
+    assert not any(each.done() for each in waiting)
+    source.cluster.job("new")
+    source.change()
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [2] * MAX_VIEWERS
+    assert [row.name for row in reader.view.jobs] == ["new"]
+    assert source.reads == 2
+    assert [step.text for step in reader.history.steps("trainjob/vision/new")] == ["new → Waiting"]
+    for viewer in viewers:
+        await viewer.aclose()
+    assert reader.viewers == 0
+    await reader.close()
+
+
+async def test_a_page_with_an_older_version_is_updated_at_once() -> None:
+    reader = SharedReader(RecordedSource(Cluster().observed, "test"), explains=False)
+    await reader.start()
+    for after in ("0", "", "99"):
+        viewer = reader.versions(after)
+        assert await asyncio.wait_for(anext(viewer), 10) == reader.version
+        await viewer.aclose()
+    await reader.close()
+
+
+async def test_the_number_of_viewers_is_bounded() -> None:
+    reader = SharedReader(RecordedSource(Cluster().observed, "test"), explains=False)
+    await reader.start()
+    viewers = [reader.versions() for _ in range(MAX_VIEWERS)]
+    for viewer in viewers:
+        await anext(viewer)
+    with pytest.raises(TooManyViewersError):
+        await anext(reader.versions())
+    await viewers[0].aclose()
+    assert await anext(reader.versions()) == reader.version
+    await reader.close()
+
+
+async def test_waiting_jobs_are_explained_in_the_background() -> None:
+    cluster = Cluster()
+    for number in range(5):
+        cluster.job(f"job-{number}", pods=9)
+    reader = SharedReader(RecordedSource(cluster.observed, "test"))
+    await reader.start()
+    viewer = reader.versions(str(reader.version))
+    await asyncio.wait_for(anext(viewer), 20)
+    assert {reason.cause for reason in reader.view.reasons.values()} == {"gang-larger-than-cluster"}
+    assert len(reader.view.reasons) == 5
+    await viewer.aclose()
+    await reader.close()
+
+
+async def test_reasons_of_jobs_that_run_or_are_gone_are_dropped() -> None:
+    cluster = Cluster()
+    first, second = cluster.job("first"), cluster.job("second")
+    source = ChangingSource(cluster)
+    reader = SharedReader(source)
+    await reader.start()
+    viewer = reader.versions(str(reader.version))
+    while len(reader.view.reasons) < 2:
+        await asyncio.wait_for(anext(viewer), 20)
+    cluster.without(*first.bodies)
+    for pod, node in zip(second.pods, cluster.names, strict=False):
+        pod["spec"] = {**pod["spec"], "nodeName": node}
+        pod["status"] = {"phase": "Running"}
+    source.change()
+    while reader.view.reasons:
+        await asyncio.wait_for(anext(viewer), 20)
+    assert [row.state.value for row in reader.view.jobs] == ["Running"]
+    await viewer.aclose()
+    await reader.close()
+
+
+async def test_a_state_that_cannot_be_built_is_a_fault_and_does_not_end_the_updates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shared_reader, "_IDLE", 0.0)
+    source = ChangingSource(Cluster())
+    reader = SharedReader(source, explains=False)
+    await reader.start()
+    viewer = reader.versions(str(reader.version))
+    sound = source.cluster.bodies
+    source.read.clear()
+    source.cluster.bodies = None  # type: ignore[assignment]
+    source.change()
+    assert await asyncio.wait_for(anext(viewer), 10) == 2
+    assert reader.fault.startswith("a newer one could not be read: ")
+    assert reader.view.observed.objects == tuple(sound)
+    source.cluster.bodies = sound
+    source.change()
+    assert await asyncio.wait_for(anext(viewer), 10) == 3
+    assert reader.fault == ""
+    await viewer.aclose()
+    await reader.close()

@@ -1,0 +1,1 @@
+"""Console: pages about a platform in the browser, read-only."""

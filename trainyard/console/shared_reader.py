@@ -1,0 +1,205 @@
+"""State that all viewers share: built once a change, explained in the background, with a version to wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+
+from trainyard.console.recorded_source import Source
+from trainyard.console.state_history import StateHistory
+from trainyard.console.views.platform_view import JobRow, PlatformView
+
+__all__ = ["MAX_VIEWERS", "SharedReader", "TooManyViewersError"]
+
+MAX_VIEWERS: Final = 4
+"""Pages that receive updates at the same time: browsers open at most six connections to one address."""
+
+_LOG = logging.getLogger(__name__)
+_SHORTEST: Final = 1.0
+_IDLE: Final = 10.0
+"""Seconds between two states, and further ones while no page is open."""
+_SHARE: Final = 0.25
+"""Share of a core that states and explanations may use."""
+_REASONS: Final = 5.0
+"""Seconds between updates of pages with further reasons."""
+_OLD: Final = 30.0
+"""Seconds after which a job of a newer state is explained again."""
+
+
+class TooManyViewersError(Exception):
+    """The maximum number of pages receives updates already."""
+
+
+class SharedReader:
+    """The state of a platform for all viewers.
+
+    Parameters
+    ----------
+    source
+        Source of the state.
+    explains
+        Whether waiting jobs are explained in the background.
+
+    Attributes
+    ----------
+    fault
+        Why the state could not be built again; empty: it could.
+    """
+
+    def __init__(self, source: Source, *, explains: bool = True) -> None:
+        self.source = source
+        self.history = StateHistory()
+        self.version = 0
+        self.viewers = 0
+        self.fault = ""
+        self._explains = explains
+        self._view: PlatformView | None = None
+        self._news = asyncio.Event()
+        self._watched = asyncio.Event()
+        self._ended = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._explained: dict[str, tuple[float, int]] = {}
+        self._states = 0
+
+    @property
+    def view(self) -> PlatformView:
+        """The newest state."""
+        assert self._view is not None  # noqa: S101 - pages are served after `start`
+        return self._view
+
+    async def start(self) -> None:
+        """Read the first state, and keep it up to date until `close`; a second call does nothing."""
+        if self._view is not None:
+            return
+        await self.source.start()
+        await self._build()
+        self._tasks = [asyncio.create_task(self._follow())]
+        if self._explains:
+            self._tasks.append(asyncio.create_task(self._explain()))
+
+    async def close(self) -> None:
+        """End the background work."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.source.close()
+
+    def end_streams(self) -> None:
+        """End the updates of all pages, so that their connections close."""
+        self._ended = True
+        self._publish()
+
+    async def versions(self, after: str = "") -> AsyncGenerator[int, None]:
+        """Yield the version now, unless the page has it, and each newer one, until `end_streams`.
+
+        Parameters
+        ----------
+        after
+            Version of the page.
+
+        Raises
+        ------
+        TooManyViewersError
+            There are `MAX_VIEWERS` already.
+        """
+        if self.viewers >= MAX_VIEWERS:
+            raise TooManyViewersError
+        self.viewers += 1
+        self._watched.set()
+        seen = after
+        try:
+            while not self._ended:
+                if seen == str(self.version):
+                    await self._news.wait()
+                    continue
+                seen = str(self.version)
+                yield self.version
+        finally:
+            self.viewers -= 1
+            if not self.viewers:
+                self._watched.clear()
+
+    def _publish(self) -> None:
+        self.version += 1
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def _build(self) -> float:
+        observed = self.source.observed()
+        reasons = self._view.reasons if self._view is not None else {}
+        started = time.monotonic()
+
+        def build() -> PlatformView:
+            view = PlatformView(observed, reasons)
+            kept = {row.key for row in view.jobs if row.needs_reason}
+            view.reasons = {key: reason for key, reason in view.reasons.items() if key in kept}
+            self.history.observe(view)
+            return view
+
+        self._view = await run_in_threadpool(build)
+        self.fault = ""
+        self._states += 1
+        self._publish()
+        return time.monotonic() - started
+
+    async def _follow(self) -> None:
+        duration = 0.0
+        while True:
+            await asyncio.sleep(max(_SHORTEST, duration / _SHARE))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._watched.wait(), _IDLE)
+            await self.source.changed()
+            try:
+                duration = await self._build()
+            except Exception as error:
+                _LOG.exception("the state could not be read")
+                self.fault = f"a newer one could not be read: {type(error).__name__}: {error}"
+                self._publish()
+                duration = _IDLE
+
+    async def _explain(self) -> None:
+        """Explain the jobs that wait, those without a reason first, with pauses for the pages."""
+        news = 0.0
+        while True:
+            view, now = self.view, time.monotonic()
+            due = (row for row in view.jobs if row.needs_reason and self._is_due(row.key, now))
+            row = min(due, key=self._rank, default=None)
+            if row is None:
+                if news:
+                    self._publish()
+                    news = 0.0
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), _OLD)
+                keys = view.by_key
+                self._explained = {key: when for key, when in self._explained.items() if key in keys}
+                continue
+            await run_in_threadpool(self._explain_one, view, row.key)
+            spent = time.monotonic() - now
+            self._explained[row.key] = (time.monotonic(), self._states)
+            news = news or now
+            if time.monotonic() - news > _REASONS:
+                self._publish()
+                news = 0.0
+            await asyncio.sleep(spent / _SHARE - spent)
+
+    def _explain_one(self, view: PlatformView, key: str) -> None:
+        try:
+            view.explain(key)
+        except Exception:
+            _LOG.exception("%s could not be explained", key)
+        newest = self.view
+        if newest is not view and key in view.reasons:
+            newest.reasons[key] = view.reasons[key]
+
+    def _is_due(self, key: str, now: float) -> bool:
+        when, states = self._explained.get(key, (0.0, -1))
+        return states < 0 or (states != self._states and now - when > _OLD)
+
+    def _rank(self, row: JobRow) -> tuple[float, str, int]:
+        return self._explained.get(row.key, (0.0, -1))[0], row.queue, row.place
