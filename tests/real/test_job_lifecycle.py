@@ -93,7 +93,7 @@ def test_a_gang_that_does_not_fit_starts_no_worker_until_all_fit(real: RealClust
             each["type"] == "Unschedulable"
             for group in groups
             if group["metadata"]["name"] == "second"
-            for each in group["status"].get("conditions") or ()
+            for each in group.get("status", {}).get("conditions") or ()
         )
 
     awaited("the verdict of the scheduler", lambda: unschedulable() or None)

@@ -55,6 +55,11 @@ def _import(node: str, pid: int, images: Iterable[BuiltImage]) -> int:
     for image in missing:
         with image.archive.open("rb") as archive:
             _run(node, [*control, "import", "--all-platforms", "-"], archive)
+        if image.digest not in _run(node, [*control, "list", f"name=={image.reference}"]).split():
+            raise TrainyardError(
+                f"Node {node} has imported another image than {image.reference} with digest {image.digest}",
+                fix=f"run `trainyard images build {image.name}`, then `trainyard cluster up` again",
+            )
         # A pod that names an image by its digest finds it only under this name, which also tells what is present.
         _run(node, [*control, "tag", "--force", image.reference, _by_digest(image)])
     return len(missing)
