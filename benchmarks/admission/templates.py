@@ -27,7 +27,7 @@ from trainyard.settings.platform import PolicySettings, PolicyState
 TARGET: Final = "admission.k8s.gatekeeper.sh"
 CONSTRAINTS: Final = "constraints.gatekeeper.sh/v1beta1"
 _ACTIONS = {PolicyState.DENY: "deny", PolicyState.WARN: "warn", PolicyState.AUDIT: "dryrun"}
-_IMPORT = re.compile(r"^import data\.lib\.(?!rule$)([a-z_]+)$", re.MULTILINE)
+_IMPORT = re.compile(r"^import data\.lib\.(?!rule$)([a-z_]+)(?: as [a-z_]+)?$", re.MULTILINE)
 _MOVED = (
     ("import rego.v1\n", ""),
     ("package trainyard.lib.", "package lib."),
@@ -68,8 +68,11 @@ _REQUEST = (
     (" else := data.trainyard.catalog[id].parameters[name]", ""),
     ("input.request", "input.review"),
 )
-_TABLE = "data.trainyard.accelerators"
-"""Data of the bundle, which a template has as a constant."""
+_TABLES = {
+    "data.trainyard.accelerators": json.dumps({key: asdict(patterns) for key, patterns in ACCELERATORS.items()}),
+    "data.trainyard.podTemplates": 'json.unmarshal("{}")',
+}
+"""Data of the bundle, which a template has as the constant ``table``, in Rego. The catalog lists no controllers."""
 _ENTRY = """package trainyard
 
 import data.lib.request
@@ -94,7 +97,9 @@ concerned if {
 
 passes_by if {
 	request.operation == "UPDATE"
-	every part in touching[concat("/", [request.api_group, request.kind])] {
+	parts := object.get(touching, concat("/", [request.api_group, request.kind]), null)
+	is_array(parts)
+	every part in parts {
 		untouched(part)
 	}
 }
@@ -185,9 +190,9 @@ def library(source: str, folder: Path | None = None) -> list[str]:
             found[name] = _moved((folder / f"{name}.rego").read_text())
             if name == "request":
                 found[name] = _reading_reviews(found[name])
-            if _TABLE in found[name]:
-                table = json.dumps({key: asdict(patterns) for key, patterns in ACCELERATORS.items()})
-                found[name] = f"{found[name].replace(_TABLE, 'table')}\ntable := {table}\n"
+            for data, table in _TABLES.items():
+                if data in found[name]:
+                    found[name] = f"{found[name].replace(data, 'table')}\ntable := {table}\n"
             pending.append(found[name])
     return [text for _, text in sorted(found.items())]
 

@@ -5,20 +5,27 @@ import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
-# Init containers that keep accelerators from being reclaimed: entries {path, name}.
+# Containers that keep accelerators from being reclaimed: entries {path, name}.
 
-# Those that request accelerators.
+# Init containers that request accelerators.
 holding := [entry |
 	some entry in all
 	asks(entry.container)
 ]
 
-# Ordinary ones of pods that request accelerators, unless the parameter of TEN-012 allows them.
+# Init containers of pods that request accelerators, unless the parameter of TEN-012 allows them.
 waiting := [entry |
 	not request.parameter("TEN-012", "initContainers")
 	some entry in all
-	not entry.container.restartPolicy == "Always"
 	holds(entry.pod)
+]
+
+# Containers of pods that request accelerators, with a hook after their start: no pod is running before it ends.
+hooked := [{"path": entry.path, "name": entry.container.name} |
+	request.operation != "DELETE"
+	some entry in pod_templates.containers
+	request.map(entry.container, "lifecycle").postStart != null
+	holds(entry.pod.spec)
 ]
 
 all := [entry |

@@ -1,5 +1,6 @@
 package trainyard.lib.list_lengths
 
+import data.trainyard.lib.listed_controllers
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
@@ -12,6 +13,7 @@ of_object := too_long("templates", {sprintf("spec.%s", [concat(".", field)]): ob
 		["replicatedJobs"], ["tasks"], ["podTemplateOverrides"], ["podSpecOverrides"], ["runtimePatches"],
 		["template", "spec", "replicatedJobs"],
 	]
+	not listed_controllers.listed
 })
 
 of_containers := too_long("containers", of_pods([["containers"], ["initContainers"]])) if {
@@ -20,23 +22,26 @@ of_containers := too_long("containers", of_pods([["containers"], ["initContainer
 
 lists := object.union_n([
 	of_job,
-	too_long("items", object.union(projected, of_pods([
-		["volumes"], ["tolerations"], ["imagePullSecrets"], ["hostAliases"], ["resourceClaims"], ["schedulingGates"],
-		["readinessGates"],
+	too_long("items", object.union(projected, of_pods([[field] |
+		some field in ["volumes", "tolerations", "imagePullSecrets", "hostAliases", "resourceClaims", "schedulingGates", "readinessGates"]
 	]))),
-	too_long("terms", of_pods(array.concat(
-		[["topologySpreadConstraints"], array.concat(["affinity", "nodeAffinity"], [required, "nodeSelectorTerms"])],
-		[["affinity", kind, when] |
-			some kind in ["nodeAffinity", "podAffinity", "podAntiAffinity"]
-			some when in [preferred, required]
-			[kind, when] != ["nodeAffinity", required]
-		],
-	))),
+	of_terms,
 	too_long("items", of_each_container(["env", "envFrom", "ports", "volumeMounts", "volumeDevices"])),
 	too_long("arguments", of_each_container(["args", "command"])),
 ]) if {
-	count(of_object) + count(of_containers) == 0
+	deeper
 } else := of_job
+
+deeper if count(of_object) + count(of_containers) == 0
+
+of_terms := too_long("terms", of_pods(array.concat(
+	[["topologySpreadConstraints"], array.concat(["affinity", "nodeAffinity"], [required, "nodeSelectorTerms"])],
+	[["affinity", kind, when] |
+		some kind in ["nodeAffinity", "podAffinity", "podAntiAffinity"]
+		some when in [preferred, required]
+		[kind, when] != ["nodeAffinity", required]
+	],
+)))
 
 required := "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -46,20 +51,15 @@ of_job := object.union_n([
 	too_long("items", {sprintf("spec.%s.env", [concat(".", place)]): object.get(request.spec, array.concat(place, ["env"]), []) |
 		some place in [["trainer"], ["initializer", "dataset"], ["initializer", "model"]]
 	}),
-	too_long("arguments", {sprintf("spec.trainer.%s", [field]): request.list(request.map(request.spec, "trainer"), field) |
-		some field in ["args", "command"]
-	}),
-	too_long("items", {sprintf("spec.%s", [field]): request.list(request.spec, field) |
-		request.api_group == "batch.volcano.sh"
-		some field in ["volumes", "policies"]
-	}),
+	too_long("arguments", {sprintf("spec.trainer.%s", [field]): object.get(request.spec, ["trainer", field], []) | some field in ["args", "command"]}),
 ])
 
-too_long(name, lists) := {path: {"length": count(list), "limit": limit} |
+too_long(name, lists) := exceeding(name, {path: count(list) | some path, list in lists; is_array(list)})
+
+exceeding(name, sums) := {path: {"length": number, "limit": limit} |
 	limit := request.parameter("BND-002", name)
-	some path, list in lists
-	is_array(list)
-	count(list) > limit
+	some path, number in sums
+	number > limit
 }
 
 of_pods(fields) := {sprintf("%s.%s", [pod.specPath, concat(".", field)]): object.get(pod.spec, field, []) |

@@ -10,6 +10,9 @@ default templates := []
 
 templates := data.trainyard.podTemplates[request.api_group][request.kind]
 
+# Whether the kind is one of them: its fields with names of fields of Volcano, JobSet and the trainer mean something else.
+listed if count(templates) > 0
+
 # Entries like those of pod_templates.pods.
 pods := [entry |
 	not request.continued
@@ -37,7 +40,7 @@ roots(template) := [{"at": sprintf("%s[%d].", [concat(".", template.list), i]), 
 
 # Whether an update leaves each template as it was and adds no pods.
 kept if {
-	count(templates) > 0
+	listed
 	not changed
 }
 

@@ -1,6 +1,7 @@
 package trainyard.lib.name_lengths
 
 import data.trainyard.lib.list_lengths
+import data.trainyard.lib.listed_controllers
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
@@ -26,6 +27,7 @@ names[path] := request.text(entry.job, "name") if {
 
 names[path] := request.text(task, "name") if {
 	count(list_lengths.of_object) == 0
+	not listed_controllers.listed
 	some i, task in request.list(request.spec, "tasks")
 	path := sprintf("spec.tasks[%d].name", [i])
 }

@@ -15,12 +15,14 @@ of_job_set := [{"path": sprintf("spec.replicatedJobs[%d]", [i]), "job": job} |
 	is_array(request.spec.replicatedJobs)
 	some i, job in request.spec.replicatedJobs
 	is_object(job)
+	not listed_controllers.listed
 ]
 
 of_runtime := [{"path": sprintf("spec.template.spec.replicatedJobs[%d]", [i]), "job": job} |
 	is_array(request.spec.template.spec.replicatedJobs)
 	some i, job in request.spec.template.spec.replicatedJobs
 	is_object(job)
+	not listed_controllers.listed
 ]
 
 of_patches := [{"path": path, "job": job} |
@@ -29,6 +31,7 @@ of_patches := [{"path": path, "job": job} |
 	some k, job in patch.trainingRuntimeSpec.template.spec.replicatedJobs
 	is_object(job)
 	path := sprintf("spec.runtimePatches[%d].trainingRuntimeSpec.template.spec.replicatedJobs[%d]", [i, k])
+	not listed_controllers.listed
 ]
 
 patches := request.list(request.spec, "runtimePatches")
@@ -86,6 +89,7 @@ of_tasks := [entry |
 		"spec": object.get(task, ["template", "spec"], {}),
 		"counts": [object.get(task, "replicas", 1)],
 	}
+	not listed_controllers.listed
 ]
 
 of_replicated_jobs := [entry |
@@ -110,12 +114,14 @@ of_overrides := [entry |
 		"metadata": object.get(override, "metadata", {}),
 		"spec": object.get(override, "spec", {}),
 	}
+	not listed_controllers.listed
 ]
 
 of_spec_overrides := [{"specPath": path, "spec": override} |
 	is_array(request.spec.podSpecOverrides)
 	some i, override in request.spec.podSpecOverrides
 	path := sprintf("spec.podSpecOverrides[%d]", [i])
+	not listed_controllers.listed
 ]
 
 # Metadata at every depth: entries {path, metadata}.
@@ -132,6 +138,7 @@ of_patched_templates := [{"path": path, "metadata": metadata} |
 	some i, patch in patches
 	metadata := patch.trainingRuntimeSpec.template.metadata
 	path := sprintf("spec.runtimePatches[%d].trainingRuntimeSpec.template.metadata", [i])
+	not listed_controllers.listed
 ]
 
 of_jobs := [{"path": sprintf("%s.template.metadata", [entry.path]), "metadata": metadata} |

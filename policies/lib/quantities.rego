@@ -2,8 +2,9 @@ package trainyard.lib.quantities
 
 import rego.v1
 
-# Quantities as parsed by Kubernetes: 8, "8", "8 ", "8000m", "8e0", "1Ki"; undefined if invalid, and if the exponent
-# has more than two digits beside leading zeros: Kubernetes would calculate with all digits of the amount.
+# Quantities as parsed by Kubernetes: 8, "8", "8 ", "8000m", "8e0", "1Ki"; undefined if invalid, and if they have more than
+# 64 characters or the exponent more than two digits beside leading zeros: Kubernetes would calculate with all digits of
+# the amount, and a number of more than 308 digits is an error here.
 
 pattern := `^([+-]?)([0-9]*)\.?([0-9]*)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?0*[0-9]{1,2}))?$`
 
@@ -13,12 +14,15 @@ multipliers := {
 	"Ti": 1099511627776, "Pi": 1125899906842624, "Ei": 1152921504606846976,
 }
 
+longest := 64
+
 divisors := {"n": 1000000000, "u": 1000000, "m": 1000}
 
 amount(value) := value if is_number(value)
 
 amount(value) := ((sign * size) * multipliers[parts[4]]) / object.get(divisors, parts[4], 1) if {
 	is_string(value)
+	count(value) <= longest
 	parts := regex.find_all_string_submatch_n(pattern, trim_space(value), 1)[0]
 	concat("", [parts[2], parts[3]]) != ""
 	sign := {"": 1, "+": 1, "-": -1}[parts[1]]

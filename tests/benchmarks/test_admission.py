@@ -74,16 +74,19 @@ def test_templates_read_nothing_that_gatekeeper_does_not_have() -> None:
     templates, _ = gatekeeper_objects(RULES.values(), PolicySettings(), SYSTEM)
     for template in templates:
         source = template["spec"]["targets"][0]["code"][0]["source"]
+        packages = {text.splitlines()[0] for text in source["libs"]}
         for text in (source["rego"], *source["libs"]):
             code = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
             assert set(re.findall(r"\bdata\.([a-z]+)", code)) <= {"lib", "inventory"}
             assert set(re.findall(r"\binput\.([a-z]+)", code)) <= {"review", "parameters"}
+            assert {f"package {each}" for each in re.findall(r"^import data\.(lib\.\w+)", code, re.M)} <= packages
             assert "rego.v1" not in code
 
 
 def test_a_template_brings_the_libraries_its_rule_imports_and_no_others() -> None:
     packages = [text.splitlines()[0] for text in library("import data.lib.queues\n")]
-    assert packages == ["package lib.pod_templates", "package lib.queues", "package lib.request"]
+    names = ("listed_controllers", "pod_templates", "queues", "request")
+    assert packages == [f"package lib.{name}" for name in names]
 
 
 @pytest.mark.parametrize(

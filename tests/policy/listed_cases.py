@@ -28,7 +28,17 @@ CLUSTER: Final = PodControllerSettings.model_validate(
         ],
     }
 )
-LISTED: Final = (ROLLOUT, CLUSTER)
+FLOW: Final = PodControllerSettings.model_validate(
+    {
+        "group": "flow.example",
+        "version": "v1",
+        "kind": "Flow",
+        "resource": "flows",
+        "templates": [{"path": "spec.tasks[].template"}],
+    }
+)
+"""A kind whose fields have names of fields of Volcano, JobSet and the trainer."""
+LISTED: Final = (ROLLOUT, CLUSTER, FLOW)
 _HEAD: Final = {
     "spec": {"automountServiceAccountToken": False, "containers": [{"name": "head", "image": "a.example/b:1"}]}
 }
@@ -52,7 +62,7 @@ def _of_listed_kinds(case: Case) -> Iterator[Case]:
     continued = content.user.name.startswith("system:") or any("kube-system" in group for group in content.user.groups)
     if subject.get("kind") != "Deployment" or continued or any(_OF_VOLCANO in path for path in content.paths):
         return
-    for kind, convert, place in ((ROLLOUT, dict, {}), (CLUSTER, _of_cluster, _PLACES)):
+    for kind, convert, place in _CONVERTED:
         names = {"apiVersion": f"{kind.group}/{kind.version}", "kind": kind.kind}
         objects = {
             field: {**convert(body), **names}
@@ -64,13 +74,24 @@ def _of_listed_kinds(case: Case) -> Iterator[Case]:
         yield dataclasses.replace(case, name=f"{case.name}-{kind.resource}", content=changed)
 
 
-_PLACES: Final = {"spec.template": "spec.workerGroupSpecs[0].template"}
-
-
 def _of_cluster(body: Mapping[str, Any]) -> dict[str, Any]:
     spec = dict(body["spec"])
     group = {name: spec.pop(name) for name in ("template", "replicas") if name in spec}
     return {**body, "spec": {**spec, "headGroupSpec": {"template": _HEAD}, "workerGroupSpecs": [group]}}
+
+
+def _of_flow(body: Mapping[str, Any]) -> dict[str, Any]:
+    spec = dict(body["spec"])
+    task = {name: spec.pop(name) for name in ("template", "replicas") if name in spec}
+    other = {"replicatedJobs": 2, "podTemplateOverrides": "none", "runtimePatches": True, "podSpecOverrides": 1}
+    return {**body, "spec": {**spec, **other, "tasks": [task]}}
+
+
+_CONVERTED: Final = (
+    (ROLLOUT, dict, {}),
+    (CLUSTER, _of_cluster, {"spec.template": "spec.workerGroupSpecs[0].template"}),
+    (FLOW, _of_flow, {"spec.template": "spec.tasks[0].template"}),
+)
 
 
 def _moved(path: str, places: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.policy.listed_cases import CLUSTER, LISTED, ROLLOUT, listed_rules
+from tests.policy.listed_cases import CLUSTER, FLOW, LISTED, ROLLOUT, listed_rules
 from tests.policy.shipped import RULES
 from trainyard.errors import TrainyardError
 from trainyard.policy import admission_objects
@@ -26,11 +26,17 @@ def variable(rule: str, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "path", ["template", "spec.[].template", "spec.a[]", "spec.a[].b[].c", "spec..a", "spec.a-b", ""]
+    "path",
+    ["template", "spec.[].template", "spec.a[]", "spec.a[].b[].c", "spec..a", "spec.a-b", "", "spec.in", "a[].true.b"],
 )
 def test_a_path_names_fields_and_at_most_one_list(path: str) -> None:
     with pytest.raises(ValidationError):
         PodTemplateSettings(path=path)
+
+
+def test_the_number_of_pods_is_a_field_that_cel_can_read() -> None:
+    with pytest.raises(ValidationError, match="null is a word of CEL"):
+        PodTemplateSettings(path="spec.template", replicas="null")
 
 
 def test_a_kind_that_the_rules_evaluate_cannot_be_listed() -> None:
@@ -48,14 +54,16 @@ def test_the_rules_of_deployments_match_a_listed_kind() -> None:
     for before, after in zip(RULES, listed_rules(), strict=True):
         deployment = any(match.kind == "Deployment" for match in before.matches)
         added = [(match.group, match.kind) for match in after.matches[len(before.matches) :]]
-        assert added == ([("argoproj.io", "Rollout"), ("ray.io", "RayCluster")] if deployment else [])
+        assert added == (
+            [("argoproj.io", "Rollout"), ("ray.io", "RayCluster"), ("flow.example", "Flow")] if deployment else []
+        )
 
 
 def test_the_policy_reads_the_templates_at_their_paths() -> None:
     resources = [each["resources"] for each in policy("ESC-003")["matchConstraints"]["resourceRules"]]
-    assert resources[-2:] == [["rollouts"], ["rayclusters"]]
+    assert resources[-3:] == [["rollouts"], ["rayclusters"], ["flows"]]
     pods = variable("ESC-003", "everyPod")
-    assert pods.endswith(
+    assert pods.partition(' + (variables.subject.apiVersion.startsWith("flow.example/")')[0].endswith(
         ' + (variables.subject.apiVersion.startsWith("argoproj.io/") && variables.subject.kind == "Rollout" '
         '&& !variables.continued ? [{"path": dyn("spec.template.spec"), '
         '"spec": variables.subject.?spec.?template.?spec.orValue(dyn({})), '
@@ -88,5 +96,7 @@ def test_no_rule_is_skipped_for_a_listed_kind() -> None:
 
 def test_the_settings_list_kinds() -> None:
     entry = {"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}
-    settings = PolicySettings.model_validate({"podControllers": [entry, CLUSTER.model_dump(by_alias=True)]})
+    settings = PolicySettings.model_validate(
+        {"podControllers": [entry, *(each.model_dump(by_alias=True) for each in (CLUSTER, FLOW))]}
+    )
     assert settings.pod_controllers == LISTED

@@ -123,6 +123,15 @@ class PodTemplateSettings(SettingsModel):
         description="Field beside the template with the number of its pods; null: one pod",
     )
 
+    @field_validator("path", "replicas")
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        """Reject fields that CEL cannot select."""
+        for field in re.split(r"[.\[\]]+", value or ""):
+            if field in ("false", "in", "null", "true"):
+                raise ValueError(f"{field} is a word of CEL and cannot be read as a field")
+        return value
+
 
 class PodControllerSettings(SettingsModel):
     """Kind of a controller of pods, beside those of Kubernetes, JobSet and Volcano."""

@@ -20,7 +20,7 @@ violation contains {"path": "status", "message": message} if {
 
 violation contains {"path": sprintf("spec.minResources[%s]", [name]), "message": message} if {
 	some name, amount in gang_amounts.unreadable
-	message := sprintf("amount \"%v\" is not a quantity, or its exponent has more than two digits", [amount])
+	message := sprintf("amount \"%v\" is not a quantity, or has more than 64 characters or an exponent of more than two digits", [amount])
 }
 
 violation contains {"path": sprintf("spec.minResources[%s]", [name]), "message": sprintf("amount \"%v\" is negative", [amount])} if {

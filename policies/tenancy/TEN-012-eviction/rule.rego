@@ -33,3 +33,9 @@ violation contains {"path": entry.path, "message": message} if {
 	some entry in init_containers.waiting
 	message := sprintf("init container \"%v\" precedes containers that request accelerators", [entry.name])
 }
+
+violation contains {"path": sprintf("%s.lifecycle.postStart", [entry.path]), "message": message} if {
+	not users.is_platform("TEN-012")
+	some entry in init_containers.hooked
+	message := sprintf("container \"%v\" of a pod that requests accelerators must not have a postStart hook", [entry.name])
+}

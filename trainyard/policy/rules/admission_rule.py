@@ -200,6 +200,10 @@ class Cel(SettingsModel):
     """CEL implementation of a rule."""
 
     use: tuple[str, ...] = Field(default=(), description="Fragments of policies/lib, in order")
+    before: bool = Field(
+        default=False,
+        description="Whether variables of the fragments exist for the old object of an update too (beforeX)",
+    )
     variables: tuple[Expression, ...] = ()
     when: tuple[Expression, ...] = Field(default=(), description="Conditions under which the rule is evaluated")
     unchanged: bool = Field(

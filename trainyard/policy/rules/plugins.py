@@ -9,8 +9,9 @@ set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must
 ``{children.ConfigMap}`` and ``{children.Secret}`` are the suffixes of the names of a TrainJob's ConfigMaps and Secrets,
 as lists. Rego reads them as ``data.trainyard.children``. ``{accelerators.KEY}`` is whether the variable ``name``
 matches the patterns of resource names with that key (``trainyard/render/accelerators.py``); Rego reads the patterns as
-``data.trainyard.accelerators``. ``{unreadable}`` is whether the variable ``amount``, a text, is no quantity or has an
-exponent of more than two digits beside leading zeros: the API server would calculate with all digits of the amount.
+``data.trainyard.accelerators``. ``{unreadable}`` is whether the variable ``amount``, a text, is no quantity or has more
+than 64 characters or an exponent of more than two digits beside leading zeros: the API server would calculate with all
+digits of the amount.
 Rego reads amounts with ``data.trainyard.lib.quantities``, where they are undefined.
 """
 
@@ -36,7 +37,7 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
 """Suffixes of the names of a TrainJob's ConfigMaps and Secrets, by kind."""
 
 _GANG: Final = "{gang}"
-_UNREADABLE: Final = '(amount.matches("[eE][+-]?0*[1-9][0-9]{2}") || !isQuantity(amount))'
+_UNREADABLE: Final = '(amount.size() > 64 || amount.matches("[eE][+-]?0*[1-9][0-9]{2}") || !isQuantity(amount))'
 _ATTRIBUTE: Final = re.compile(r"\{([a-z_]+)\}")
 
 

@@ -326,9 +326,12 @@ def _variables(
                 fix=f"use one of {', '.join(shared)}",
             )
         available.update({variable.name: variable.expression for variable in shared[name].variables})
+    available = {name: fill_listed(text, rule.matches) for name, text in available.items()}
+    if cel.before:
+        names = {variable.name for name in cel.use for variable in shared[name].variables}
+        available.update(_before({name: available[name] for name in available if name in names}))
     available.update({variable.name: variable.expression for variable in cel.variables})
     available.update(derived)
-    available = {name: fill_listed(text, rule.matches) for name, text in available.items()}
     wanted: set[str] = set()
     pending = [text for validation in validations for text in validation.values()]
     while pending:
@@ -341,6 +344,19 @@ def _variables(
             wanted.add(name)
             pending.append(available[name])
     return [{"name": name, "expression": _one_line(text)} for name, text in available.items() if name in wanted]
+
+
+def _before(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables about an object as the same variables about the object before an update."""
+
+    def name(of: str) -> str:
+        return f"before{of[0].upper()}{of[1:]}"
+
+    def renamed(found: re.Match[str]) -> str:
+        return f"variables.{name(found[1])}" if found[1] in variables else found[0]
+
+    result = {name(each): _REFERENCE.sub(renamed, text) for each, text in variables.items()}
+    return {**result, name("continued"): "false", name("subject"): "dyn(oldObject)"}
 
 
 def _validation(rule: Rule, validation: Validation) -> dict[str, str]:

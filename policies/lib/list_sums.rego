@@ -1,0 +1,57 @@
+package trainyard.lib.list_sums
+
+import data.trainyard.lib.list_lengths
+import data.trainyard.lib.old_lengths
+import data.trainyard.lib.pod_templates
+import data.trainyard.lib.request
+import data.trainyard.lib.task_lengths
+import rego.v1
+
+# Lists of an object that exceed the parameters of BND-002, and what several lists contain together: entries
+# {length, limit} by path.
+
+lists := object.union_n([list_lengths.lists, requirements, task_lengths.of_tasks])
+
+# Labels, expressions, values, namespaces and keys by which pods choose nodes and each other.
+requirements := {path: {"length": number, "limit": limit, "before": before} |
+	limit := request.parameter("BND-002", "requirements")
+	list_lengths.deeper
+	count(list_lengths.of_terms) == 0
+	some pod in pod_templates.pods
+	some field, terms in terms_of(pod.spec)
+	number := sum([weight(term) | some term in terms])
+	number > limit
+	path := sprintf("%s.%s", [pod.specPath, field])
+	before := sum([weight(term) | some term in terms_of(old_lengths.value(pod.specPath))[field]])
+}
+
+terms_of(spec) := {
+	"nodeSelector": [{"matchLabels": request.map(spec, "nodeSelector")}],
+	"topologySpreadConstraints": request.list(spec, "topologySpreadConstraints"),
+	"affinity": array.flatten([
+		request.list(request.map(of_nodes, list_lengths.required), "nodeSelectorTerms"),
+		[each.preference | some each in request.list(of_nodes, list_lengths.preferred)],
+		[each |
+			some kind in ["podAffinity", "podAntiAffinity"]
+			some each in request.list(request.map(affinity, kind), list_lengths.required)
+		],
+		[each.podAffinityTerm |
+			some kind in ["podAffinity", "podAntiAffinity"]
+			some each in request.list(request.map(affinity, kind), list_lengths.preferred)
+		],
+	]),
+} if {
+	affinity := request.map(spec, "affinity")
+	of_nodes := request.map(affinity, "nodeAffinity")
+}
+
+weight(term) := sum(array.concat(
+	[count(request.list(term, field)) | some field in ["namespaces", "matchLabelKeys", "mismatchLabelKeys"]],
+	[size(selector) | some selector in [term, request.map(term, "labelSelector"), request.map(term, "namespaceSelector")]],
+))
+
+size(selector) := count(request.map(selector, "matchLabels")) + sum([number |
+	some field in ["matchExpressions", "matchFields"]
+	some each in request.list(selector, field)
+	number := count(request.list(each, "values")) + 1
+])
