@@ -30,6 +30,7 @@ _GROUPS = (
     "runtimes",
     "simulate",
     "explain",
+    "usage",
     "snapshot",
     "console",
     "images",
