@@ -16,7 +16,8 @@ from typing import Any
 from benchmarks.recording import publish
 from trainyard.usage import Gang, Holding, Ledger, Line, QueueTenants, Share, Span
 from trainyard.usage.levels import Level, TakenBack
-from trainyard.usage.record import HEAD, Head, Segment, read_record
+from trainyard.usage.record import read_record
+from trainyard.usage.record_parts import HEAD, Head, Segment
 from trainyard.usage.usage_table import By, as_csv, rows
 
 TENANTS = 20
@@ -70,7 +71,8 @@ def record_of(jobs: int) -> list[Mapping[str, Any]]:
             for line in ledger.drain():
                 pending[line.gang.namespace if isinstance(line, Level | TakenBack) else ""].append(line)
             _store(pending, segments, at)
-    segments[""][0].append([QueueTenants(f"queue-{tenant}", (f"tenant-{tenant}",)) for tenant in range(TENANTS)])
+    for tenant in (f"tenant-{number}" for number in range(TENANTS)):
+        segments[tenant][-1].append([QueueTenants(f"queue-{tenant.removeprefix('tenant-')}", (tenant,))])
     bodies: list[Mapping[str, Any]] = [{"metadata": {"name": HEAD}, "data": Head(0, 10**8).data()}]
     for segment in (segment for each in segments.values() for segment in each):
         body = {"metadata": {"name": segment.name}, "data": segment.data(), "binaryData": segment.binary_data()}

@@ -20,7 +20,7 @@ from trainyard.policy.stack_objects import default_queue, namespace_labels, tena
 from trainyard.settings import StackSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings
-from trainyard.usage.record import HEAD, names_of
+from trainyard.usage.record_parts import HEAD, names_of
 
 from .common.declaration import Declaration, Group, Resources
 from .common.installation import Installation

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import datetime
+import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from tests.kube.fake_api import FakeApi, eventually
+from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.usage_recorder import UsageRecorder
 from trainyard.kube import ApiError, Informer
 from trainyard.usage import Gang, Gap, Span, Usage
 from trainyard.usage.account import Sums
-from trainyard.usage.record import HEAD, LABEL, SLOTS, Segment, read_record
+from trainyard.usage.record import read_record
+from trainyard.usage.record_parts import HEAD, LABEL, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
 
 Body = dict[str, Any]
 GPU, HOME = "nvidia.com/gpu", "kubeflow-system"
@@ -99,6 +103,11 @@ def pod_group(
 def train_job(**spec: Any) -> Body:
     metadata = {"name": "train", "namespace": "team"}
     return {"metadata": metadata, "spec": {"runtimeRef": {"name": "torch-2.8"}, **spec}}
+
+
+def empty_gaps(namespace: str) -> Body:
+    metadata = {"name": gaps_name(namespace), "namespace": HOME, "labels": {LABEL: "0"}}
+    return {"metadata": metadata, "data": TenantGaps().data()}
 
 
 class Recorder:
@@ -217,6 +226,7 @@ async def test_a_suspended_train_job_asks_for_nothing(api: FakeApi, clock: Clock
 
 
 async def test_a_volcano_job_that_waits_without_pods_asks_for_its_minimum(api: FakeApi, clock: Clock) -> None:
+    api.put(f"{VOLCANO}/queues", {"metadata": {"name": "vision"}, "spec": {}})
     api.put(f"{VOLCANO}/podgroups", pod_group("old", kind="Job", phase="Pending"))
     async with leading(api, clock) as recorder:
         await recorder.flush(0)
@@ -506,13 +516,117 @@ async def test_a_record_that_was_deleted_begins_again(api: FakeApi, clock: Clock
 
 async def test_an_unreadable_record_does_not_end_the_process(api: FakeApi, clock: Clock) -> None:
     broken = {"metadata": {"name": f"{HEAD}.namespace.team.0", "namespace": HOME, "labels": {LABEL: "0"}}}
-    data = {"namespace": "team", "sequence": "0", "since": "0"}
+    data = {"format": "1", "namespace": "team", "sequence": "0", "since": str(START)}
     api.put(CONFIG_MAPS, {**broken, "data": data, "binaryData": {"lines.gz": "AAAA"}})
+    api.put(CONFIG_MAPS, {"metadata": {**broken["metadata"], "name": HEAD}, "data": Head(START, START + 50).data()})
+    install(api)
+    api.put(PODS, pod(created=100, bound=100))
     async with leading(api, clock) as recorder:
-        running = asyncio.create_task(recorder.recorder._record())
-        await asyncio.wait((running,), timeout=0.5)
-        assert not running.done()
-        running.cancel()
+        await recorder.flush(100)
+        await recorder.flush(150)
+    found = usage(api)
+    assert device_seconds(found)["allocated"] == 8 * 50
+    assert found.gaps == (Gap(START, START + 100), Gap(START + 50, START + 100))
+    names = {each["metadata"]["name"] for each in api.of("configmaps")}
+    assert f"{HEAD}.namespace.team.1" in names, "the next one follows"
+
+
+async def test_no_tenant_reads_the_name_of_another_one(api: FakeApi, clock: Clock) -> None:
+    install(api)
+    queues = {"team": ["vision", "shared"], "rival": ["secret", "shared"]}
+    policies = "/apis/trainyard.dev/v1alpha1/tenantpolicies"
+    for tenant, own in queues.items():
+        api.put(policies, {"metadata": {"name": "tenant", "namespace": tenant}, "spec": {"queues": own}})
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        assert usage(api).tenants == {"vision": ("team",), "secret": ("rival",)}
+        api.put(policies, {"metadata": {"name": "tenant", "namespace": "rival"}, "spec": {"queues": ["vision"]}})
+        await recorder.flush(10)
+        assert usage(api).tenants == {"shared": ("team",)}
+        api.put(policies, {"metadata": {"name": "tenant", "namespace": "team"}, "spec": {"queues": []}})
+    async with leading(api, clock) as recorder:
+        await recorder.flush(20)
+    assert usage(api).tenants == {"vision": ("rival",)}
+    for body in api.of("configmaps"):
+        readable = body["metadata"]["name"] in {HEAD, *names_of(""), *names_of("team")}
+        packed = base64.b64decode((body.get("binaryData") or {}).get("lines.gz", ""))
+        text = f"{body['data']} {gzip.decompress(packed).decode() if packed else ''}"
+        assert not (readable and "rival" in text)
+
+
+@pytest.mark.parametrize("status", [413, 422, 500])
+async def test_a_namespace_that_cannot_be_written_stops_no_other(api: FakeApi, clock: Clock, status: int) -> None:
+    install(api)
+    other = Gang("other", "JobSet", "large", "")
+
+    def pods_of_the_other(name: str) -> Body:
+        body = pod(name, bound=0, job_set=name, group="")
+        body["metadata"]["namespace"] = "other"
+        return body
+
+    def refused(_: FakeApi, request: web.Request) -> web.Response | None:
+        named = request.path.endswith(f"{HEAD}.namespace.other.0") or request.method == "POST"
+        return error(status, "Refused", "no") if named and "configmaps" in request.path and stopped else None
+
+    stopped = False
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        for body in (pod(bound=0), pods_of_the_other("large"), pods_of_the_other("gone")):
+            api.put(PODS, body)
+        await recorder.flush(10)
+        # Its first gaps are written once, so that only its segments are refused.
+        api.put(CONFIG_MAPS, empty_gaps("other"))
+    async with leading(api, clock) as recorder:
+        await recorder.flush(10)
+        stopped, api.fault = True, refused
+        api.remove(PODS, "other", "gone")
+        await recorder.flush(20)
+        await recorder.flush(30)
+        found = usage(api)
+        assert device_seconds(found)["allocated"] == 8 * 30, "others are written"
+        assert found.gaps == (Gap(START + 10, START + 30),)
+        assert device_seconds(found, other)["allocated"] == 8 * 30
+        stopped = False
+        await recorder.flush(40)
+        await recorder.flush(50)
+    found = usage(api)
+    lost = status != 500
+    assert [(gap.start - START, gap.end - START) for gap in found.gaps] == ([(10, 30)] if lost else [])
+    assert device_seconds(found)["allocated"] == 8 * 50
+    assert device_seconds(found, other)["allocated"] == 8 * 50
+    assert device_seconds(found, other._replace(name="gone"))["allocated"] == 8 * (10 if lost else 20)
+
+
+async def test_a_config_map_that_lost_its_label_is_found_again(api: FakeApi, clock: Clock) -> None:
+    install(api)
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        api.put(PODS, pod(bound=0))
+        await recorder.flush(100)
+    for body in api.of("configmaps"):
+        api.put(CONFIG_MAPS, {**body, "metadata": {**body["metadata"], "labels": {}}})
+    async with leading(api, clock) as recorder:
+        for _ in range(2):
+            with pytest.raises(ApiError):
+                await recorder.flush(110)
+        await recorder.flush(120)
+        await recorder.flush(130)
+    assert device_seconds(usage(api))["allocated"] == 8 * 130
+    assert usage(api).recorded == Span(START, START + 130)
+
+
+async def test_a_queue_counts_from_when_it_exists(api: FakeApi, clock: Clock) -> None:
+    api.put(TRAIN_JOBS, train_job())
+    api.put(f"{VOLCANO}/podgroups", pod_group())
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        api.put(PODS, pod(bound=0))
+        await recorder.flush(10)
+        api.put(f"{VOLCANO}/queues", {"metadata": {"name": "vision"}, "spec": {}})
+        await recorder.flush(10)
+        await recorder.flush(30)
+    allocated = {gang.queue: sums.allocated // 1000 for (gang, _), sums in usage(api).jobs.items()}
+    assert allocated == {"": 80, "vision": 160}
 
 
 async def test_a_pod_that_ended_at_an_unknown_time_is_not_counted_by_the_next_leader(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from tests.usage.brute_force import GPU
 from trainyard.errors import TrainyardError
 from trainyard.usage import Gang, Gap, Level, QueueLevel, QueueTenants, Span, TakenBack
-from trainyard.usage.record import HEAD, MAX_GAPS, SLOTS, Head, Segment, names_of, newest, read_record
+from trainyard.usage.record import newest, read_record
+from trainyard.usage.record_parts import HEAD, MAX_GAPS, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
 from trainyard.usage.resumption import resumed
 
 JOB = Gang("vision", "TrainJob", "train", "vision", "torch-2.8")
@@ -20,7 +23,8 @@ LINES = [
     TakenBack(20, 50, JOB, GPU, 8000),
     Level(50, JOB, GPU, 0, 0, 0),
 ]
-QUEUES = [QueueLevel(0, "vision", GPU, 4000, 1000, 0), QueueTenants("vision", ("vision",))]
+QUEUES = [QueueLevel(0, "vision", GPU, 4000, 1000, 0)]
+OWN = QueueTenants("vision", ("vision",))
 
 
 def body(part: Segment | Head) -> dict[str, Any]:
@@ -35,11 +39,11 @@ def segment(namespace: str, sequence: int = 0, since: int = 0) -> Segment:
 
 def test_what_is_written_is_read() -> None:
     jobs, queues = segment("vision"), segment("")
-    jobs.append(LINES)
+    jobs.append([*LINES, OWN])
     queues.append(QUEUES)
     record = read_record([body(jobs), body(Head(0, 100)), body(queues)])
     assert record is not None
-    assert list(record.lines()) == [*QUEUES, *LINES]
+    assert list(record.lines()) == [*QUEUES, *LINES, OWN]
     usage = record.usage(Span(0, 200))
     sums = usage.jobs[JOB, GPU]
     assert (sums.asked, sums.allocated, sums.borrowed, sums.taken_back) == (320_000, 240_000, 120_000, 240_000)
@@ -81,8 +85,52 @@ def test_no_head_is_no_record() -> None:
 
 
 def test_a_foreign_config_map_is_named() -> None:
-    with pytest.raises(TrainyardError, match="ConfigMap trainyard-usage is not a part of the record"):
-        read_record([{"metadata": {"name": HEAD}, "data": {"until": "soon"}}])
+    with pytest.raises(TrainyardError, match="ConfigMap trainyard-usage is not the head of a record"):
+        read_record([{"metadata": {"name": HEAD}, "data": {"format": "1", "until": "soon"}}])
+    with pytest.raises(TrainyardError, match="format 1: format '2'"):
+        read_record([{"metadata": {"name": HEAD}, "data": {**Head(0, 1).data(), "format": "2"}}])
+
+
+@pytest.mark.parametrize("what", ["packed", "lines", "numbers", "format", "kinds"])
+def test_an_unreadable_segment_is_a_gap_of_the_others(what: str) -> None:
+    first, second, third = (segment("vision", number, number * 100) for number in range(3))
+    other = JOB._replace(name="other")
+    first.append([Level(10, JOB, GPU, 8000, 8000, 0), Level(20, other, GPU, 8000, 8000, 0)])
+    third.append([Level(200, other, GPU, 8000, 8000, 0)])
+    broken = body(second)
+    broken["metadata"]["labels"] = {"trainyard.dev/usage": "1"}
+    lines = {"lines": b'["l",0,1]', "kinds": b'["l",7,150,"nvidia.com/gpu",1,1,0]'}.get(what)
+    if lines is not None:
+        broken["binaryData"]["lines.gz"] = base64.b64encode(gzip.compress(lines)).decode()
+    elif what == "packed":
+        broken["binaryData"]["lines.gz"] = "AAAA"
+    else:
+        broken["data"] |= {"since": "soon"} if what == "numbers" else {"format": "2"}
+    record = read_record([body(first), broken, body(third), body(Head(0, 300))])
+    assert record is not None
+    usage = record.usage(Span(0, 1000))
+    assert usage.gaps == (Gap(0, 200),)
+    assert usage.jobs[JOB, GPU].allocated == 8000 * 10, "a job that ended in the gap counts up to what is known"
+    assert usage.jobs[other, GPU].allocated == 8000 * 280
+
+
+def test_a_queue_that_changed_its_tenant_belongs_to_the_new_one() -> None:
+    old, new = segment("vision"), segment("language")
+    old.append([OWN, QueueTenants("vision", ())])
+    new.append([QueueTenants("vision", ("language",))])
+    record = read_record([body(old), body(new), body(Head(0, 300))])
+    assert record is not None
+    assert record.usage(Span(0, 1000)).tenants == {"vision": ("language",)}
+
+
+def test_a_namespace_that_is_not_written_has_a_gap_up_to_now() -> None:
+    jobs = segment("vision")
+    jobs.append(LINES)
+    gaps = TenantGaps((Gap(3, 4),), 70)
+    stored = {"metadata": {"name": gaps_name("vision")}, "data": gaps.data()}
+    record = read_record([body(jobs), stored, body(Head(0, 100, (Gap(1, 2),)))])
+    assert record is not None
+    assert record.usage(Span(0, 1000)).gaps == (Gap(1, 2), Gap(3, 4), Gap(70, 100))
 
 
 def test_a_time_without_a_writer_is_a_gap() -> None:
@@ -133,7 +181,7 @@ def test_the_newest_segments_are_known_by_their_labels() -> None:
 
 
 def test_a_segment_that_begins_with_many_levels_has_room_for_as_much_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.usage.record.SEGMENT_BYTES", 100)
+    monkeypatch.setattr("trainyard.usage.record_parts.SEGMENT_BYTES", 100)
     jobs = segment("vision")
     jobs.append(Level(at, JOB._replace(name=f"job-{at}"), GPU, at * 7919 % 1000, 0, 0) for at in range(100))
     jobs.binary_data()
@@ -144,7 +192,7 @@ def test_a_segment_that_begins_with_many_levels_has_room_for_as_much_again(monke
 
 
 def test_a_segment_does_not_grow_with_each_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.usage.record.SEGMENT_BYTES", 100)
+    monkeypatch.setattr("trainyard.usage.record_parts.SEGMENT_BYTES", 100)
     jobs = segment("vision")
     for at in range(5000):
         jobs.append([Level(at, JOB._replace(name=f"job-{at}"), GPU, at * 7919 % 1000, 0, 0)])

@@ -20,7 +20,7 @@ from tests.usage.brute_force import GPU
 from trainyard.kube import ApiError, Client
 from trainyard.usage import Gang, Gap, Ledger, QueueTenants, Share
 from trainyard.usage.levels import Holding, Line
-from trainyard.usage.record import HEAD, Head, Segment, names_of
+from trainyard.usage.record_parts import HEAD, Head, Segment, names_of
 
 HOUR = 3600
 DAY = 1_790_812_800
@@ -49,7 +49,7 @@ def record(gaps: tuple[Gap, ...] = (), until: int = DAY + 24 * HOUR) -> list[Bod
     ledger.hold(DAY + 3 * HOUR, "c", Holding(LANGUAGE, {GPU: 16000}, True))
     ledger.hold(DAY + 4 * HOUR, "a", None)
     ledger.hold(DAY + 4 * HOUR, "c", None)
-    parts: dict[str, list[Line]] = {"": [QueueTenants("language", ("language",)), QueueTenants("vision", ("vision",))]}
+    parts: dict[str, list[Line]] = {name: [QueueTenants(name, (name,))] for name in ("language", "vision")}
     for line in ledger.drain():
         parts.setdefault(line.gang.namespace if hasattr(line, "gang") else "", []).append(line)
     segments = []

@@ -25,7 +25,7 @@ from trainyard.kube.kinds import PODS
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 from trainyard.queues.queue import DEFAULT
 from trainyard.render.accelerators import is_accelerator
-from trainyard.usage import Gang, Holding, Ledger, QueueTenants, Share
+from trainyard.usage import Gang, Holding, Ledger, Share
 from trainyard.usage.bodies import minimum, shares
 
 __all__ = ["UsageObserver"]
@@ -90,15 +90,13 @@ class UsageObserver:
             step()
         return ledger
 
-    def tenants(self) -> list[QueueTenants]:
-        """Return the tenant of each queue that only one may use; every tenant reads this, so others are not named."""
+    def owners(self) -> set[tuple[str, str]]:
+        """Return each queue that only one tenant may use, and this tenant."""
         found: dict[str, list[str]] = {}
         for policy in self._cache.tenant_policies.store:
             for queue in policy["spec"].get("queues") or ():
                 found.setdefault(str(queue), []).append(policy["metadata"]["namespace"])
-        return [
-            QueueTenants(queue, tuple(tenants) if len(tenants) == 1 else ()) for queue, tenants in sorted(found.items())
-        ]
+        return {(queue, tenants[0]) for queue, tenants in found.items() if len(tenants) == 1}
 
     def _steps(self, body: Object) -> Iterator[tuple[int, bool, bool]]:
         """Yield the instants at which a pod changed, and whether it had a node, and had ended, from then on."""
@@ -149,7 +147,7 @@ class UsageObserver:
     def _gang(self, namespace: str, facts: PodFacts, before: Gang | None) -> Gang:
         """Return the job of a pod; one that was a TrainJob's remains so when the TrainJob is deleted before it."""
         group = self._groups.store.get(namespace, facts.group) if facts.group else None
-        queue = str(group["spec"].get("queue") or DEFAULT) if group is not None else self._known(facts.queue)
+        queue = self._queue_of(group) if group is not None else self._known(facts.queue)
         if before is not None and before.kind == TRAIN_JOB:
             return before._replace(queue=queue if group is not None else before.queue)
         owner = owner_of(group) if group is not None else None
@@ -163,8 +161,11 @@ class UsageObserver:
         return Gang(namespace, kind, name, queue)
 
     def _known(self, queue: str) -> str:
-        """Return a queue that a pod names, or an empty text if it does not exist."""
+        """Return a queue that an object of a tenant names, or an empty text if it does not exist."""
         return queue if self._queues.store.get("", queue) is not None else ""
+
+    def _queue_of(self, group: Object) -> str:
+        return self._known(str(group["spec"].get("queue") or DEFAULT))
 
     def _hold_minimum(self, namespace: str, name: str, at: int | None = None) -> None:
         """Count the minimum of a gang that has no pods, unless its TrainJob is suspended or has ended."""
@@ -200,7 +201,7 @@ class UsageObserver:
             if train_job is None or train_job["spec"].get("suspend") or finished(train_job):
                 return None
             runtime = _runtime(train_job)
-        return Gang(namespace, kind, owner, str(group["spec"].get("queue") or DEFAULT), runtime)
+        return Gang(namespace, kind, owner, self._queue_of(group), runtime)
 
     def _on_group(self, change: Change) -> None:
         if self.ledger is None:
@@ -218,6 +219,11 @@ class UsageObserver:
         self._share_out(self.now)
         if new is None:
             self.ledger.share(self.now, change.key[1], Share({}))
+        if old is None or new is None:
+            for body in self._pods.store:
+                self._hold_again(body)
+            for group in self._groups.store:
+                self._hold_minimum(group["metadata"]["namespace"], group["metadata"]["name"])
 
     def _on_platform(self, _: Change) -> None:
         if self.ledger is None or (listed := self._accelerators()) == self._listed:

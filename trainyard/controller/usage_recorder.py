@@ -12,15 +12,18 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.usage_observer import UsageObserver
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, FencedError, TransportError
+from trainyard.kube import ApiError, Client, FencedError, Listing, TransportError
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.usage import Account, Gang, Level, Line, QueueTenants, Span, TakenBack, Usage
-from trainyard.usage.record import HEAD, LABEL, Head, Segment, newest, read_record
+from trainyard.usage.record import newest, read_record
+from trainyard.usage.record_parts import HEAD, LABEL, QUEUES, Head, Segment, TenantGaps, gaps_name
 from trainyard.usage.resumption import resumed
 
 __all__ = ["UsageRecorder"]
@@ -28,7 +31,6 @@ __all__ = ["UsageRecorder"]
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"
 _INTERVAL_SECONDS = 30.0
-_QUEUES = ""
 _ALWAYS = Span(0, 2**40)
 
 
@@ -67,7 +69,10 @@ class UsageRecorder:
         self._versions: dict[str, str] = {}
         self._pending: defaultdict[str, list[Line]] = defaultdict(list)
         self._unwritten: set[str] = set()
-        self._tenants: list[QueueTenants] = []
+        self._owners: set[tuple[str, str]] = set()
+        self._gaps: dict[str, TenantGaps] = {}
+        self._unwritten_gaps: set[str] = set()
+        self._lost: set[str] = set()
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -133,9 +138,9 @@ class UsageRecorder:
             await asyncio.sleep(self._interval)
 
     async def _resume(self) -> None:
-        page = await self._client.page(
-            CONFIG_MAPS, namespace=self._namespace, label_selector=LABEL, limit=0, metadata_only=True
-        )
+        page = await self._page()
+        if all(each["metadata"]["name"] != HEAD for each in page.items) and await self._adopt(HEAD):
+            page = await self._page()
         bodies = [await self._client.get(CONFIG_MAPS, each, namespace=self._namespace) for each in newest(page.items)]
         begins = Head(self.observer.now, self.observer.now)
         record = await asyncio.to_thread(read_record, bodies, begins)
@@ -143,13 +148,22 @@ class UsageRecorder:
         written = await asyncio.to_thread(list, record.lines())
         stored = (each["metadata"] for each in (*page.items, *bodies))
         self._versions = {each["name"]: each["resourceVersion"] for each in stored}
-        self._segments, self._tenants = {}, []
+        self._segments, self._lost = {}, set()
         self._pending.clear()
         self._unwritten = set()
         for segment, body in record.segments:
             self._segments[segment.namespace] = Segment.of(body)
+        self._owners = {
+            (line.queue, tenant) for line in written if isinstance(line, QueueTenants) for tenant in line.tenants
+        }
         self.observer.earliest = record.head.until
         now, ledger = self.observer.now, self.observer.start()
+        for namespace, number in record.unreadable:
+            _LOG.warning("record of usage: segment %d of %s is unreadable", number, namespace or "the queues")
+            self._segments[namespace] = Segment(namespace, number + 1, now)
+            self._unwritten.add(namespace)
+        self._gaps = {namespace: each.closed(now) for namespace, each in record.tenant_gaps.items()}
+        self._unwritten_gaps = {namespace for namespace, each in record.tenant_gaps.items() if each.behind is not None}
         lines = ledger.drain()
         ledger.advance(now)
         levels = ledger.levels()
@@ -158,13 +172,19 @@ class UsageRecorder:
         self._head = record.head.resumed(now)
         self._sort(resumed(written, lines, record.head.until))
 
+    async def _page(self) -> Listing:
+        return await self._client.page(
+            CONFIG_MAPS, namespace=self._namespace, label_selector=LABEL, limit=0, metadata_only=True
+        )
+
     async def _write(self) -> None:
         now = self.observer.now
         self._drain()
-        tenants = self.observer.tenants()
-        if tenants != self._tenants:
-            self._pending[_QUEUES] += tenants
-            self._tenants = tenants
+        owners = self.observer.owners()
+        for queue, tenant in sorted(owners ^ self._owners):
+            # Only the tenant reads its part: no tenant sees who else there is.
+            self._pending[tenant].append(QueueTenants(queue, (tenant,) if (queue, tenant) in owners else ()))
+        self._owners = owners
         for namespace, lines in self._pending.items():
             if lines:
                 segment = self._segments.setdefault(namespace, Segment(namespace, 0, self._head.since))
@@ -172,25 +192,66 @@ class UsageRecorder:
                 lines.clear()
                 self._unwritten.add(namespace)
         for namespace in sorted(self._unwritten):
-            segment = self._segments[namespace]
-            binary = await asyncio.to_thread(segment.binary_data)
-            await self._put(segment.name, segment.sequence, {"data": segment.data(), "binaryData": binary})
-            self._unwritten.discard(namespace)
+            try:
+                await self._write_segment(namespace)
+            except ApiError as error:
+                if namespace == QUEUES or error.conflict or error.not_found:
+                    raise
+                self._fall_behind(namespace, error)
+        for namespace in sorted(self._unwritten_gaps):
+            await self._put(gaps_name(namespace), 0, {"data": self._gaps[namespace].data()})
+            self._unwritten_gaps.discard(namespace)
         self._start_segments(now)
         head = Head(self._head.since, max(now, self._head.until), self._head.gaps)
         await self._put(HEAD, 0, {"data": head.data()})
         self._head = head
+
+    async def _write_segment(self, namespace: str) -> None:
+        segment = self._segments[namespace]
+        binary = await asyncio.to_thread(segment.binary_data)
+        await self._put(segment.name, segment.sequence, {"data": segment.data(), "binaryData": binary})
+        self._unwritten.discard(namespace)
+        own = self._gaps.get(namespace)
+        if own is not None and own.behind is not None:
+            lost = namespace in self._lost
+            self._gaps[namespace] = own.closed(segment.since) if lost else replace(own, behind=None)
+            self._unwritten_gaps.add(namespace)
+        self._lost.discard(namespace)
+
+    def _fall_behind(self, namespace: str, error: ApiError) -> None:
+        """Let the record of all others go on; what is too large is given up, except for the present levels."""
+        own = self._gaps.get(namespace, TenantGaps())
+        if own.behind is None:
+            _LOG.warning("record of usage of namespace %s: %s; retrying", namespace, error)
+            self._gaps[namespace] = replace(own, behind=self._head.until)
+            self._unwritten_gaps.add(namespace)
+        if error.too_large or error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            now, segment = self.observer.now, self._segments[namespace]
+            sequence = segment.sequence + (namespace not in self._lost)
+            self._pending.pop(namespace, None)
+            self._segments[namespace] = following = Segment(namespace, sequence, now)
+            following.append(self._levels(now)[namespace])
+            self._pending.pop(namespace, None)
+            self._lost.add(namespace)
+
+    def _levels(self, now: int) -> Mapping[str, list[Line]]:
+        """Return the present levels by part of the record."""
+        assert self.observer.ledger is not None  # noqa: S101
+        self._drain()
+        self.observer.ledger.advance(now)
+        levels = defaultdict[str, list[Line]](list)
+        for line in self.observer.ledger.levels():
+            levels[_scope(line)].append(line)
+        for queue, tenant in sorted(self._owners):
+            levels[tenant].append(QueueTenants(queue, (tenant,)))
+        return levels
 
     def _start_segments(self, now: int) -> None:
         """Follow each full segment by one with the present levels; the next lines write it."""
         full = {namespace: each for namespace, each in self._segments.items() if each.full}
         if not full or self.observer.ledger is None:
             return
-        self._drain()
-        self.observer.ledger.advance(now)
-        levels = defaultdict[str, list[Line]](list)
-        for line in (*self.observer.ledger.levels(), *self._tenants):
-            levels[_scope(line)].append(line)
+        levels = self._levels(now)
         for namespace, segment in full.items():
             # These lines came after the last write: the next segment begins with what they led to.
             late = self._pending.pop(namespace, [])
@@ -212,8 +273,30 @@ class UsageRecorder:
         else:
             metadata = {"name": name, "namespace": self._namespace, "labels": labels}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
-            stored = await self._client.create(CONFIG_MAPS, body, field_manager=_FIELD_MANAGER)
+            try:
+                stored = await self._client.create(CONFIG_MAPS, body, field_manager=_FIELD_MANAGER)
+            except ApiError as error:
+                if error.conflict:
+                    await self._adopt(name)  # The record is then read again, with it.
+                raise
         self._versions[name] = stored["metadata"]["resourceVersion"]
+
+    async def _adopt(self, name: str) -> bool:
+        """Restore the label of a ConfigMap that has lost it, and return whether it exists."""
+        body = await self._client.find(CONFIG_MAPS, name, namespace=self._namespace)
+        if body is None:
+            return False
+        sequence = str((body.get("data") or {}).get("sequence"))
+        label = sequence if sequence.isascii() and sequence.isdecimal() else "0"
+        await self._client.merge_patch(
+            CONFIG_MAPS,
+            name,
+            {"metadata": {"labels": {LABEL: label}}},
+            namespace=self._namespace,
+            resource_version=body["metadata"]["resourceVersion"],
+            field_manager=_FIELD_MANAGER,
+        )
+        return True
 
     def _drain(self) -> None:
         ledger = self.observer.ledger
@@ -234,4 +317,4 @@ def _without_names(gang: Gang) -> Gang:
 
 
 def _scope(line: Line) -> str:
-    return line.gang.namespace if isinstance(line, Level | TakenBack) else _QUEUES
+    return line.gang.namespace if isinstance(line, Level | TakenBack) else QUEUES

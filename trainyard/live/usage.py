@@ -16,7 +16,8 @@ from trainyard.kube import ApiError, Client, Object
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.usage import Gang, Span, Usage
 from trainyard.usage.account import Sums
-from trainyard.usage.record import HEAD, LABEL, Record, names_of, read_record
+from trainyard.usage.record import Record, read_record
+from trainyard.usage.record_parts import HEAD, LABEL, names_of
 
 __all__ = ["prometheus_usage", "read_usage_record"]
 

@@ -76,10 +76,11 @@ class Ledger:
         """Replace the share of a queue; a resource that is missing has a share of 0."""
         named = {resource for name, resource in self._shares if name == queue} | {*share.deserved, *share.guarantee}
         for resource in sorted(named):
-            frontier, key = self._share(queue, resource), (queue, resource)
+            key, before = (queue, resource), self._shares.get((queue, resource))
             deserved, guarantee = share.deserved.get(resource, 0), share.guarantee.get(resource, 0)
-            if (deserved, guarantee) != (frontier.deserved, self._guarantees.get(key, 0)):
+            if (deserved, guarantee) != (before.deserved if before is not None else 0, self._guarantees.get(key, 0)):
                 self.advance(at)
+                frontier = self._share(*key)
                 self._guarantees[key] = guarantee
                 self._changed_shares[key] = None
                 self._changed.update(dict.fromkeys((gang, resource) for gang in frontier.deserve(deserved)))
@@ -114,8 +115,12 @@ class Ledger:
             self._lines.append(self._level(gang, resource))
             if not any(self._levels[gang, resource]):
                 del self._levels[gang, resource]
-        for queue, resource in self._changed_shares:
-            self._lines.append(self._queue_level(queue, resource))
+        for key in self._changed_shares:
+            self._lines.append(self._queue_level(*key))
+            share = self._shares[key]
+            if not (share.deserved or share.total or self._guarantees.get(key)):
+                del self._shares[key]
+                self._guarantees.pop(key, None)
         self._changed, self._changed_shares = {}, {}
 
     def _queue_level(self, queue: str, resource: str) -> QueueLevel:
@@ -124,7 +129,8 @@ class Ledger:
 
     def _level(self, gang: Gang, resource: str) -> Level:
         asked, allocated = self._levels[gang, resource]
-        return Level(self._now, gang, resource, asked, allocated, self._share(gang.queue, resource).borrowed(gang))
+        share = self._shares.get((gang.queue, resource))
+        return Level(self._now, gang, resource, asked, allocated, share.borrowed(gang) if share is not None else 0)
 
     def _add(self, holding: Holding, sign: int) -> None:
         gang = holding.gang

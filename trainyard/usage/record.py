@@ -1,207 +1,153 @@
-"""Record of usage as ConfigMaps: a head, and a bounded ring of segments for the queues and for each namespace.
-
-A segment begins with the levels at its start, so each one can be read alone, and the oldest can be overwritten.
-"""
+"""Record of usage as it is read: the lines of its segments, and where it has gaps."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any, Final
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import orjson
 
 from trainyard.errors import TrainyardError
 from trainyard.usage.account import Account, Gap, Span, Usage
 from trainyard.usage.levels import Gang, Level, Line, QueueLevel, QueueTenants, TakenBack
+from trainyard.usage.record_parts import (
+    FORMAT,
+    GAPS,
+    HEAD,
+    QUEUES,
+    UNREADABLE,
+    Head,
+    Segment,
+    TenantGaps,
+    number_of,
+    unpacked,
+)
 
-__all__ = [
-    "HEAD",
-    "LABEL",
-    "MAX_GAPS",
-    "SEGMENT_BYTES",
-    "SLOTS",
-    "Head",
-    "Record",
-    "Segment",
-    "names_of",
-    "newest",
-    "read_record",
-]
-
-HEAD: Final = "trainyard-usage"
-"""Name of the head; those of the segments start with it."""
-LABEL: Final = "trainyard.dev/usage"
-"""Label of every ConfigMap of the record, with the number of its segment."""
-SLOTS: Final = 16
-"""Segments of the queues, and of each namespace; the next one overwrites the oldest."""
-SEGMENT_BYTES: Final = 128 * 1024
-"""Compressed size at which a segment is full, of about 25,000 lines; the API server accepts 1 MiB."""
-MAX_GAPS: Final = 500
-"""Gaps in the head; of more, the shortest are merged with their neighbors."""
-_MOST_BYTES: Final = 700 * 1024
-_QUEUES: Final = ""
+__all__ = ["Record", "newest", "read_record"]
 
 
-@dataclass(frozen=True)
-class Head:
-    """What is known of the record as a whole.
-
-    Parameters
-    ----------
-    since, until
-        First and last instant of the record.
-    gaps
-        Times without a record, in order.
-    """
-
-    since: int
-    until: int
-    gaps: tuple[Gap, ...] = ()
-
-    def resumed(self, now: int) -> Head:
-        """Return the head of a writer that goes on at an instant; the time before it is a gap."""
-        if now <= self.until:
-            return self
-        gaps = [*self.gaps, Gap(self.until, now)]
-        if len(gaps) > MAX_GAPS:
-            between = [after.start - before.end for before, after in pairwise(gaps)]
-            index = between.index(min(between))
-            gaps[index : index + 2] = [Gap(gaps[index].start, gaps[index + 1].end)]
-        return replace(self, until=now, gaps=tuple(gaps))
-
-    def data(self) -> dict[str, str]:
-        """Return the data of its ConfigMap."""
-        return {"since": str(self.since), "until": str(self.until), "gaps": json.dumps(self.gaps)}
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Head:
-        """Return the head in a ConfigMap."""
-        data = body["data"]
-        gaps = tuple(Gap(int(start), int(end)) for start, end in json.loads(data["gaps"]))
-        return cls(int(data["since"]), int(data["until"]), gaps)
+class _Stored(NamedTuple):
+    namespace: str
+    sequence: int
+    segment: Segment | None
+    """None: it cannot be read."""
+    body: Mapping[str, Any]
 
 
 @dataclass
-class Segment:
-    """Consecutive lines of a namespace, or of the queues.
-
-    Parameters
-    ----------
-    namespace
-        The namespace; empty: the queues.
-    sequence
-        Number of the segment.
-    since
-        Its first instant.
-    """
-
-    namespace: str
-    sequence: int
-    since: int
-    _text: list[bytes] = field(default_factory=list)
-    _ids: dict[Gang, int] = field(default_factory=dict)
-    _size: int = 0
-    _first_size: int = 0
-
-    @property
-    def full(self) -> bool:
-        """Whether it was full when it was last packed; one that began with many levels has room for as much again."""
-        return self._size >= min(max(SEGMENT_BYTES, 2 * self._first_size), _MOST_BYTES)
-
-    @property
-    def name(self) -> str:
-        """Name of its ConfigMap."""
-        return names_of(self.namespace)[self.sequence % SLOTS]
-
-    def append(self, lines: Iterable[Line]) -> None:
-        """Add lines."""
-        for line in lines:
-            for row in self._rows(line):
-                self._text.append(orjson.dumps(row))
-
-    def data(self) -> dict[str, str]:
-        """Return the data of its ConfigMap."""
-        whole = {"sequence": self.sequence, "since": self.since, "begins": self._first_size}
-        return {"namespace": self.namespace, **{name: str(value) for name, value in whole.items()}}
-
-    def binary_data(self) -> dict[str, str]:
-        """Return the binary data of its ConfigMap."""
-        packed = gzip.compress(b"\n".join(self._text), compresslevel=6, mtime=0)
-        self._size = len(packed)
-        self._first_size = self._first_size or self._size
-        return {"lines.gz": base64.b64encode(packed).decode()}
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Segment:
-        """Return the segment in a ConfigMap, to be continued."""
-        data = body["data"]
-        segment = cls(data["namespace"], int(data["sequence"]), int(data["since"]))
-        segment._text = _unpacked(body).splitlines()
-        segment._size = len(body["binaryData"]["lines.gz"]) * 3 // 4
-        segment._first_size = int(data.get("begins") or segment._size)
-        segment._ids = {gang: number for number, gang in _gangs(segment.namespace, segment._text)}
-        return segment
-
-    def _rows(self, line: Line) -> Iterator[Sequence[Any]]:
-        if isinstance(line, QueueLevel):
-            yield ["q", *line]
-        elif isinstance(line, QueueTenants):
-            yield ["t", *line]
-        else:
-            gang = line.gang
-            if gang not in self._ids:
-                self._ids[gang] = len(self._ids)
-                yield ["j", self._ids[gang], *gang[1:]]
-            number = self._ids[gang]
-            if isinstance(line, Level):
-                yield ["l", number, line.at, line.resource, line.asked, line.allocated, line.borrowed]
-            else:
-                yield ["b", number, line.since, line.at, line.resource, line.amount]
-
-
-@dataclass(frozen=True)
 class Record:
     """A record that was read.
+
+    A segment that cannot be read is a gap: from the start of the one before it to the start of the next one.
 
     Parameters
     ----------
     head
         The head.
-    segments
+    stored
         Segments in order, the queues first.
+    tenant_gaps
+        Gaps by namespace.
+    unreadable
+        Namespaces and numbers of the segments that `lines` could not read.
     """
 
     head: Head
-    segments: tuple[tuple[Segment, Mapping[str, Any]], ...]
+    stored: tuple[_Stored, ...]
+    tenant_gaps: Mapping[str, TenantGaps] = field(default_factory=dict)
+    unreadable: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def segments(self) -> list[tuple[Segment, Mapping[str, Any]]]:
+        """Segments that can be read, as far as `lines` has found out."""
+        return [
+            (each.segment, each.body)
+            for each in self.stored
+            if each.segment is not None and each[:2] not in self.unreadable
+        ]
 
     def lines(self) -> Iterator[Line]:
         """Yield all lines; those of a namespace, and of the queues, in the order of time."""
-        for segment, body in self.segments:
-            yield from _lines(segment.namespace, _unpacked(body).splitlines())
+        owners = defaultdict[str, set[str]](set)
+        for namespace, group in groupby(self.stored, key=lambda each: each.namespace):
+            written, exclusive = _Written(namespace), dict[str, bool]()
+            for each in group:
+                lines = _readable(each)
+                if lines is None or each.segment is None:
+                    self.unreadable.add(each[:2])
+                    continue
+                yield from written.ended(each.segment.since, lines, self.gaps((namespace,)))
+                for line in lines:
+                    if isinstance(line, QueueTenants):
+                        exclusive[line.queue] = bool(line.tenants)
+                    else:
+                        yield line
+                written.add(lines)
+            for queue in (queue for queue, own in exclusive.items() if own):
+                owners[queue].add(namespace)
+        for queue, tenants in owners.items():
+            yield QueueTenants(queue, tuple(sorted(tenants)))
+
+    def gaps(self, namespaces: Iterable[str] | None = None) -> list[Gap]:
+        """Return the gaps of namespaces, as far as `lines` has read them; by default, of all and of the head."""
+        found = set(self.head.gaps) if namespaces is None else set[Gap]()
+        wanted = set(namespaces) if namespaces is not None else None
+        for namespace, own in self.tenant_gaps.items():
+            if wanted is None or namespace in wanted:
+                found.update(own.closed(self.head.until).gaps)
+        for namespace, sequence in self.unreadable:
+            if wanted is None or namespace in wanted:
+                others = [each for each, _ in self.segments if each.namespace == namespace]
+                before = [each.since for each in others if each.sequence < sequence]
+                after = [each.since for each in others if each.sequence > sequence]
+                found.add(Gap(max(before, default=self.head.since), min(after, default=self.head.until)))
+        return sorted(found)
 
     def usage(self, span: Span) -> Usage:
         """Return the usage over a span; the record is complete from where no namespace has dropped a segment."""
         account = Account(Span(max(span.start, self.head.since), span.end))
         account.add(self.lines())
         recorded = Span(self._complete_since(), self.head.until)
-        return replace(account.usage(self.head.until, recorded=recorded, gaps=self.head.gaps), span=span)
+        return replace(account.usage(self.head.until, recorded=recorded, gaps=self.gaps()), span=span)
 
     def _complete_since(self) -> int:
         first: dict[str, Segment] = {}
         for segment, _ in self.segments:
             first.setdefault(segment.namespace, segment)
-        return max([self.head.since, *(each.since for each in first.values() if each.sequence)])
+        dropped = {each.namespace: each.sequence for each in reversed(self.stored)}
+        return max([self.head.since, *(each.since for name, each in first.items() if dropped[name])])
 
 
-def names_of(namespace: str) -> list[str]:
-    """Return the names of the segments of a namespace; of the queues, if it is empty."""
-    scope = "queues" if namespace == _QUEUES else f"namespace.{namespace}"
-    return [f"{HEAD}.{scope}.{slot}" for slot in range(SLOTS)]
+class _Written:
+    """The levels with which the last segment of a namespace ended."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._levels: dict[tuple[Gang, str], Level] = {}
+        self._last = 0
+
+    def add(self, lines: Sequence[Line]) -> None:
+        """Follow the lines of a segment."""
+        for line in lines:
+            if isinstance(line, Level):
+                self._last = max(self._last, line.at)
+                if line.asked or line.allocated:
+                    self._levels[line.gang, line.resource] = line
+                else:
+                    self._levels.pop((line.gang, line.resource), None)
+
+    def ended(self, since: int, lines: Sequence[Line], gaps: Iterable[Gap]) -> Iterator[Line]:
+        """Yield the ends of the jobs that the next segment does not have: they have ended in a gap before it."""
+        named = {(line.gang, line.resource) for line in lines if isinstance(line, Level)} if self._levels else set()
+        started = [gap.start for gap in gaps if gap.end == since]
+        at = max(self._last, min(started)) if started else since
+        for gang, resource in [key for key in self._levels if key not in named]:
+            del self._levels[gang, resource]
+            yield Level(at, gang, resource, 0, 0, 0)
 
 
 def newest(objects: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -209,8 +155,7 @@ def newest(objects: Iterable[Mapping[str, Any]]) -> list[str]:
     found: dict[str, tuple[int, str]] = {}
     for metadata in (each["metadata"] for each in objects):
         scope, _, slot = metadata["name"].rpartition(".")
-        number = str(metadata["labels"].get(LABEL))
-        each = (int(number) if number.isdecimal() else -1, metadata["name"])
+        each = (number_of(metadata), metadata["name"])
         key = scope if slot.isdecimal() else metadata["name"]
         found[key] = max(found.get(key, each), each)
     return [name for _, name in found.values()]
@@ -229,41 +174,56 @@ def read_record(bodies: Iterable[Mapping[str, Any]], begins: Head | None = None)
     Raises
     ------
     TrainyardError
-        A ConfigMap is not readable.
+        The head is not readable.
     """
-    head, segments = begins, list[tuple[Segment, Mapping[str, Any]]]()
+    head, stored, gaps = begins, list[_Stored](), dict[str, TenantGaps]()
     for body in bodies:
         name = body["metadata"]["name"]
-        try:
-            if name == HEAD:
+        if name == HEAD:
+            try:
                 head = Head.of(body)
-            else:
-                data = body["data"]
-                segments.append((Segment(data["namespace"], int(data["sequence"]), int(data["since"])), body))
-        except (KeyError, TypeError, ValueError) as error:
-            raise TrainyardError(
-                f"ConfigMap {name} is not a part of the record of usage: {error}", fix="delete it, and wait a minute"
-            ) from error
+            except UNREADABLE as error:
+                raise TrainyardError(
+                    f"ConfigMap {name} is not the head of a record of usage in format {FORMAT}: {error}",
+                    fix="delete it, and wait a minute: the record begins again",
+                ) from error
+        elif (place := _place(name)) is not None:
+            namespace, slot = place
+            if slot == GAPS:
+                with suppress(*UNREADABLE):
+                    gaps[namespace] = TenantGaps.of(body)
+            elif slot.isdecimal():
+                stored.append(_stored(namespace, body))
     if head is None:
         return None
-    return Record(head, tuple(sorted(segments, key=lambda pair: (pair[0].namespace, pair[0].sequence))))
+    return Record(head, tuple(sorted(stored, key=lambda each: each[:2])), gaps)
 
 
-def _unpacked(body: Mapping[str, Any]) -> bytes:
-    name = body["metadata"]["name"]
+def _place(name: str) -> tuple[str, str] | None:
+    """Return the namespace and the last word of the name of a ConfigMap; None: it is none of a segment or of gaps."""
+    first, *words = name.split(".")
+    if first != HEAD or len(words) < 2:
+        return None
+    if words[0] == "queues":
+        return QUEUES, words[1]
+    return (words[1], words[2]) if words[0] == "namespace" and len(words) == 3 else None
+
+
+def _stored(namespace: str, body: Mapping[str, Any]) -> _Stored:
     try:
-        return gzip.decompress(base64.b64decode(body["binaryData"]["lines.gz"]))
-    except (KeyError, ValueError, EOFError, OSError) as error:
-        raise TrainyardError(
-            f"ConfigMap {name} is not a part of the record of usage: {error}", fix="delete it, and wait a minute"
-        ) from error
+        segment = Segment.begun(body)
+        if segment.namespace == namespace:
+            return _Stored(namespace, segment.sequence, segment, body)
+    except UNREADABLE:
+        pass
+    return _Stored(namespace, number_of(body["metadata"]), None, body)
 
 
-def _gangs(namespace: str, texts: Iterable[bytes]) -> Iterator[tuple[int, Gang]]:
-    for text in texts:
-        if text.startswith(b'["j"'):
-            _, number, *names = orjson.loads(text)
-            yield number, Gang(namespace, *names)
+def _readable(stored: _Stored) -> list[Line] | None:
+    try:
+        return list(_lines(stored.namespace, unpacked(stored.body).splitlines()))
+    except UNREADABLE:
+        return None
 
 
 def _lines(namespace: str, texts: Sequence[bytes]) -> Iterator[Line]:
