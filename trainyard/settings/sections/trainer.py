@@ -37,9 +37,9 @@ class TrainerSettings(InstalledSettings):
         "TrainJobStatus): training containers get a URL, a token and a CA bundle",
     )
     record_usage: bool = Field(
-        default=True,
-        description="Record the device-hours of all jobs for `trainyard usage`: the leader watches all pods, and keeps "
-        "ConfigMaps in its namespace",
+        default=False,
+        description="Record the device-hours of all jobs for `trainyard usage`: the leader lists and watches the pods "
+        "of all namespaces, and keeps ConfigMaps in its namespace",
     )
     coscheduling_scheduler: DnsSubdomain | None = Field(
         default=None,
