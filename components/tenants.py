@@ -20,6 +20,7 @@ from trainyard.policy.stack_objects import default_queue, namespace_labels, tena
 from trainyard.settings import StackSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings
+from trainyard.usage.record_parts import HEAD, names_of
 
 from .common.declaration import Declaration, Group, Resources
 from .common.installation import Installation
@@ -93,6 +94,7 @@ class Tenants(Component):
             objects.append(_quota(tenant, settings))
         for each in objects:
             self.child(each, depends_on=[own_namespace], deleted_with=own_namespace)
+        self._usage_readers(tenant, settings, trainer, own_namespace)
         for role_name, groups in _groups(settings).items():
             if role_name is Role.RAW and not groups:
                 continue
@@ -104,6 +106,20 @@ class Tenants(Component):
             if groups:
                 binding = role_binding(role_name.value, tenant, [group(each) for each in groups])
                 self.child(binding, depends_on=[own_namespace, allowed], deleted_with=own_namespace)
+
+    def _usage_readers(
+        self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, own_namespace: KubernetesObject
+    ) -> None:
+        """Let every role of a tenant read the tenant's part of the record of usage, and that of the queues."""
+        groups = sorted({name for names in _groups(settings).values() for name in names})
+        if not groups or trainer.install is not True or not trainer.record_usage:
+            return
+        names = [HEAD, *names_of(""), *names_of(tenant)]
+        rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": names, "verbs": ["get"]}
+        name = f"{HEAD}-{tenant}"
+        allowed = self.child(role(name, trainer.namespace, [rule]), depends_on=[own_namespace])
+        binding = role_binding(name, trainer.namespace, [group(each) for each in groups])
+        self.child(binding, depends_on=[own_namespace, allowed])
 
     def _catalog_readers(self, tenants: Mapping[str, TenantSettings]) -> None:
         """Let every role of a tenant read runtimes, queues and the fabric, which are cluster-scoped."""

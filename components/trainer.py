@@ -184,6 +184,7 @@ def _configuration(args: TrainerArgs) -> Configuration:
         workers=args.settings.workers,
         shutdown_delay_seconds=args.settings.shutdown_delay_seconds,
         coscheduling_scheduler=args.settings.coscheduling_scheduler,
+        usage=args.settings.record_usage,
         certificates=(own, *args.certificates),
         policy=args.policies.configuration,
     )

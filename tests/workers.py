@@ -33,6 +33,7 @@ SHARED: Final = {
         "tests/cluster/test_replicas.py",
         "tests/cluster/test_surface_live.py",
         "tests/cluster/test_typed_clients.py",
+        "tests/cluster/test_usage.py",
         "tests/convert/test_cluster.py",
     ),
     "changing_platform": tuple(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.jobs import lasting, node_patch, train_job
+from tests.cluster.jobs import claim, lasting, node_patch, train_job
 from tests.support import LiveCluster, awaited, in_process, require
 
 pytestmark = pytest.mark.cluster
@@ -46,6 +46,15 @@ def with_initializer(name: str) -> dict[str, Any]:
     return body
 
 
+def with_volume(name: str, claim_name: str) -> dict[str, Any]:
+    """Return a TrainJob with a claim, for nodes that the cluster does not have, so that it is never placed."""
+    body = on_missing_nodes(name)
+    (part,) = body["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}
+    part["template"]["spec"]["template"]["spec"]["volumes"] = [volume]
+    return body
+
+
 FILLERS = (job("left", nodes=3), job("right", nodes=2), job("first", "small", nodes=1))
 """Jobs that leave one node of each rack, which is cordoned while they start."""
 
@@ -61,7 +70,15 @@ JOBS = (
     job("share", "language", POLITE, nodes=3),
     job("paused", nodes=1, suspend=True),
     with_initializer("data"),
+    job("wide", nodes=1, accelerators=16),
+    job("elsewhere", nodes=1, managedBy="kueue.x-k8s.io/multikueue"),
+    with_volume("absent", "ex-absent"),
+    with_volume("claimed", "ex-claimed"),
+    with_volume("bound", "ex-bound"),
 )
+CLAIMS = (claim("ex-bound", "vision"), claim("ex-claimed", "vision"))
+"""Claims of the default StorageClass, which binds at once, and of one that does not exist."""
+CLAIMS[1]["spec"]["storageClassName"] = "ex-absent"
 
 EXPECTED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "left": ("Running", "", {}, ""),
@@ -85,6 +102,20 @@ EXPECTED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     # Action reclaim places nothing on the two free nodes, and two queues give back one node each: three are too many.
     "share": ("Waiting", "cluster-full", {"requested": "24", "free": "16"}, "wait until other jobs end"),
     "paused": ("Suspended", "suspended-by-user", {}, "kubectl patch trainjob ex-paused -n vision"),
+    "wide": (
+        *("Waiting", "node-too-small"),
+        {"requested": "16", "offers": "8", "resource": GPU},
+        "request at most 8",
+    ),
+    "elsewhere": ("Waiting", "managed-elsewhere", {"manager": "kueue.x-k8s.io/multikueue"}, "spec.managedBy"),
+    "absent": ("Waiting", "volume-missing", {"claim": "ex-absent", "namespace": "vision"}, "correct claimName"),
+    "claimed": (
+        "Waiting",
+        "volume-pending",
+        {"claim": "ex-claimed", "storage_class": "ex-absent"},
+        "another storage class",
+    ),
+    "bound": ("Waiting", "node-selector-unmatched", {}, "labels that nodes have"),
     "data": ("Waiting", "initializer-running", {"initializers": ["dataset-initializer"]}, "kubectl logs -n language"),
 }
 HOMES = {body["metadata"]["name"]: body["metadata"]["namespace"] for body in (*FILLERS, *JOBS)}
@@ -106,11 +137,12 @@ def waiting(platform: LiveCluster) -> Iterator[LiveCluster]:
         assert "kubectl uncordon" in found["fix"]
         removed(platform, cordoned)
         require(platform.kubectl("uncordon", *last))
-        require(platform.apply(*JOBS))
+        require(platform.apply(*CLAIMS, *JOBS))
         yield platform
     finally:
         platform.kubectl("uncordon", *last)
         removed(platform, *FILLERS, *JOBS, cordoned, runtime)
+        platform.kubectl("delete", "--ignore-not-found", "pvc", "ex-bound", "ex-claimed", "-n", "vision")
 
 
 def runtime_of_class(platform: LiveCluster, priority_class: str) -> dict[str, Any]:
@@ -172,6 +204,7 @@ def test_jobs_are_explained_live_and_from_a_snapshot(waiting: LiveCluster, tmp_p
         assert {key: found["numbers"][key] for key in numbers} == numbers, name
         assert fix in (found["fix"] or ""), name
     assert "priority-behind-others" not in {each["cause"] for each in live["ex-selector"]["others"]}  # it never fits
+    assert not {"volume-missing", "volume-pending"} & {each["cause"] for each in live["ex-bound"]["others"]}
     others = [each for name in ("ex-second", "ex-third") for each in explained(waiting, name, "small")["others"]]
     (behind,) = [each["numbers"] for each in others if each["cause"] == "priority-behind-others"]
     assert behind["queue"] == "small"
@@ -191,3 +224,30 @@ def test_jobs_are_explained_live_and_from_a_snapshot(waiting: LiveCluster, tmp_p
     used = json.loads(require(in_process("queues", "show", "--from", str(file), "-o", "json")))["queues"]
     assert next(each for each in used if each["queue"] == "vision")["used"][GPU] == "40"
     assert in_process("topology", "check", str(file)).returncode == 0
+    assert_statuses_of_a_kubelet_are_explained(waiting)
+
+
+def assert_statuses_of_a_kubelet_are_explained(platform: LiveCluster) -> None:
+    """Simulated nodes pull no image and start no container, so the pods of a running job get such a status here."""
+    last = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    cases: dict[str, tuple[str, dict[str, Any], str | None]] = {
+        "ContainerCreating": ("", {}, None),
+        "ImagePullBackOff": ("manifest unknown", {}, "image-pull"),
+        "CreateContainerConfigError": ('secret "token" not found', {}, "container-configuration"),
+        "CrashLoopBackOff": ("back-off 5m0s", {"restartCount": 4, "lastState": last}, "container-crash"),
+    }
+    names = [pod["metadata"]["name"] for pod in platform.pods("ex-right", "vision")]
+    for reason, (message, more, cause) in cases.items():
+        (container,) = platform.pods("ex-right", "vision")[0]["status"]["containerStatuses"]
+        state = {"waiting": {"reason": reason, "message": message}}
+        status = {"containerStatuses": [{**container, "ready": False, "started": False, "state": state, **more}]}
+        for name in names:
+            patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+            require(platform.kubectl("patch", "pod", name, "-n", "vision", *patch))
+        found = explained(platform, "ex-right", "vision")
+        if cause is None:
+            kubelet = {"image-pull", "container-configuration", "container-crash"}
+            assert not kubelet & {found["cause"], *(each["cause"] for each in found["others"])}, reason
+        else:
+            assert found["cause"] == cause, found
+            assert "image" in found["numbers"] or found["numbers"]["pod"] in names

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,11 @@ from tests.support import ROOT, environment, require, trainyard
 from trainyard.errors import TrainyardError
 from trainyard.progress import SilentProgress
 from trainyard.queues.forecast import ForecastState
+from trainyard.simulate.replay import Replay
+from trainyard.simulate.replay_usage import replay_usage
 from trainyard.simulate.scenario import load_scenario
 from trainyard.simulate.session import Session
+from trainyard.usage.usage_table import By, rows
 
 pytestmark = pytest.mark.cluster
 
@@ -61,6 +65,23 @@ def test_a_scenario_holds(session: Session, state_home: Path, path: Path) -> Non
     unmet = [str(verdict) for verdict in replay.results if not verdict.holds]
     logs = ("cluster", "logs", "vc-scheduler", "--name", CLUSTER)
     assert unmet == [], require(trainyard(*logs, env=environment(state_home))) + "\n".join(unmet)
+    if path.stem in DEVICE_HOURS:
+        assert device_hours(replay) == DEVICE_HOURS[path.stem]
+
+
+DEVICE_HOURS = {
+    "usage": {
+        # Alone, 64 for 1 h and 32 of them borrowed; 32 for 2 h; 64 for 3 h, again 32 borrowed; the last four for 3 h.
+        "vision": {"asked": 480, "waited": 64, "allocated": 416, "borrowed": 128, "taken_back": 32, "lent": 0},
+        "language": {"asked": 64, "waited": 0, "allocated": 64, "borrowed": 0, "taken_back": 0, "lent": 128},
+    }
+}
+"""What the scheduler's decisions in a scenario mean in device-hours of each tenant."""
+
+
+def device_hours(replay: Replay) -> dict[str, dict[str, Fraction | None]]:
+    found = rows(replay_usage(replay), By.TENANT)
+    return {row.names["tenant"]: row.device_hours for row in found if row.names}
 
 
 @dataclass

@@ -8,6 +8,7 @@ from components.tenants import role_rules
 from tests.components.recording import Recording, record, stack_config
 from trainyard.policy.engines.vap.facts import platform_facts, policy_facts_in, tenant_facts
 from trainyard.settings.tenancy import Role
+from trainyard.usage.record_parts import HEAD, names_of
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,25 @@ def test_the_raw_role_exists_only_where_a_group_has_it(local: Recording, with_gr
 def test_every_group_with_a_role_may_read_the_catalog(with_groups: Recording) -> None:
     subjects = with_groups.one("ClusterRoleBinding/trainyard-catalogue").inputs["subjects"]
     assert [subject["name"] for subject in subjects] == ["vision-admins", "vision-users"]
+
+
+def test_the_groups_of_a_tenant_read_its_part_of_the_record_of_usage(with_groups: Recording) -> None:
+    role = with_groups.one("Role/kubeflow-system/trainyard-usage-vision").inputs
+    (rule,) = role["rules"]
+    assert rule["verbs"] == ["get"]
+    assert set(rule["resourceNames"]) == {HEAD, *names_of(""), *names_of("vision")}
+    binding = with_groups.one("RoleBinding/kubeflow-system/trainyard-usage-vision").inputs
+    assert [subject["name"] for subject in binding["subjects"]] == ["vision-admins", "vision-users"]
+    assert "Role/kubeflow-system/trainyard-usage-language" not in {each.name for each in with_groups.of("Role")}
+
+
+def test_by_default_usage_is_not_recorded_and_no_pod_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = stack_config(trainer={"progressReports": True})
+    config["tenants"]["vision"]["roles"] = {"submit": ["vision-users"]}
+    found = record(config, monkeypatch)
+    assert not [each.name for each in found.of("Role") if HEAD in each.name], "it is off by default"
+    rules = found.one("ClusterRole/kubeflow-trainer-controller-manager").inputs["rules"]
+    assert not [rule for rule in rules if "pods" in rule["resources"]]
 
 
 @pytest.mark.parametrize("role", list(Role))

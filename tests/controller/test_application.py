@@ -87,6 +87,41 @@ async def test_two_replicas_serve_one_leads_and_hands_over_when_it_stops(api: Fa
     assert api.of("leases")[0]["spec"]["holderIdentity"] == ""
 
 
+async def test_only_the_leader_records_usage_and_it_completes_the_record_when_it_stops(api: FakeApi) -> None:
+    api.put("/api/v1/namespaces", HOME)
+    settings = configuration(certificates=(OURS,), leader_election=ELECTION, usage=True)
+    first = Controller(settings, api.connection)
+    running = asyncio.create_task(first.run())
+    await eventually(lambda: api.find("configmaps", "trainyard-usage", "kubeflow-system"))
+    second = Controller(settings, api.connection)
+    other = asyncio.create_task(second.run())
+    await eventually(lambda: first.ready() and second.ready())
+    assert first._usage is not None
+    pod = {
+        "metadata": {"name": "worker", "namespace": "team", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "n0", "containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]},
+    }
+    recorder = first._usage
+    api.put("/api/v1/pods", pod)
+    await eventually(lambda: (found := recorder.totals()) and found.jobs)
+    assert 'namespace="team"' in (await get(first.ports["metrics"], "/metrics", tls=True))[1]
+    assert "trainyard_device_seconds_total{" not in (await get(second.ports["metrics"], "/metrics", tls=True))[1]
+    first.stop()
+    await asyncio.wait_for(running, 5)
+    assert api.find("configmaps", "trainyard-usage.namespace.team.0", "kubeflow-system")
+    second.stop()
+    await asyncio.wait_for(other, 5)
+
+
+def test_pods_are_watched_only_for_the_record_of_usage() -> None:
+    def granted(*, usage: bool) -> set[tuple[str, str]]:
+        settings = configuration(usage=usage)
+        rules = (*cluster_rules(settings), *namespaced_rules(settings.namespace, settings))
+        return {(each, verb) for rule in rules for each in rule["resources"] for verb in rule["verbs"]}
+
+    assert granted(usage=True) - granted(usage=False) == {("pods", "list"), ("pods", "watch"), ("configmaps", "list")}
+
+
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.05)
 HOME = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}}
 

@@ -15,7 +15,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(adopt)
+    app.command(epilog="Example: trainyard adopt --plan --stack production")(adopt)
 
 
 def adopt(

@@ -6,39 +6,34 @@ import gc
 import importlib
 import os
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
+from typer.models import CommandInfo, DefaultPlaceholder, TyperInfo
 
 from trainyard.checks.printable_text import printable_lines
 from trainyard.errors import TrainyardError
 
 __all__ = ["build", "main"]
 
-_GROUPS = (
-    "quickstart",
-    "cluster",
-    "deploy",
-    "adopt",
-    "render",
-    "check",
-    "convert",
-    "crds",
-    "policy",
-    "queues",
-    "topology",
-    "scheduler",
-    "runtimes",
-    "simulate",
-    "explain",
-    "snapshot",
-    "console",
-    "images",
-    "controller",
-)
+_READERS = {
+    "Data scientists": ("explain", "render", "convert"),
+    "Runtime owners": ("runtimes",),
+    "CI": ("check", "policy"),
+    "Platform engineers": (
+        *("quickstart", "deploy", "adopt", "queues", "topology", "scheduler", "simulate", "usage", "images", "crds"),
+    ),
+    "Operators on call": ("cluster", "snapshot", "console", "controller"),
+    "Shell": ("completion",),
+}
+"""Modules by their readers, in the order of the help."""
+_PANELS = {name: reader for reader, names in _READERS.items() for name in names}
+_GROUPS = tuple(_PANELS)
 
 
 _DEPLOY = ("up", "preview", "destroy", "refresh")
-_COMMANDS = {**{name: name for name in _GROUPS if name != "deploy"}, **dict.fromkeys(_DEPLOY, "deploy")}
+_COMMANDS = {word: name for name in _GROUPS for word in (_DEPLOY if name == "deploy" else (name,))}
 """Module by top-level command."""
 
 _UNREACHABLE = "check that the cluster runs and that the kubeconfig has its address (embedded: trainyard cluster up)"
@@ -47,6 +42,15 @@ _NOT_FOUND = "install the platform (trainyard up), or use another context of the
 _AGAIN = "run the command again"
 _GC_THRESHOLDS = (50_000, 20, 100)
 """Rare cyclic garbage collection: commands create few cycles, and the default takes a quarter of the run time."""
+
+
+class _ByReader(TyperGroup):
+    """Lists the commands in the order of their readers."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        order = list(_COMMANDS)
+        return sorted(self.commands, key=order.index)
 
 
 def build(word: str | None = None) -> typer.Typer:
@@ -60,6 +64,7 @@ def build(word: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="trainyard",
+        cls=_ByReader,
         help="A distributed training platform for Kubernetes as one reviewed program.",
         no_args_is_help=True,
         add_completion=False,
@@ -70,6 +75,10 @@ def build(word: str | None = None) -> typer.Typer:
         app.callback()(_root)
     for name in groups:
         importlib.import_module(f"trainyard.cli.{name}").register(app)
+        new: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+        for each in new:
+            if isinstance(each.rich_help_panel, DefaultPlaceholder):
+                each.rich_help_panel = _PANELS[name]
     return app
 
 
@@ -81,7 +90,7 @@ def main() -> None:
     """Run the command line; exit code 0: success, 1: negative result, 2: usage or environment error."""
     gc.set_threshold(*_GC_THRESHOLDS)
     try:
-        build(sys.argv[1] if len(sys.argv) > 1 else None)()
+        build(_first_word())()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
@@ -94,6 +103,16 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.echo("Interrupted; run the command again to continue.", err=True)
         sys.exit(130)
+
+
+def _first_word() -> str | None:
+    """Return the first argument; while a shell completes a command line, that of the line."""
+    if "_TRAINYARD_COMPLETE" not in os.environ:
+        return sys.argv[1] if len(sys.argv) > 1 else None
+    from trainyard.cli.completion import completed_words
+
+    words = completed_words()
+    return words[0] if len(words) > 1 else None  # The last one is not complete.
 
 
 def _user_text(error: Exception) -> str | None:

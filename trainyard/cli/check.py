@@ -27,7 +27,7 @@ _DEFAULT_STACK = "local"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("check")(_check)
+    app.command("check", epilog="Example: trainyard check --changed-since origin/main --format github jobs/")(_check)
 
 
 @dataclass(frozen=True)

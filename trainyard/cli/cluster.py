@@ -33,8 +33,16 @@ _Format = Annotated[Output, typer.Option("-o", "--output", help="Output format."
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(help="Start, stop and inspect a control plane.", no_args_is_help=True)
-    for command in (up, down, status, logs, toolchain, env, nodes):
-        group.command()(command)
+    for command, options in (
+        (up, ""),
+        (down, " --delete"),
+        (status, " -o json"),
+        (logs, " vc-scheduler --lines 50"),
+        (toolchain, " -o json"),
+        (env, " --stack local"),
+        (nodes, " --stack local"),
+    ):
+        group.command(epilog=f"Example: trainyard cluster {command.__name__}{options}")(command)
     app.add_typer(group, name="cluster")
 
 

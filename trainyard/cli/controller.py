@@ -13,7 +13,7 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the group ``controller``."""
     group = typer.Typer(help="The controller of TrainJobs.", no_args_is_help=True)
-    group.command("run")(_run)
+    group.command("run", epilog="Example: trainyard controller run --kubeconfig ~/.kube/config --no-webhooks")(_run)
     group.callback()(_group)
     app.add_typer(group, name="controller")
 

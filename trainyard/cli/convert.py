@@ -29,7 +29,7 @@ class _Format(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("convert")(_convert)
+    app.command("convert", epilog="Example: trainyard convert pytorchjob.yaml --out jobs")(_convert)
 
 
 def _convert(

@@ -16,7 +16,7 @@ _JOB_SET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("crds")(_crds)
+    app.command("crds", epilog="Example: trainyard crds --out crds")(_crds)
 
 
 def _crds(

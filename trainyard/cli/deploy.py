@@ -25,8 +25,8 @@ _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation."
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (up, preview, destroy, refresh):
-        app.command()(command)
+    for command, options in ((up, " --yes"), (preview, ""), (destroy, ""), (refresh, "")):
+        app.command(epilog=f"Example: trainyard {command.__name__} --stack production{options}")(command)
 
 
 def up(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT, yes: _Yes = False) -> None:

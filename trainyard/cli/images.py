@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         epilog="Example: trainyard images build opa && trainyard images load opa --into podman",
     )
     group.command(epilog="Example: trainyard images build trainyard-controller opa --out dist/images")(build)
-    group.command("list")(list_images)
+    group.command("list", epilog="Example: trainyard images list -o json")(list_images)
     group.command(epilog="Example: trainyard images load --into kind --cluster dev")(load)
     group.command(epilog="Example: trainyard images push registry.example/platform --credentials pull.json")(push)
     group.command(epilog="Example: trainyard images settings --registry registry.example/platform")(settings)

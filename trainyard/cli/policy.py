@@ -21,10 +21,10 @@ def register(app: typer.Typer) -> None:
         help="Admission rules: test their cases, add a rule, write what is generated from them.",
         no_args_is_help=True,
     )
-    group.command("test")(_test)
-    group.command("new")(_new)
-    group.command("docs")(_docs)
-    group.command("texts")(_texts)
+    group.command("test", epilog="Example: trainyard policy test --rule TEN-001")(_test)
+    group.command("new", epilog="Example: trainyard policy new QUA-101 short-names --family quality")(_new)
+    group.command("docs", epilog="Example: trainyard policy docs --out docs/rules.md")(_docs)
+    group.command("texts", epilog="Example: trainyard policy texts --out policies/lib/required-texts.json")(_texts)
     app.add_typer(group)
 
 

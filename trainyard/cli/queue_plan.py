@@ -23,7 +23,9 @@ _LIVE = "live"
 
 def register(group: typer.Typer) -> None:
     """Add the command."""
-    group.command("plan")(_plan)
+    group.command(
+        "plan", epilog="Example: trainyard queues plan live stacks/Pulumi.production.yaml --stack production"
+    )(_plan)
 
 
 def _plan(

@@ -21,7 +21,7 @@ __all__ = ["register"]
 
 def register(group: typer.Typer) -> None:
     """Add the command."""
-    group.command("show")(_show)
+    group.command("show", epilog="Example: trainyard queues show --stack production")(_show)
 
 
 def _show(

@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(help="The queue tree: shares of the cluster by tenant.", no_args_is_help=True)
     group.callback()(_group)
-    group.command("check")(_check)
+    group.command("check", epilog="Example: trainyard queues check stacks/Pulumi.production.yaml --strict")(_check)
     for name in _SUBCOMMAND_MODULES:
         importlib.import_module(f"trainyard.cli.{name}").register(group)
     app.add_typer(group, name="queues")

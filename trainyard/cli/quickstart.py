@@ -12,7 +12,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("quickstart")(_quickstart)
+    app.command("quickstart", epilog="Example: trainyard quickstart")(_quickstart)
 
 
 def _quickstart(

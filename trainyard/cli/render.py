@@ -26,7 +26,7 @@ class _Format(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("render")(_render)
+    app.command("render", epilog="Example: trainyard render job.yaml -o yaml")(_render)
 
 
 def _render(

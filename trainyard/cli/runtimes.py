@@ -36,10 +36,12 @@ StackFile = Annotated[Path | None, typer.Option("--config-file", help="Settings 
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(help="Training runtimes: versioned, released, deprecated, retired.", no_args_is_help=True)
-    group.command("list")(_list)
-    group.command("show")(_show)
-    group.command("check")(_check)
-    group.command("diff")(_diff)
+    group.command("list", epilog="Example: trainyard runtimes list")(_list)
+    group.command("show", epilog="Example: trainyard runtimes show torch-distributed")(_show)
+    group.command("check", epilog="Example: trainyard runtimes check --against origin/main")(_check)
+    group.command("diff", epilog="Example: trainyard runtimes diff torch-vision@1.0 torch-vision@1.1 --job job.yaml")(
+        _diff
+    )
     for name in _SUBCOMMAND_MODULES:
         importlib.import_module(f"trainyard.cli.{name}").register(group)
     app.add_typer(group, name="runtimes")

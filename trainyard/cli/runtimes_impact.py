@@ -23,8 +23,8 @@ __all__ = ["recorded_in", "register"]
 
 def register(group: typer.Typer) -> None:
     """Add the commands."""
-    group.command("impact")(_impact)
-    group.command("resolve")(_resolve)
+    group.command("impact", epilog="Example: trainyard runtimes impact torch-distributed@1.0 --jobs jobs.yaml")(_impact)
+    group.command("resolve", epilog="Example: trainyard runtimes resolve --update")(_resolve)
 
 
 def recorded_in(jobs: list[str] | None, kubeconfig: Path | None, context: str | None) -> Recorded:

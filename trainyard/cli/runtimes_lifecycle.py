@@ -32,11 +32,17 @@ _Form = Annotated[Output, typer.Option("-o", "--output", help="Format.")]
 
 def register(group: typer.Typer) -> None:
     """Add the commands."""
-    group.command("new")(_new)
-    group.command("release")(_release)
-    group.command("alias")(_alias)
-    group.command("deprecate")(_deprecate)
-    group.command("retire")(_retire)
+    group.command(
+        "new", epilog="Example: trainyard runtimes new torch-vision --from torch-distributed@1.0 --owner vision"
+    )(_new)
+    group.command(
+        "release", epilog='Example: trainyard runtimes release torch-vision 1.1 --changes "PyTorch 2.9" --alias'
+    )(_release)
+    group.command("alias", epilog="Example: trainyard runtimes alias torch-vision 1.0")(_alias)
+    group.command(
+        "deprecate", epilog="Example: trainyard runtimes deprecate torch-vision 1.0 --remove-after 2027-03-31"
+    )(_deprecate)
+    group.command("retire", epilog="Example: trainyard runtimes retire torch-vision 1.0 --jobs jobs.yaml")(_retire)
 
 
 def folder_of(folder: Path | None, *, new: bool = False) -> CatalogFolder:

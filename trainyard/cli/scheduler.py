@@ -21,8 +21,8 @@ _STACK = re.compile(r"^config:", re.MULTILINE)
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(help="The Volcano scheduler's configuration.", no_args_is_help=True)
-    group.command("check")(_check)
-    group.command("show")(_show)
+    group.command("check", epilog="Example: trainyard scheduler check stacks/Pulumi.production.yaml")(_check)
+    group.command("show", epilog="Example: trainyard scheduler show stacks/Pulumi.production.yaml")(_show)
     app.add_typer(group, name="scheduler")
 
 

@@ -16,7 +16,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("simulate")(_simulate)
+    app.command("simulate", epilog="Example: trainyard simulate two-teams.yaml --out timeline.html")(_simulate)
 
 
 def _simulate(

@@ -61,10 +61,14 @@ _Qualify = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(help="The network fabric: nodes, racks and switches.", no_args_is_help=True)
-    group.command("check")(_check)
-    group.command("compile")(_compile)
-    group.command("import")(_import)
-    group.command("show")(_show)
+    group.command("check", epilog="Example: trainyard topology check stacks/Pulumi.production.yaml")(_check)
+    group.command("compile", epilog="Example: trainyard topology compile stacks/Pulumi.production.yaml -o yaml")(
+        _compile
+    )
+    group.command("import", epilog="Example: trainyard topology import --from ibnetdiscover fabric.txt")(_import)
+    group.command("show", epilog="Example: trainyard topology show stacks/Pulumi.production.yaml --svg fabric.svg")(
+        _show
+    )
     app.add_typer(group, name="topology")
 
 

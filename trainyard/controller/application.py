@@ -37,9 +37,11 @@ from trainyard.controller.trainer_status import (
     TokenReviewer,
     authority_of,
 )
+from trainyard.controller.usage_recorder import UsageRecorder
 from trainyard.controller.webhooks import Admission, application
 from trainyard.errors import TrainyardError
 from trainyard.kube import (
+    ApiError,
     Client,
     Connection,
     EventRecorder,
@@ -47,6 +49,7 @@ from trainyard.kube import (
     Informer,
     LeaderElector,
     LeadershipLostError,
+    TransportError,
 )
 from trainyard.render import RenderContext
 
@@ -99,6 +102,10 @@ class Controller:
         self._queue_states = QueueStates(fenced, self._cache.platforms, namespace=configuration.namespace)
         runtimes = (self._cache.training_runtimes, self._cache.cluster_training_runtimes)
         self._finalizers = RuntimeFinalizers(fenced, runtimes)
+        self._usage: UsageRecorder | None = None
+        if configuration.usage:
+            self._usage = UsageRecorder(fenced, self._cache, namespace=configuration.namespace)
+            self._metrics.watch_usage(self._usage.totals)
         self._policy_facts = PolicyFacts(fenced, self._cache.tenant_policies, self._cache.platforms)
         self._certificates = (
             CertificateController(fenced, configuration, self._metrics) if configuration.webhooks else None
@@ -192,6 +199,8 @@ class Controller:
                 controllers.append(group.create_task(self._certificates.run()))
             if self._authorities is not None:
                 controllers.append(group.create_task(self._authorities.run()))
+            if self._usage is not None:
+                controllers.append(group.create_task(self._usage.run()))
             await self._cache.wait_settled()
             self._reconciler.search_by_name(await adopt(self._writer, self._cache))
             self._reconciling = True
@@ -201,8 +210,19 @@ class Controller:
                     await self._events.flush()
             except TimeoutError:
                 _LOG.warning("pending events were not written before the shutdown")
+            await self._close_record()
             for controller_task in controllers:
                 controller_task.cancel()
+
+    async def _close_record(self) -> None:
+        """Write the record of usage up to now."""
+        if self._usage is None:
+            return
+        try:
+            async with asyncio.timeout(_FLUSH_SECONDS):
+                await self._usage.close()
+        except (TimeoutError, ApiError, TransportError, FencedError, TrainyardError) as error:
+            _LOG.warning("the record of usage was not completed before the shutdown: %s", error)
 
     async def _release_leadership(self, leading: asyncio.Task[None]) -> None:
         """Finish running reconciliations and release the lease: another replica leads while this one still serves."""

@@ -131,6 +131,7 @@ class Configuration(_Model):
     policy: PolicyServer | None = Field(
         default=None, description="Policy server of webhooks and reconciler; unset: policies are off"
     )
+    usage: bool = Field(default=False, description="Record the device-hours of all jobs in ConfigMaps of the namespace")
     leader_election: LeaderElection = Field(default=LeaderElection(), description="Leader election")
     coscheduling_scheduler: str | None = Field(
         default=None,

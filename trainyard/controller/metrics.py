@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from trainyard.kube import EventRecorder, Informer
+from trainyard.usage import Usage
 
 __all__ = ["CONTROLLER", "Blocked", "Metrics"]
 
@@ -130,6 +131,10 @@ class Metrics:
         """Export the number of events that were not written at each scrape."""
         self.registry.register(_Events(recorder))
 
+    def watch_usage(self, totals: Callable[[], Usage | None]) -> None:
+        """Export device-seconds since this process began to lead at each scrape; None: it does not lead."""
+        self.registry.register(_Usage(totals))
+
     def watch_depth(self, name: str, depth: Callable[[], int]) -> None:
         """Export the depth of a queue at each scrape."""
         self.depth.labels(name).set_function(depth)
@@ -169,6 +174,32 @@ class _Events(Collector):
         lost.add_metric(["dropped"], self._recorder.dropped)
         lost.add_metric(["limited"], self._recorder.limited)
         return [lost]
+
+
+class _Usage(Collector):
+    def __init__(self, totals: Callable[[], Usage | None]) -> None:
+        self._totals = totals
+
+    def collect(self) -> list[Metric]:
+        """Return device-seconds by measure, namespace, queue and runtime, and what each queue lent."""
+        seconds = CounterMetricFamily(
+            "trainyard_device_seconds",
+            "Device-seconds of jobs: asked, allocated, borrowed, taken_back",
+            labels=["measure", "namespace", "queue", "runtime", "resource"],
+        )
+        lent = CounterMetricFamily(
+            "trainyard_lent_device_seconds", "Device-seconds that a queue lent", labels=["queue", "resource"]
+        )
+        usage = self._totals()
+        if usage is None:
+            return [seconds, lent]
+        for (gang, resource), sums in sorted(usage.jobs.items()):
+            for measure in ("asked", "allocated", "borrowed", "taken_back"):
+                labels = [measure, gang.namespace, gang.queue, gang.runtime, resource]
+                seconds.add_metric(labels, getattr(sums, measure) / 1000)
+        for (queue, resource), amount in sorted(usage.lent.items()):
+            lent.add_metric([queue, resource], float(amount / 1000))
+        return [seconds, lent]
 
 
 class _Informers(Collector):

@@ -51,6 +51,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]
+    if configuration is not None and configuration.usage:
+        rules.append(_rule("", ["pods"], ["list", "watch"]))
     certificates = configuration.certificates if configuration is not None else ()
     configurations = (
         ("mutatingwebhookconfigurations", {name for c in certificates for name in c.mutating_webhook_configurations}),
@@ -105,6 +107,8 @@ def namespaced_rules(namespace: str, configuration: Configuration | None = None)
         rules.append(_rule("coordination.k8s.io", ["leases"], ["create"]))
         rules.append(_rule("coordination.k8s.io", ["leases"], ["get", "update"], [lease]))
         rules.append(_rule("bus.volcano.sh", ["commands"], ["get", "create"]))
+        if settings.usage:
+            rules.append(_rule("", ["configmaps"], ["list"]))
     restarted = {each.deployment for each in settings.certificates if each.namespace == namespace and each.deployment}
     if restarted:
         rules.append(_rule("apps", ["deployments"], ["get", "patch"], sorted(restarted)))

@@ -36,6 +36,7 @@ from trainyard.simulate.name_list import Names
 from trainyard.simulate.replay import Settled
 from trainyard.simulate.rest import sessions_at_rest
 from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE, Job, JobKind
+from trainyard.usage.bodies import is_evicted
 
 __all__ = ["LiveWorld", "live_world"]
 
@@ -96,6 +97,7 @@ class LiveWorld:
         self._status, self._last_error, self._preempts = status, last_error, preempts
         self._gangs: dict[str, _Gang] = {}
         self._restarts: defaultdict[str, int] = defaultdict(int)
+        self._evicted: set[str] = set()
         self._changes = 0
         # KWOK terminates deleted pods by name, also a new pod of the same name, so each replay uses its own names.
         self._mark = f"-{secrets.token_hex(3)}"
@@ -120,6 +122,8 @@ class LiveWorld:
         if gang is not None and deleted and metadata["name"] in gang.pods:
             del gang.pods[metadata["name"]]
             gang.lost = True
+            if is_evicted(body):
+                self._evicted.add(metadata["name"].replace(self._mark, ""))
         elif gang is not None and gang.controlled and not deleted:
             gang.pods.setdefault(metadata["name"], len(gang.pods))
 
@@ -224,7 +228,8 @@ class LiveWorld:
                     for name, gang in self._gangs.items()
                 }
                 restarts, self._restarts = dict(self._restarts), defaultdict(int)
-                return Settled(placed, restarts)
+                evicted, self._evicted = frozenset(self._evicted), set()
+                return Settled(placed, restarts, evicted)
         moving = ", ".join(f"{name} ({times} times)" for name, times in self._restarts.items()) or "pods"
         raise TrainyardError(
             f"The scheduler does not become idle: it keeps moving {moving}",

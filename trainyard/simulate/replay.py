@@ -21,6 +21,7 @@ from trainyard.simulate.scenario import Event, Scenario
 from trainyard.simulate.scenario_jobs import Job
 from trainyard.simulate.timeline import JobState, Timeline
 from trainyard.stack_checks import stack_queues
+from trainyard.usage.bodies import shares
 
 __all__ = ["Replay", "Settled", "World", "replay"]
 
@@ -35,10 +36,13 @@ class Settled:
         Node by pod, by job; contains every active job.
     restarts
         Number of restarts of each job because of lost pods.
+    evicted
+        Pods that the scheduler evicted since the last instant.
     """
 
     placed: Mapping[str, Mapping[str, str]]
     restarts: Mapping[str, int] = field(default_factory=dict)
+    evicted: frozenset[str] = frozenset()
 
 
 class World(Protocol):
@@ -115,6 +119,7 @@ class _Run:
 
     async def run(self) -> Replay:
         file = self._scenario.file
+        self._timeline.shares[0] = shares(stack_queues(self._scenario.settings).all)
         instants = {job.arrival for job in self._scenario.jobs.values()} | {event.at for event in file.events}
         instants |= {each.at for each in file.expect if each.at is not None}
         for at in sorted(instants):
@@ -145,7 +150,7 @@ class _Run:
             self._timeline.arrive(job.name, at)
         await asyncio.gather(*(self._world.submit(job) for job in arriving))
         settled = await self._world.settle()
-        self._timeline.observe(at, settled.placed, settled.restarts)
+        self._timeline.observe(at, settled.placed, settled.restarts, settled.evicted)
         self._plan_ends(at, settled)
         self._evaluate(at)
 
@@ -172,15 +177,18 @@ class _Run:
         if event.kill:
             await world.kill(event.kill)
         if event.queue:
-            await self._change_queue(event.queue, event.change)
+            await self._change_queue(event.queue, event.change, at)
 
-    async def _change_queue(self, name: str, change: Mapping[str, Any]) -> None:
+    async def _change_queue(self, name: str, change: Mapping[str, Any], at: int) -> None:
         values = self._queues[name].model_dump(by_alias=True, mode="json", exclude_unset=True)
         self._queues[name] = QueueSettings.model_validate({**values, **change})
         settings = self._scenario.settings.model_copy(update={"queues": self._queues})
         bodies = {body["metadata"]["name"]: body for body in stack_queues(settings).all}
         # Without any amount, a built-in queue has no patch.
-        await self._world.change_queue(bodies.get(name) or {"metadata": {"name": name}, "spec": {}})
+        body = bodies.get(name) or {"metadata": {"name": name}, "spec": {}}
+        changed = shares({**bodies, name: body}.values())[name]
+        self._timeline.shares.setdefault(at, {})[name] = changed
+        await self._world.change_queue(body)
 
     def _plan_ends(self, at: int, settled: Settled) -> None:
         for name, job in self._active.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -11,6 +11,7 @@ from fractions import Fraction
 from trainyard import quantity
 from trainyard.simulate.scenario_jobs import Job
 from trainyard.topology import Fabric
+from trainyard.usage import Share
 
 __all__ = ["Ending", "JobState", "PodRun", "Timeline", "Wait"]
 
@@ -47,6 +48,8 @@ class PodRun:
         Seconds of scenario time; no end while it runs.
     ending
         Why it ended: finished, deleted, or lost by an eviction, a node failure or a restart of its gang.
+    evicted
+        Whether the scheduler evicted it.
     """
 
     job: str
@@ -55,6 +58,7 @@ class PodRun:
     began: int
     ended: int | None = None
     ending: Ending = Ending.OPEN
+    evicted: bool = False
 
 
 @dataclass
@@ -82,6 +86,10 @@ class Timeline:
         Recorded intervals, ordered by their start.
     marks
         Events by instant, for the drawing.
+    shares
+        Share of each queue for which it changes at an instant.
+    arrived, left
+        Instants at which jobs arrived, and finished or were deleted.
     """
 
     fabric: Fabric
@@ -90,6 +98,9 @@ class Timeline:
     runs: list[PodRun] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     marks: list[tuple[int, str]] = field(default_factory=list)
+    shares: dict[int, dict[str, Share]] = field(default_factory=dict)
+    arrived: dict[str, int] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
     now: int = 0
 
     def __post_init__(self) -> None:
@@ -102,12 +113,14 @@ class Timeline:
 
     def arrive(self, name: str, at: int) -> None:
         """Record the arrival of a job."""
+        self.arrived[name] = at
         self._open[name] = {}
         self._states[name] = JobState.WAITING
         self._begin_wait(name, at)
 
     def leave(self, name: str, at: int, *, finished: bool) -> None:
         """Record that a job has finished or was deleted."""
+        self.left[name] = at
         self._states[name] = JobState.FINISHED if finished else JobState.DELETED
         for run in self._open.get(name, {}).values():
             run.ended, run.ending = at, Ending.FINISHED if finished else Ending.DELETED
@@ -115,7 +128,13 @@ class Timeline:
         if wait := self._waiting.pop(name, None):
             wait.ended = at
 
-    def observe(self, at: int, placed: Mapping[str, Mapping[str, str]], restarts: Mapping[str, int]) -> None:
+    def observe(
+        self,
+        at: int,
+        placed: Mapping[str, Mapping[str, str]],
+        restarts: Mapping[str, int],
+        evicted: Container[str] = (),
+    ) -> None:
         """Record the placements at an instant.
 
         Parameters
@@ -126,12 +145,14 @@ class Timeline:
             Node by pod, by job; contains every active job.
         restarts
             Number of restarts of each job since the last instant.
+        evicted
+            Pods that the scheduler evicted.
         """
         for name, pods in placed.items():
             running = self._open[name]
             for pod in [pod for pod, run in running.items() if pods.get(pod) != run.node]:
                 run = running.pop(pod)
-                run.ended, run.ending = at, Ending.LOST
+                run.ended, run.ending, run.evicted = at, Ending.LOST, pod in evicted
             for pod, node in pods.items():
                 if pod not in running:
                     running[pod] = PodRun(name, pod, node, at)

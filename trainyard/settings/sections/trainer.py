@@ -36,6 +36,11 @@ class TrainerSettings(InstalledSettings):
         description="Allow training code to report progress to `status.trainerStatus` (upstream's gate "
         "TrainJobStatus): training containers get a URL, a token and a CA bundle",
     )
+    record_usage: bool = Field(
+        default=False,
+        description="Record the device-hours of all jobs for `trainyard usage`: the leader lists and watches the pods "
+        "of all namespaces, and keeps ConfigMaps in its namespace",
+    )
     coscheduling_scheduler: DnsSubdomain | None = Field(
         default=None,
         description="`schedulerName` of the pods of `podGroupPolicy.coscheduling`, where a second scheduler runs the "

@@ -1,0 +1,94 @@
+"""Usage of 100,000 finished jobs: from the record to the table.
+
+The jobs are of 20 tenants, with waits, borrowed devices and evictions. Writes `benchmarks/results/usage.json`.
+
+    python -m benchmarks.usage [--jobs 100000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.recording import publish
+from trainyard.usage import Gang, Holding, Ledger, Line, QueueTenants, Share, Span
+from trainyard.usage.levels import Level, TakenBack
+from trainyard.usage.record import read_record
+from trainyard.usage.record_parts import HEAD, Head, Segment
+from trainyard.usage.usage_table import By, as_csv, rows
+
+TENANTS = 20
+GPU = "nvidia.com/gpu"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--jobs", type=int, default=100_000, help="finished jobs")
+    options = parser.parse_args()
+    bodies = record_of(options.jobs)
+    started = time.perf_counter()
+    record = read_record(bodies)
+    assert record is not None
+    usage = record.usage(Span(0, 10**9))
+    lines = as_csv(By.JOB, rows(usage, By.JOB)).count("\n") - 1
+    seconds = time.perf_counter() - started
+    publish(
+        "usage",
+        {
+            "jobs": lines,
+            "config_maps": len(bodies),
+            "stored_mib": round(sum(len(str(each.get("binaryData", ""))) for each in bodies) / 2**20, 1),
+            "seconds": round(seconds, 2),
+            "jobs_a_second": round(lines / seconds),
+        },
+    )
+
+
+def record_of(jobs: int) -> list[Mapping[str, Any]]:
+    """Return the ConfigMaps of a record: each job waits a minute, runs for ten, and every tenth is evicted once."""
+    ledger = Ledger()
+    for tenant in range(TENANTS):
+        ledger.share(0, f"queue-{tenant}", Share({GPU: 64_000}))
+    events: list[tuple[int, str, Holding | None, bool]] = []
+    for index in range(jobs):
+        tenant = index % TENANTS
+        gang = Gang(f"tenant-{tenant}", "TrainJob", f"train-{index}", f"queue-{tenant}", f"torch-2.{index % 8}")
+        at, waits = index * 5, Holding(gang, {GPU: 8000})
+        runs = Holding(gang, {GPU: 8000}, True)
+        events += [(at, f"{index}", waits, False), (at + 60, f"{index}", runs, False)]
+        if index % 10 == 0:
+            events += [(at + 120, f"{index}", waits, True), (at + 180, f"{index}", runs, False)]
+        events.append((at + 660, f"{index}", None, False))
+    segments: dict[str, list[Segment]] = {}
+    pending = defaultdict[str, list[Line]](list)
+    for count, (at, part, holding, taken) in enumerate(sorted(events, key=lambda event: event[0])):
+        ledger.hold(at, part, holding, taken_back=taken)
+        if count % 5000 == 0 or count == len(events) - 1:
+            for line in ledger.drain():
+                pending[line.gang.namespace if isinstance(line, Level | TakenBack) else ""].append(line)
+            _store(pending, segments, at)
+    for tenant in (f"tenant-{number}" for number in range(TENANTS)):
+        segments[tenant][-1].append([QueueTenants(f"queue-{tenant.removeprefix('tenant-')}", (tenant,))])
+    bodies: list[Mapping[str, Any]] = [{"metadata": {"name": HEAD}, "data": Head(0, 10**8).data()}]
+    for segment in (segment for each in segments.values() for segment in each):
+        body = {"metadata": {"name": segment.name}, "data": segment.data(), "binaryData": segment.binary_data()}
+        bodies.append(body)
+    return bodies
+
+
+def _store(pending: dict[str, list[Line]], segments: dict[str, list[Segment]], at: int) -> None:
+    for namespace, lines in pending.items():
+        own = segments.setdefault(namespace, [Segment(namespace, 0, 0)])
+        own[-1].append(lines)
+        own[-1].binary_data()
+        if own[-1].full:
+            own.append(Segment(namespace, own[-1].sequence + 1, at))
+        lines.clear()
+
+
+if __name__ == "__main__":
+    main()

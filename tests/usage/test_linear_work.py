@@ -1,0 +1,44 @@
+"""Twice the jobs are twice the work: from pods to the record, and from the record to the table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.usage import record_of
+from trainyard.usage import Span
+from trainyard.usage.record import read_record
+from trainyard.usage.usage_table import By, as_csv, rows
+
+FEW, MANY = 500, 2000
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Return the number of function calls."""
+    count = 0
+
+    def seen(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def table(bodies: Any) -> str:
+    record = read_record(bodies)
+    assert record is not None
+    return as_csv(By.JOB, rows(record.usage(Span(0, 10**9)), By.JOB))
+
+
+def test_the_work_is_linear_in_the_number_of_jobs() -> None:
+    few, many = record_of(FEW), record_of(MANY)
+    assert len(table(many).splitlines()) == MANY + 1
+    growth = MANY / FEW * 1.1
+    assert calls(lambda: record_of(MANY)) < growth * calls(lambda: record_of(FEW))
+    assert calls(lambda: table(many)) < growth * calls(lambda: table(few))

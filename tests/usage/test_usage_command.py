@@ -1,0 +1,276 @@
+"""`trainyard usage`: sums by tenant, queue, job and runtime, and what they leave out."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from aiohttp import web
+
+from tests.kube.kubeconfigs import kubeconfig
+from tests.support import in_process
+from tests.usage.brute_force import GPU
+from trainyard.kube import ApiError, Client
+from trainyard.usage import Gang, Gap, Ledger, QueueTenants, Share
+from trainyard.usage.levels import Holding, Line
+from trainyard.usage.record_parts import HEAD, Head, Segment, names_of
+
+HOUR = 3600
+DAY = 1_790_812_800
+"""2026-10-01."""
+VISION = Gang("vision", "TrainJob", "big", "vision", "torch-2.8")
+LANGUAGE = Gang("language", "Job", "=train", "language")
+SPAN = ("--since", "2026-10-01", "--until", "2026-10-02")
+Body = dict[str, Any]
+
+
+def config_map(part: Segment | Head) -> Body:
+    if isinstance(part, Head):
+        return {"metadata": {"name": HEAD}, "data": part.data()}
+    return {"metadata": {"name": part.name}, "data": part.data(), "binaryData": part.binary_data()}
+
+
+def record(gaps: tuple[Gap, ...] = (), until: int = DAY + 24 * HOUR) -> list[Body]:
+    """Vision borrows 8 of 16 devices of language for two hours, until language takes them back; speech shares."""
+    ledger = Ledger(DAY)
+    ledger.share(DAY, "vision", Share({GPU: 8000}))
+    ledger.share(DAY, "language", Share({GPU: 16000}))
+    ledger.hold(DAY, "a", Holding(VISION, {GPU: 8000}, True))
+    ledger.hold(DAY + HOUR, "b", Holding(VISION, {GPU: 8000}, True))
+    ledger.hold(DAY + 2 * HOUR, "c", Holding(LANGUAGE, {GPU: 16000}))
+    ledger.hold(DAY + 3 * HOUR, "b", None, taken_back=True)
+    ledger.hold(DAY + 3 * HOUR, "c", Holding(LANGUAGE, {GPU: 16000}, True))
+    ledger.hold(DAY + 4 * HOUR, "a", None)
+    ledger.hold(DAY + 4 * HOUR, "c", None)
+    parts: dict[str, list[Line]] = {name: [QueueTenants(name, (name,))] for name in ("language", "vision")}
+    for line in ledger.drain():
+        parts.setdefault(line.gang.namespace if hasattr(line, "gang") else "", []).append(line)
+    segments = []
+    for namespace, lines in parts.items():
+        segments.append(Segment(namespace, 0, DAY))
+        segments[-1].append(lines)
+    return [config_map(Head(DAY, until, gaps)), *map(config_map, segments)]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    return str(kubeconfig(tmp_path, "https://127.0.0.1:1", {"token": "secret"}))
+
+
+def usage(config: str, *arguments: str, bodies: list[Body] | None = None) -> Any:
+    found = record() if bodies is None else bodies
+    with mock.patch.object(Client, "list", return_value=found):
+        return in_process("usage", "--kubeconfig", config, *arguments)
+
+
+def answered(config: str, *arguments: str) -> Any:
+    done = usage(config, *SPAN, "-o", "json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_tenants_have_what_their_jobs_and_queues_have(config: str) -> None:
+    found = answered(config)
+    assert found["rows"] == [
+        {
+            **{"tenant": "vision", "resource": GPU, "asked": 48, "allocated": 48, "borrowed": 16, "lent": 0},
+            **{"waited": 0, "takenBack": 16},
+        },
+        {
+            **{"tenant": "language", "resource": GPU, "asked": 32, "allocated": 16, "borrowed": 0, "lent": 16},
+            **{"waited": 16, "takenBack": 0},
+        },
+    ]
+    assert found["totals"] == [
+        {
+            **{"resource": GPU, "asked": 80, "allocated": 64, "borrowed": 16, "lent": 16},
+            **{"waited": 16, "takenBack": 16},
+        }
+    ]
+    assert found["span"] == {"from": "2026-10-01T00:00:00Z", "to": "2026-10-02T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("queue", [{"queue": "vision"}, {"queue": "language"}]),
+        ("runtime", [{"runtime": "torch-2.8"}, {"runtime": ""}]),
+        (
+            "job",
+            [
+                {"tenant": "vision", "job": "trainjob/big", "queue": "vision", "runtime": "torch-2.8"},
+                {"tenant": "language", "job": "job/=train", "queue": "language", "runtime": ""},
+            ],
+        ),
+    ],
+)
+def test_each_way_of_summing_has_its_columns(config: str, by: str, names: list[Mapping[str, str]]) -> None:
+    rows = answered(config, "--by", by)["rows"]
+    assert [{name: row[name] for name in expected} for row, expected in zip(rows, names, strict=True)] == names
+    assert [row["allocated"] for row in rows] == [48, 16]
+    assert (rows[0]["lent"] is None) == (by != "queue"), "jobs and runtimes lend nothing"
+
+
+def test_the_table_is_for_people(config: str) -> None:
+    done = usage(config, *SPAN, "--by", "queue")
+    assert done.stdout.splitlines() == [
+        "Device-hours from 2026-10-01T00:00:00Z to 2026-10-02T00:00:00Z",
+        "queue     resource        asked  allocated  borrowed  lent  taken back  waited",
+        "vision    nvidia.com/gpu     48         48        16     0          16       0",
+        "language  nvidia.com/gpu     32         16         0    16           0      16",
+        "total     nvidia.com/gpu     80         64        16    16          16      16",
+    ]
+    assert done.stderr == ""
+
+
+def test_csv_has_no_totals_and_no_formulas(config: str) -> None:
+    done = usage(config, *SPAN, "--by", "job", "-o", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [(row["job"], row["asked"], row["lent"]) for row in rows] == [
+        ("trainjob/big", "48", ""),
+        ("job/=train", "32", ""),
+    ]
+    assert "=train" not in [cell for row in rows for cell in row.values()]
+
+
+def test_a_part_of_an_hour_is_rounded_only_where_it_is_shown(config: str) -> None:
+    done = usage(config, "--since", "2026-10-01", "--until", "2026-10-01T00:00:01Z", "-o", "csv")
+    assert "vision,nvidia.com/gpu,0.002,0.002,0,0,0,0" in done.stdout
+
+
+def test_a_tenant_sees_only_its_own(config: str) -> None:
+    found = answered(config, "-n", "language")
+    assert [row["tenant"] for row in found["rows"]] == ["language"]
+    assert found["totals"][0]["asked"] == 32
+
+
+def test_who_may_not_list_the_record_reads_a_part_of_it_by_name(config: str) -> None:
+    bodies = {body["metadata"]["name"]: body for body in record()}
+    asked: list[str] = []
+
+    async def find(_: Client, resource: object, name: str, *, namespace: str) -> Body | None:
+        assert namespace == "kubeflow-system"
+        asked.append(name)
+        return bodies.get(name)
+
+    forbidden = ApiError(403, "Forbidden", "configmaps is forbidden")
+    with mock.patch.object(Client, "list", side_effect=forbidden), mock.patch.object(Client, "find", find):
+        done = in_process("usage", "--kubeconfig", config, *SPAN, "-n", "vision", "-o", "json")
+        everything = in_process("usage", "--kubeconfig", config, *SPAN)
+    assert [(row["tenant"], row["borrowed"]) for row in json.loads(done.stdout)["rows"]] == [("vision", 16)]
+    assert set(asked) == {HEAD, *names_of(""), *names_of("vision")}
+    assert (everything.returncode, "Fix: name your tenant with --namespace" in everything.stderr) == (2, True)
+
+
+def test_what_is_not_recorded_is_said(config: str) -> None:
+    bodies = record((Gap(DAY + 5 * HOUR, DAY + 6 * HOUR),), until=DAY + 20 * HOUR)
+    done = usage(config, "--since", "2026-09-30", "--until", "2026-10-02", bodies=bodies)
+    assert done.stderr.splitlines() == [
+        "The record is complete from 2026-10-01T00:00:00Z on.",
+        "Recorded until 2026-10-01T20:00:00Z.",
+        "No controller recorded from 2026-10-01T05:00:00Z to 2026-10-01T06:00:00Z: jobs that ended then count up to "
+        "its start.",
+    ]
+    found = json.loads(usage(config, *SPAN, "-o", "json", bodies=bodies).stdout)
+    assert found["gaps"] == [{"from": "2026-10-01T05:00:00Z", "to": "2026-10-01T06:00:00Z"}]
+    assert found["recorded"]["to"] == "2026-10-01T20:00:00Z"
+
+
+def test_a_span_without_devices_is_no_error(config: str) -> None:
+    done = usage(config, "--since", "2026-10-01T12:00Z", "--until", "2026-10-02")
+    assert (done.returncode, "No job asked for a device." in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--last", "soon"), "--last 'soon' is not a duration"),
+        (("--since", "yesterday"), "--since 'yesterday' is not a time"),
+        (("--since", "2026-10-02", "--until", "2026-10-01"), "The span ends before it starts"),
+        (("--last", "1d", "--since", "2026-10-02"), "--last and --since exclude each other"),
+        (("--prometheus", "http://127.0.0.1:1", "--by", "job"), "have no names of jobs"),
+        (("--prometheus", "http://127.0.0.1:1"), "No answer from Prometheus at http://127.0.0.1:1"),
+    ],
+)
+def test_invalid_options_have_a_fix(config: str, arguments: tuple[str, ...], said: str) -> None:
+    done = usage(config, *arguments)
+    assert (done.returncode, said in done.stderr, "Fix: " in done.stderr) == (2, True, True), done.stderr
+
+
+def test_no_record_has_a_fix(config: str) -> None:
+    done = usage(config, bodies=[])
+    assert (done.returncode, "has no record of usage" in done.stderr) == (2, True)
+
+
+def test_the_longest_span_begins_with_time_itself(config: str) -> None:
+    done = usage(config, "--last", "999999w")
+    assert done.returncode == 0, done.stderr
+
+
+class Prometheus:
+    """Answers queries as Prometheus does."""
+
+    def __init__(self) -> None:
+        self.queries: list[Mapping[str, Any]] = []
+        self.answer: Any = None
+
+    async def handle(self, request: web.Request) -> web.Response:
+        sent = await request.post()
+        self.queries.append({**sent})
+        if self.answer is not None:
+            return web.json_response(self.answer, status=422)
+        labels = {"namespace": "vision", "queue": "vision", "runtime": "torch-2.8", "resource": GPU}
+        values = {"asked": "7200.5", "allocated": "3600", "borrowed": "0", "taken_back": "0"}
+        result = [{"metric": {"measure": measure, **labels}, "value": [0, value]} for measure, value in values.items()]
+        if "lent" in sent["query"]:
+            result = [{"metric": {"queue": "language", "resource": GPU}, "value": [0, "1.8e3"]}]
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+    async def ask(self, *arguments: str) -> Any:
+        app = web.Application()
+        app.router.add_post("/prefix/api/v1/query", self.handle)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/prefix/"
+        try:
+            return await asyncio.to_thread(in_process, "usage", "--prometheus", url, *SPAN, *arguments)
+        finally:
+            await runner.cleanup()
+
+
+async def test_prometheus_is_a_source() -> None:
+    server = Prometheus()
+    done = await server.ask("--by", "queue", "-o", "csv")
+    assert (done.returncode, done.stderr) == (0, "Estimated by Prometheus from its samples.\n")
+    assert done.stdout.splitlines()[1:] == [
+        "vision,nvidia.com/gpu,2,1,0,0,0,1",
+        "language,nvidia.com/gpu,0,0,0,0.5,0,0",
+    ]
+    assert [query["time"] for query in server.queries] == [str(DAY + 24 * HOUR)] * 2
+    assert "increase(trainyard_device_seconds_total[86400s])" in server.queries[0]["query"]
+
+
+async def test_a_tenant_of_prometheus_is_quoted() -> None:
+    server = Prometheus()
+    await server.ask("-n", 'a"} or up{x="')
+    assert r'{namespace="a\"} or up{x=\""}' in server.queries[0]["query"]
+
+
+async def test_an_error_of_prometheus_is_reported() -> None:
+    server = Prometheus()
+    server.answer = {
+        "status": "error",
+        "errorType": "execution",
+        "error": "query would load too many samples",
+    }
+    done = await server.ask()
+    assert (done.returncode, "too many samples" in done.stderr, "use a shorter span" in done.stderr) == (2, True, True)

@@ -1,0 +1,127 @@
+"""Usage of a live platform: from its record, or from Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from fractions import Fraction
+from http import HTTPStatus
+from typing import Any, Final
+
+import aiohttp
+
+from trainyard.errors import TrainyardError
+from trainyard.kube import ApiError, Client, Object
+from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.usage import Gang, Span, Usage
+from trainyard.usage.account import Sums
+from trainyard.usage.record import Record, read_record
+from trainyard.usage.record_parts import HEAD, LABEL, names_of
+
+__all__ = ["prometheus_usage", "read_usage_record"]
+
+_TIMEOUT_SECONDS: Final = 60.0
+_MEASURES: Final = frozenset({"asked", "allocated", "borrowed", "taken_back"})
+
+
+async def read_usage_record(client: Client, home: str, namespace: str | None) -> Record:
+    """Read the record of a platform.
+
+    Parameters
+    ----------
+    client
+        API client. A user who may not list the record reads the parts of the queues and of `namespace`.
+    home
+        Namespace of the controller.
+    namespace
+        The tenant; None: all.
+
+    Raises
+    ------
+    TrainyardError
+        There is no record, or it may not be read.
+    """
+    try:
+        bodies = await client.list(CONFIG_MAPS, namespace=home, label_selector=LABEL)
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        if namespace is None:
+            raise TrainyardError(
+                "the record of usage of all tenants may not be read (no permission)",
+                fix="name your tenant with --namespace",
+            ) from error
+        bodies = await _parts(client, home, namespace)
+    record = await asyncio.to_thread(read_record, bodies)
+    if record is None:
+        raise TrainyardError(
+            f"namespace {home} has no record of usage",
+            fix="set trainer.recordUsage, wait a minute after `trainyard up`, or name the namespace of the controller "
+            "with --record-namespace",
+        )
+    return record
+
+
+async def _parts(client: Client, home: str, namespace: str) -> list[Object]:
+    names = [HEAD, *names_of(""), *names_of(namespace)]
+    try:
+        found = await asyncio.gather(*(client.find(CONFIG_MAPS, name, namespace=home) for name in names))
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        raise TrainyardError(
+            f"the record of usage of tenant {namespace} may not be read (no permission)",
+            fix="name a tenant whose roles you have with --namespace",
+        ) from error
+    return [body for body in found if body is not None]
+
+
+async def prometheus_usage(url: str, span: Span, namespace: str | None = None) -> Usage:
+    """Return the usage over a span from the controller's counters in a Prometheus.
+
+    It is an estimate: Prometheus extrapolates between its samples. The counters have no names of jobs.
+
+    Raises
+    ------
+    TrainyardError
+        Prometheus does not answer, or rejects the query.
+    """
+    where = f"{{namespace={json.dumps(namespace)}}}" if namespace is not None else ""
+    window = f"[{span.end - span.start}s]"
+    labels = "measure, namespace, queue, runtime, resource"
+    queries = (
+        f"sum by ({labels}) (increase(trainyard_device_seconds_total{where}{window}))",
+        f"sum by (queue, resource) (increase(trainyard_lent_device_seconds_total{window}))",
+    )
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        seconds, loans = [await _query(session, url, query, span.end) for query in queries]
+    jobs = defaultdict[tuple[Gang, str], Sums](Sums)
+    for metric, amount in seconds:
+        gang = Gang(metric.get("namespace", ""), "", "", metric.get("queue", ""), metric.get("runtime", ""))
+        measure = metric.get("measure", "")
+        if measure in _MEASURES:
+            sums = jobs[gang, metric.get("resource", "")]
+            setattr(sums, measure, getattr(sums, measure) + round(amount * 1000))
+    lent = {(metric.get("queue", ""), metric.get("resource", "")): amount * 1000 for metric, amount in loans}
+    return Usage(span, jobs, lent, jobs_recorded=False)
+
+
+async def _query(
+    session: aiohttp.ClientSession, url: str, query: str, at: int
+) -> list[tuple[dict[str, str], Fraction]]:
+    address = f"{url.rstrip('/')}/api/v1/query"
+    fix = "check the URL with a browser: its page /graph must exist"
+    try:
+        async with session.post(address, data={"query": query, "time": str(at)}) as response:
+            answer: Any = await response.json(content_type=None)
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        raise TrainyardError(f"No answer from Prometheus at {url}: {error or type(error).__name__}", fix=fix) from error
+    try:
+        if answer["status"] != "success":
+            raise TrainyardError(f"Prometheus rejected the query: {answer.get('error')}", fix="use a shorter span")
+        result = answer["data"]["result"]
+        return [(each["metric"], Fraction(each["value"][1])) for each in result]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise TrainyardError(f"The answer from {url} is not one of Prometheus", fix=fix) from error
