@@ -615,6 +615,24 @@ async def test_a_config_map_that_lost_its_label_is_found_again(api: FakeApi, clo
     assert usage(api).recorded == Span(START, START + 130)
 
 
+async def test_what_happened_while_no_watch_ran_is_known_by_the_times_of_pods(api: FakeApi, clock: Clock) -> None:
+    install(api)
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        api.put(PODS, pod(bound=0))
+        await recorder.flush(10)
+        api.freeze_watches()
+        api.put(PODS, pod(bound=0, ended=30))
+        api.put(PODS, pod("train-node-0-1", created=20, bound=40, ended=60))
+        clock.now = START + 100
+        await recorder.informers[0].refresh()
+        api.thaw_watches()
+        await recorder.flush(100)
+        await recorder.flush(110)
+    assert device_seconds(usage(api))["allocated"] == 8 * 30 + 8 * 20
+    assert usage(api).gaps == (Gap(START + 10, START + 100),), "a pod that came and went is unknown"
+
+
 async def test_a_queue_counts_from_when_it_exists(api: FakeApi, clock: Clock) -> None:
     api.put(TRAIN_JOBS, train_job())
     api.put(f"{VOLCANO}/podgroups", pod_group())

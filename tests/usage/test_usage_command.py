@@ -18,9 +18,11 @@ from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
 from tests.usage.brute_force import GPU
 from trainyard.kube import ApiError, Client
-from trainyard.usage import Gang, Gap, Ledger, QueueTenants, Share
+from trainyard.usage import Gang, Gap, Ledger, QueueTenants, Share, Span, Usage
+from trainyard.usage.account import Sums
 from trainyard.usage.levels import Holding, Line
 from trainyard.usage.record_parts import HEAD, Head, Segment, names_of
+from trainyard.usage.usage_table import By, UsageRow, as_csv, as_text
 
 HOUR = 3600
 DAY = 1_790_812_800
@@ -140,6 +142,21 @@ def test_csv_has_no_totals_and_no_formulas(config: str) -> None:
     assert "=train" not in [cell for row in rows for cell in row.values()]
 
 
+def test_names_have_no_effect_in_a_spreadsheet_or_a_terminal() -> None:
+    names = {"tenant": "\t=1", "job": "\rx", "queue": "\x1b[31m", "runtime": "a\nb"}
+    found = [UsageRow(names, "=gpu"), UsageRow({}, "=gpu")]
+    (row,) = csv.DictReader(io.StringIO(as_csv(By.JOB, found)))
+    assert not [cell for cell in row.values() if cell.startswith(("=", "\t", "\r"))]
+    text = as_text(Usage(Span(0, 1), {}, {}), By.JOB, found)
+    assert len(text.splitlines()) == 4
+    assert "\x1b" not in text
+
+
+def test_what_is_below_zero_is_rounded_as_what_is_above() -> None:
+    found = [UsageRow({"tenant": "vision"}, GPU, Sums(0, 18_000, 0, 0))]
+    assert as_csv(By.TENANT, found).splitlines()[1] == f"vision,{GPU},0,0.005,0,,0,-0.005"
+
+
 def test_a_part_of_an_hour_is_rounded_only_where_it_is_shown(config: str) -> None:
     done = usage(config, "--since", "2026-10-01", "--until", "2026-10-01T00:00:01Z", "-o", "csv")
     assert "vision,nvidia.com/gpu,0.002,0.002,0,0,0,0" in done.stdout
@@ -175,8 +192,8 @@ def test_what_is_not_recorded_is_said(config: str) -> None:
     assert done.stderr.splitlines() == [
         "The record is complete from 2026-10-01T00:00:00Z on.",
         "Recorded until 2026-10-01T20:00:00Z.",
-        "No controller recorded from 2026-10-01T05:00:00Z to 2026-10-01T06:00:00Z: jobs that ended then count up to "
-        "its start.",
+        "Not everything was recorded from 2026-10-01T05:00:00Z to 2026-10-01T06:00:00Z: jobs that ended then count up "
+        "to its start.",
     ]
     found = json.loads(usage(config, *SPAN, "-o", "json", bodies=bodies).stdout)
     assert found["gaps"] == [{"from": "2026-10-01T05:00:00Z", "to": "2026-10-01T06:00:00Z"}]
@@ -192,6 +209,12 @@ def test_a_span_without_devices_is_no_error(config: str) -> None:
     ("arguments", "said"),
     [
         (("--last", "soon"), "--last 'soon' is not a duration"),
+        (("--last", "\u0667d"), "is not a duration"),
+        (("--since", "0001-01-01"), "is not between 1970 and 9999"),
+        (("--until", "9999-12-31T23:59:59-14:00"), "is not between 1970 and 9999"),
+        (("--since", "2999-01-01", "--until", "2999-01-02"), "The span has not begun"),
+        (("-n", "visoin"), "The record has no tenant 'visoin'"),
+        (("--prometheus", "http://me:secret@127.0.0.1:1"), "No answer from Prometheus at http://127.0.0.1:1: "),
         (("--since", "yesterday"), "--since 'yesterday' is not a time"),
         (("--since", "2026-10-02", "--until", "2026-10-01"), "The span ends before it starts"),
         (("--last", "1d", "--since", "2026-10-02"), "--last and --since exclude each other"),
@@ -220,12 +243,13 @@ class Prometheus:
     def __init__(self) -> None:
         self.queries: list[Mapping[str, Any]] = []
         self.answer: Any = None
+        self.status = 422
 
     async def handle(self, request: web.Request) -> web.Response:
         sent = await request.post()
         self.queries.append({**sent})
         if self.answer is not None:
-            return web.json_response(self.answer, status=422)
+            return web.json_response(self.answer, status=self.status)
         labels = {"namespace": "vision", "queue": "vision", "runtime": "torch-2.8", "resource": GPU}
         values = {"asked": "7200.5", "allocated": "3600", "borrowed": "0", "taken_back": "0"}
         result = [{"metric": {"measure": measure, **labels}, "value": [0, value]} for measure, value in values.items()]
@@ -274,3 +298,25 @@ async def test_an_error_of_prometheus_is_reported() -> None:
     }
     done = await server.ask()
     assert (done.returncode, "too many samples" in done.stderr, "use a shorter span" in done.stderr) == (2, True, True)
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "1e999999999", "-1"])
+async def test_a_value_that_is_no_number_of_seconds_is_reported(value: str) -> None:
+    server = Prometheus()
+    result = [{"metric": {"measure": "asked"}, "value": [0, value]}]
+    server.answer, server.status = {"status": "success", "data": {"result": result}}, 200
+    done = await server.ask()
+    assert (done.returncode, "is not one of Prometheus" in done.stderr) == (2, True)
+
+
+async def test_the_status_of_an_answer_that_is_none_of_prometheus_is_said() -> None:
+    server = Prometheus()
+    server.answer, server.status = ["please sign in"], 401
+    done = await server.ask()
+    assert (done.returncode, "is not one of Prometheus (HTTP 401)" in done.stderr) == (2, True)
+
+
+async def test_an_endless_answer_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainyard.live.usage._MOST_BYTES", 10)
+    done = await Prometheus().ask()
+    assert (done.returncode, "has more than 10 bytes" in done.stderr) == (2, True)

@@ -25,7 +25,9 @@ _EPILOG: Final = (
     "-n vision -o csv"
 )
 _UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_DURATION: Final = re.compile(r"(\d{1,6}[wdhms])+")
+_DURATION: Final = re.compile(r"([0-9]{1,6}[wdhms])+")
+_END_OF_TIME: Final = 253_402_300_800
+"""The year 10000."""
 _SHOWN_GAPS: Final = 3
 _LATENCY: Final = 120
 """Seconds that the record may be behind; it is written every half a minute."""
@@ -127,7 +129,7 @@ def _reservations(usage: Usage) -> list[str]:
     if longest:
         shown = ", ".join(f"{timestamp(gap.start)} to {timestamp(gap.end)}" for gap in longest[:_SHOWN_GAPS])
         more = f", and {len(longest) - _SHOWN_GAPS} shorter ones" if len(longest) > _SHOWN_GAPS else ""
-        lines.append(f"No controller recorded from {shown}{more}: jobs that ended then count up to its start.")
+        lines.append(f"Not everything was recorded from {shown}{more}: jobs that ended then count up to its start.")
     return lines
 
 
@@ -138,6 +140,8 @@ def _span(last: str | None, since: str | None, until: str | None, now: datetime.
         raise TrainyardError("--last and --since exclude each other", fix="leave one out")
     end = _instant(until, "--until") if until is not None else int(now.timestamp())
     start = _instant(since, "--since") if since is not None else end - _seconds(last or "24h")
+    if start > now.timestamp():
+        raise TrainyardError("The span has not begun", fix="set --since to a time before now")
     if start >= end:
         raise TrainyardError("The span ends before it starts", fix="set --since to a time before --until")
     return Span(max(0, start), end)
@@ -150,10 +154,13 @@ def _instant(text: str, option: str) -> int:
         raise TrainyardError(
             f"{option} {text!r} is not a time", fix="write a date such as 2026-10-01, or 2026-10-01T08:00Z"
         ) from error
-    return int((found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)).timestamp())
+    at = int((found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)).timestamp())
+    if not 0 <= at < _END_OF_TIME:
+        raise TrainyardError(f"{option} {text!r} is not between 1970 and 9999", fix="write another time")
+    return at
 
 
 def _seconds(text: str) -> int:
     if not _DURATION.fullmatch(text):
         raise TrainyardError(f"--last {text!r} is not a duration", fix="write one such as 90m, 24h, 7d or 4w")
-    return sum(int(amount) * _UNITS[unit] for amount, unit in re.findall(r"(\d+)([wdhms])", text))
+    return sum(int(amount) * _UNITS[unit] for amount, unit in re.findall(r"([0-9]+)([wdhms])", text))

@@ -68,6 +68,11 @@ class UsageObserver:
         return (self._pods, self._groups, self._queues)
 
     @property
+    def relists(self) -> int:
+        """Complete lists of pods so far; after one, changes before it are known only by the times of pods."""
+        return self._pods.relists.total()
+
+    @property
     def now(self) -> int:
         """The present instant, not before `earliest`: the clock of a former writer may be ahead."""
         return max(int(self._clock()), self.earliest)

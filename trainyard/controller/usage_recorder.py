@@ -73,6 +73,7 @@ class UsageRecorder:
         self._gaps: dict[str, TenantGaps] = {}
         self._unwritten_gaps: set[str] = set()
         self._lost: set[str] = set()
+        self._relists = 0
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -90,7 +91,7 @@ class UsageRecorder:
             If a write failed; after a conflict or a deletion, the record is read again first.
         """
         async with self._lock:
-            if self.observer.ledger is None:
+            if self.observer.ledger is None or self.observer.relists != self._relists:
                 await self._resume()
             try:
                 await self._write()
@@ -157,6 +158,7 @@ class UsageRecorder:
             (line.queue, tenant) for line in written if isinstance(line, QueueTenants) for tenant in line.tenants
         }
         self.observer.earliest = record.head.until
+        self._relists = self.observer.relists
         now, ledger = self.observer.now, self.observer.start()
         for namespace, number in record.unreadable:
             _LOG.warning("record of usage: segment %d of %s is unreadable", number, namespace or "the queues")

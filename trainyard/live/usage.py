@@ -22,6 +22,8 @@ from trainyard.usage.record_parts import HEAD, LABEL, names_of
 __all__ = ["prometheus_usage", "read_usage_record"]
 
 _TIMEOUT_SECONDS: Final = 60.0
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_MOST_SECONDS: Final = 1e18
 _MEASURES: Final = frozenset({"asked", "allocated", "borrowed", "taken_back"})
 
 
@@ -42,6 +44,7 @@ async def read_usage_record(client: Client, home: str, namespace: str | None) ->
     TrainyardError
         There is no record, or it may not be read.
     """
+    listed = True
     try:
         bodies = await client.list(CONFIG_MAPS, namespace=home, label_selector=LABEL)
     except ApiError as error:
@@ -52,13 +55,19 @@ async def read_usage_record(client: Client, home: str, namespace: str | None) ->
                 "the record of usage of all tenants may not be read (no permission)",
                 fix="name your tenant with --namespace",
             ) from error
-        bodies = await _parts(client, home, namespace)
+        listed, bodies = False, await _parts(client, home, namespace)
     record = await asyncio.to_thread(read_record, bodies)
     if record is None:
         raise TrainyardError(
             f"namespace {home} has no record of usage",
             fix="set trainer.recordUsage, wait a minute after `trainyard up`, or name the namespace of the controller "
             "with --record-namespace",
+        )
+    known = sorted({each.namespace for each in record.stored if each.namespace})
+    if listed and namespace is not None and namespace not in known:
+        raise TrainyardError(
+            f"The record has no tenant {namespace!r}",
+            fix=f"name one that has asked for devices: {', '.join(known) or 'there is none yet'}",
         )
     return record
 
@@ -111,17 +120,45 @@ async def prometheus_usage(url: str, span: Span, namespace: str | None = None) -
 async def _query(
     session: aiohttp.ClientSession, url: str, query: str, at: int
 ) -> list[tuple[dict[str, str], Fraction]]:
-    address = f"{url.rstrip('/')}/api/v1/query"
+    address, shown = f"{url.rstrip('/')}/api/v1/query", _without_password(url)
     fix = "check the URL with a browser: its page /graph must exist"
     try:
         async with session.post(address, data={"query": query, "time": str(at)}) as response:
-            answer: Any = await response.json(content_type=None)
+            status, content = response.status, await _bounded(response.content)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise TrainyardError(f"No answer from Prometheus at {url}: {error or type(error).__name__}", fix=fix) from error
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        raise TrainyardError(f"No answer from Prometheus at {shown}: {reason}", fix=fix) from error
+    if content is None:
+        raise TrainyardError(f"The answer from {shown} has more than {_MOST_BYTES} bytes", fix="use a shorter span")
     try:
+        answer: Any = json.loads(content)
         if answer["status"] != "success":
             raise TrainyardError(f"Prometheus rejected the query: {answer.get('error')}", fix="use a shorter span")
         result = answer["data"]["result"]
-        return [(each["metric"], Fraction(each["value"][1])) for each in result]
+        return [(each["metric"], _amount(each["value"][1])) for each in result]
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise TrainyardError(f"The answer from {url} is not one of Prometheus", fix=fix) from error
+        raise TrainyardError(f"The answer from {shown} is not one of Prometheus (HTTP {status})", fix=fix) from error
+
+
+async def _bounded(content: aiohttp.StreamReader) -> bytes | None:
+    """Return what is sent; None: it is too much."""
+    found = bytearray()
+    async for chunk in content.iter_any():
+        found += chunk
+        if len(found) > _MOST_BYTES:
+            return None
+    return bytes(found)
+
+
+def _amount(text: str) -> Fraction:
+    """Return seconds; of the text itself, `Fraction` would compute a billion digits."""
+    seconds = float(text)
+    if not 0 <= seconds < _MOST_SECONDS:
+        raise ValueError(text)
+    return Fraction(repr(seconds))
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
+from trainyard.checks.printable_text import printable
 from trainyard.usage.account import Span, Sums, Usage, hours
 from trainyard.usage.levels import Gang
 
@@ -123,7 +124,7 @@ def as_text(usage: Usage, by: By, found: Sequence[UsageRow]) -> str:
         if not each.names:
             names = ["total", *([""] * (len(names) - 1))]
         amounts = ["-" if amount is None else _rounded(amount) for amount in each.amounts]
-        table.append([*names, each.resource, *amounts])
+        table.append([*map(printable, (*names, each.resource)), *amounts])
     widths = [max(len(line[index]) for line in table) for index in range(len(header))]
     left = len(_COLUMNS[by]) + 1
     lines = (
@@ -142,7 +143,7 @@ def as_csv(by: By, found: Sequence[UsageRow]) -> str:
         if each.names:
             names = [_inert(each.names.get(name, "")) for name in _COLUMNS[by]]
             amounts = ["" if amount is None else _rounded(amount) for amount in each.amounts]
-            writer.writerow([*names, each.resource, *amounts])
+            writer.writerow([*names, _inert(each.resource), *amounts])
     return stream.getvalue()
 
 
@@ -186,9 +187,11 @@ def _span(span: Span) -> dict[str, str]:
 @lru_cache(maxsize=65536)
 def _rounded(unit_seconds: int | Fraction) -> str:
     """Return device-hours with at most three digits; cached, because exact fractions are slow and jobs are alike."""
-    whole, rest = divmod(round(hours(unit_seconds) * 1000), 1000)
-    return f"{whole}.{rest:03}".rstrip("0").rstrip(".")
+    thousandths = round(hours(unit_seconds) * 1000)
+    whole, rest = divmod(abs(thousandths), 1000)
+    return f"{'-' * (thousandths < 0)}{whole}.{rest:03}".rstrip("0").rstrip(".")
 
 
 def _inert(text: str) -> str:
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    text = printable(text)
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
