@@ -44,8 +44,9 @@ def stand_in(group: str, version: str, kind: str, plural: str, **annotations: st
 
 
 UNAPPROVED = {"api-approved.kubernetes.io": "unapproved, stands in for the plug-in's own"}
+COSCHEDULING_POD_GROUP = stand_in("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", **UNAPPROVED)
 STAND_INS = (
-    stand_in("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", **UNAPPROVED),
+    COSCHEDULING_POD_GROUP,
     *(stand_in(each.group, each.version, each.kind, each.resource) for each in LISTED),
 )
 
