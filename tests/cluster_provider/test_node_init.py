@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,8 +97,8 @@ def test_a_node_survives_a_full_disk_and_a_program_that_cannot_be_started(
     def free(_: float) -> None:
         Path(program["log"]).parent.mkdir()
 
-    monkeypatch.setattr(node_init.sys, "stderr", Full())
-    monkeypatch.setattr(node_init.time, "sleep", free)
+    monkeypatch.setattr(node_init, "sys", SimpleNamespace(stderr=Full()))
+    monkeypatch.setattr(node_init, "time", SimpleNamespace(sleep=free))
     pid = node_init._start(program)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     subprocess.run(["true"], check=True)  # Reaps children that a process object has left.
