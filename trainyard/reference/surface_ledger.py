@@ -7,9 +7,10 @@ An entry covers the paths in ``fields``; a path that ends in ``.**`` covers ever
 part. ``node`` is what no request shows, and names the section of the documentation with the configuration of the nodes
 that prevents it; ``accepted`` is what no admission can decide, and names what limits it. ``attack`` is a value that a
 rule denies at every level where the type occurs, or only in ``kinds``, and ``legitimate`` one that the rules allow.
-``length`` repeats the only item of the attack, with ``{index}`` as its number, and ``depth`` limits a key of metadata
-to that of the object itself or to that of its pods. ``shown`` names requests of tests/cluster/bypass_attempts.yaml
-that attack or use what no value alone can show, and ``legitimate: absent`` is for what tenants never write.
+``length`` repeats the only item of the attack, with ``{index}`` in texts as its number, and ``{number}`` alone as this
+number plus one, an integer. ``depth`` limits a key of metadata to that of the object itself or to that of its pods.
+``shown`` names requests of tests/cluster/bypass_attempts.yaml that attack or use what no value alone can show, and
+``legitimate: absent`` is for what tenants never write.
 """
 
 from __future__ import annotations
@@ -155,6 +156,8 @@ def _numbered(item: Any, index: int) -> Any:
         return {name: _numbered(value, index) for name, value in item.items()}
     if isinstance(item, list):
         return [_numbered(each, index) for each in item]
+    if item == "{number}":
+        return index + 1
     return item.replace("{index}", str(index)) if isinstance(item, str) else item
 
 
