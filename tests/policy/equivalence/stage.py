@@ -41,6 +41,8 @@ _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' 
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
 _ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
 _REVIEWING: Final = "failed expression: false"
+_ACTIVATION_SECONDS: Final = 180.0
+"""The API server compiles every policy first, which a busy machine does slowly."""
 """What the sentinel says once it reviews."""
 
 
@@ -278,7 +280,7 @@ class Stage:
         with self._created(policies, workers), self._created(bindings, workers), self._created(sentinel):
             metadata = {"name": "probe", "labels": self._scratch.probe_labels}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-            wait_for("activation of the policies", lambda: self._probed(body))
+            wait_for("activation of the policies", lambda: self._probed(body), timeout=_ACTIVATION_SECONDS)
             yield
 
     def _probed(self, body: Mapping[str, Any]) -> bool:

@@ -34,6 +34,8 @@ __all__ = ["ApiServerEngine", "findings_of"]
 
 _PLATFORM_NAMESPACE = "kube-system"
 _NODES = "/api/v1/nodes"
+_ACTIVATION_SECONDS = 180.0
+"""The API server compiles every policy first, which a busy machine does slowly."""
 _CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 _CLASS = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
@@ -263,7 +265,7 @@ class ApiServerEngine:
         objects.extend(self._scratch.sentinel())
         with self._created(objects):
             metadata = {"name": "probe", "labels": self._scratch.probe_labels}
-            wait_for("activation of the policies", self._denied(metadata))
+            wait_for("activation of the policies", self._denied(metadata), timeout=_ACTIVATION_SECONDS)
             yield
 
     def _denied(self, metadata: Mapping[str, Any]) -> Callable[[], bool]:
