@@ -34,6 +34,9 @@ from trainyard.settings.platform import PolicySettings
 OWN_SHARE = 4
 """Every fourth object is reviewed by the settings of a stack that sets all it can."""
 
+CASES = 5
+"""So many cases of each rule and verdict are reviewed as they are, so that every rule is broken and kept."""
+
 
 _REWRITES = {
     "TrainJob": normalized,
@@ -77,10 +80,10 @@ def _rendered() -> Iterator[tuple[str, Body]]:
 
 
 def subjects_of(seed: int, count: int) -> tuple[list[Subject], Worlds]:
-    """Return the subjects of a seed: the cases as they are (seed 1) and mutated ones to make the number full."""
+    """Return the subjects of a seed: all cases as they are (seed 1) or some of each rule, and mutated ones."""
     cases, others, worlds = corpus()
     generator = Generator(cases, others, worlds, seed)
-    unchanged = list(generator.unchanged()) if seed == 1 else []
+    unchanged = list(generator.unchanged() if seed == 1 else generator.sampled(CASES))
     return [*unchanged, *generator.mutated(len(unchanged), max(0, count - len(unchanged)))], worlds
 
 
