@@ -245,11 +245,16 @@ class EmbeddedProvider:
     def _stop_nodes(self, step: Step) -> int:
         """Stop the processes of nodes, and return their number; simulated ones have none.
 
-        A cluster of provider node is stopped completely whatever the provider of the command is.
+        A cluster of provider node is stopped completely whatever the provider of the command is. A damaged state does
+        not tell whether it is one; the processes are found without it.
         """
-        state = load_state(self.folder)
-        if state is None or not state.kubelets:
-            return 0
+        try:
+            state = load_state(self.folder)
+        except TrainyardError:
+            pass
+        else:
+            if state is None or not state.kubelets:
+                return 0
         from trainyard.cluster.node.cleanup import stop_nodes
 
         return stop_nodes(self.folder, step)
