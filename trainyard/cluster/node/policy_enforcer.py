@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, NodePlan
 from trainyard.cluster.node.policy_rules import ruleset
-from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
+from trainyard.kube import Client
+from trainyard.kube.change_watch import API_FAILURES, watch_changes
 from trainyard.kube.kinds import NAMESPACES, NETWORK_POLICIES, PODS
 
 __all__ = ["enforce"]
 
-_FAILURES = (ApiError, TransportError, WatchBrokenError, OSError)
 _PAUSE = 0.5
 _TOGETHER = 0.2
 """Seconds in which changes are collected."""
@@ -33,7 +32,7 @@ async def enforce(kubeconfig: Path, nodes: Sequence[NodePlan]) -> None:
         try:
             async with Client.from_kubeconfig(kubeconfig, user_agent="trainyard-network-policies") as client:
                 await _follow(client, nodes)
-        except _FAILURES as error:
+        except API_FAILURES as error:
             _log.warning("network policies: %s", error)
         except Exception:
             # The supervisor, whose task this is, keeps the cluster running; the rules stay as they are until the retry.
@@ -43,9 +42,8 @@ async def enforce(kubeconfig: Path, nodes: Sequence[NodePlan]) -> None:
 
 async def _follow(client: Client, nodes: Sequence[NodePlan]) -> None:
     changed = asyncio.Event()
-    watches = [asyncio.create_task(_watch(client, each, changed.set)) for each in (NETWORK_POLICIES, PODS, NAMESPACES)]
     applied: str | None = None
-    try:
+    async with watch_changes(client, (NETWORK_POLICIES, PODS, NAMESPACES), changed.set):
         while True:
             changed.clear()
             if policies := await client.list(NETWORK_POLICIES):
@@ -62,20 +60,6 @@ async def _follow(client: Client, nodes: Sequence[NodePlan]) -> None:
                 applied = None
             else:
                 await asyncio.sleep(_TOGETHER)
-    finally:
-        for watch in watches:
-            watch.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
-
-
-async def _watch(client: Client, resource: Resource, notify: Callable[[], None]) -> None:
-    while True:
-        with contextlib.suppress(*_FAILURES):
-            version = (await client.page(resource, limit=1)).resource_version
-            notify()
-            async for _ in client.watch(resource, resource_version=version):
-                notify()
-        await asyncio.sleep(_PAUSE)
 
 
 def _load(node: NodePlan, text: str) -> None:

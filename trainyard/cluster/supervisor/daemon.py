@@ -9,7 +9,6 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -26,7 +25,8 @@ from trainyard.cluster.state import ClusterState, load_state
 from trainyard.cluster.supervisor.bootstrap import bootstrap, release_nodes
 from trainyard.cluster.supervisor.kubelet import Kubelet
 from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
-from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
+from trainyard.kube import Client
+from trainyard.kube.change_watch import API_FAILURES, watch_changes
 from trainyard.kube.kinds import DEPLOYMENTS, NAMESPACES, PODS
 
 __all__ = ["run"]
@@ -41,7 +41,6 @@ _THREADS = 32
 """Maximum concurrent probes."""
 _UNSETTLED, _SETTLED = 0.5, 2.0
 """Seconds between two reconciliations while something is not healthy, and otherwise."""
-_API_FAILURES = (ApiError, TransportError, WatchBrokenError, OSError)
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +129,7 @@ async def _platform(
                 if await asyncio.to_thread(probe, probes["kube-apiserver"]) is None:
                     await _prepare(folder, probes[_KWOK], prepared, simulated=True)
                     await _session(folder, kubelet)
-            except _API_FAILURES as error:
+            except API_FAILURES as error:
                 _log.warning("API server: %s", error)
             except Exception:
                 _log.exception("supervision of the platform failed")
@@ -146,7 +145,7 @@ async def _prepared(folder: ClusterFolder, probes: dict[str, Probe], prepared: a
         try:
             if await asyncio.to_thread(probe, probes["kube-apiserver"]) is None:
                 await _prepare(folder, probes[_KWOK], prepared, simulated=False)
-        except _API_FAILURES as error:
+        except API_FAILURES as error:
             _log.warning("API server: %s", error)
         await asyncio.sleep(_UNSETTLED)
 
@@ -171,30 +170,15 @@ async def _prepare(folder: ClusterFolder, kwok: Probe, prepared: asyncio.Event, 
 
 async def _session(folder: ClusterFolder, kubelet: Kubelet) -> None:
     wake = kubelet.changed
-    async with Client.from_kubeconfig(folder.kubeconfigs / "supervisor", user_agent="trainyard-supervisor") as client:
-        watches = [asyncio.create_task(_watch(client, resource, wake.set)) for resource in (DEPLOYMENTS, PODS)]
-        try:
-            while True:
-                wake.clear()
-                deployments = await client.list(DEPLOYMENTS, label_selector=HOST_PROCESS_LABEL)
-                pods = await client.list(PODS, label_selector=HOST_PROCESS_LABEL)
-                tenants = {
-                    each["metadata"]["name"] for each in await client.list(NAMESPACES, label_selector=_TENANT_LABEL)
-                }
-                await kubelet.reconcile(client, deployments, pods, tenants)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(wake.wait(), _SETTLED if kubelet.settled else _UNSETTLED)
-        finally:
-            for watch in watches:
-                watch.cancel()
-            await asyncio.gather(*watches, return_exceptions=True)
-
-
-async def _watch(client: Client, resource: Resource, notify: Callable[[], None]) -> None:
-    while True:
-        with contextlib.suppress(*_API_FAILURES):
-            version = (await client.page(resource, label_selector=HOST_PROCESS_LABEL, limit=0)).resource_version
-            notify()
-            async for _ in client.watch(resource, resource_version=version, label_selector=HOST_PROCESS_LABEL):
-                notify()
-        await asyncio.sleep(_UNSETTLED)
+    async with (
+        Client.from_kubeconfig(folder.kubeconfigs / "supervisor", user_agent="trainyard-supervisor") as client,
+        watch_changes(client, (DEPLOYMENTS, PODS), wake.set, label_selector=HOST_PROCESS_LABEL),
+    ):
+        while True:
+            wake.clear()
+            deployments = await client.list(DEPLOYMENTS, label_selector=HOST_PROCESS_LABEL)
+            pods = await client.list(PODS, label_selector=HOST_PROCESS_LABEL)
+            tenants = {each["metadata"]["name"] for each in await client.list(NAMESPACES, label_selector=_TENANT_LABEL)}
+            await kubelet.reconcile(client, deployments, pods, tenants)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), _SETTLED if kubelet.settled else _UNSETTLED)
