@@ -138,8 +138,11 @@ def test_a_tree_is_turned_inside_out_in_one_up(changing: LiveCluster) -> None:
         in_state(changing, name, "Closed")
     assert set(up(changing, gone).values()) == {"delete"}
     assert said_of_volcanos_queues(changing) == (None, None, 1)
-    # Until the next `up`, which finds them gone: the controller must not open a queue before it is deleted.
-    assert retired_queues(changing) == sorted(changes)
+    # Until an `up` finds them gone: the controller must not open a queue before it is deleted. Where Volcano's webhook
+    # lags, the engine runs again, and that run finds some gone; never the outermost, which is deleted last.
+    listed = retired_queues(changing)
+    assert "leaf" in listed
+    assert set(listed) <= changes.keys()
 
 
 def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) -> None:
