@@ -1,16 +1,13 @@
-"""The work of rendering is linear in the size of the TrainJob and of its runtime.
-
-Calls are counted instead of seconds: a machine's load does not change them.
-"""
+"""The work of rendering is linear in the size of the TrainJob and of its runtime."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.counting import calls
 from tests.render.builders import container, patch, pod_patch, replicated_job, torch, train_job, trainer
 from trainyard.api import Body, TrainJob
 from trainyard.render import RenderContext, Rendered, render, validate
@@ -85,27 +82,20 @@ INPUTS: dict[str, Callable[[int], Input]] = {
 }
 
 
-def calls(of: Callable[[int], Input], number: int) -> int:
+def work(of: Callable[[int], Input], number: int) -> int:
     """Return how many calls rendering and validating an input takes."""
     job, against = of(number)
-    counted = 0
 
-    def count(_frame: object, event: str, _argument: object) -> None:
-        nonlocal counted
-        counted += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
+    def render_and_validate() -> None:
         result = render(job, against, RenderContext())
         validate(job, against, RenderContext())
-    finally:
-        sys.setprofile(None)
-    assert isinstance(result, Rendered), result
-    return counted
+        assert isinstance(result, Rendered), result
+
+    return calls(render_and_validate)
 
 
 @pytest.mark.parametrize("of", INPUTS.values(), ids=INPUTS)
 def test_twice_the_elements_take_at_most_twice_the_calls(of: Callable[[int], Input]) -> None:
-    calls(of, 1)  # What is made once per process is made before it is counted.
-    base, once, twice = (calls(of, number) for number in (1, 1 + SMALL, 1 + 2 * SMALL))
+    work(of, 1)  # What is made once per process is made before it is counted.
+    base, once, twice = (work(of, number) for number in (1, 1 + SMALL, 1 + 2 * SMALL))
     assert (twice - base) / (once - base) <= MOST

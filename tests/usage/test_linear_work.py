@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
 from benchmarks.usage import record_of
+from tests.counting import calls
 from trainyard.usage import Span
 from trainyard.usage.record import read_record
 from trainyard.usage.usage_table import By, as_csv, rows
 
 FEW, MANY = 500, 2000
-
-
-def calls(work: Callable[[], object]) -> int:
-    """Return the number of function calls."""
-    count = 0
-
-    def seen(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(seen)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def table(bodies: Any) -> str:
