@@ -46,9 +46,10 @@ class Cluster(pulumi.CustomResource):
     """A cluster of the same program."""
 
     kubeconfig: pulumi.Output[str]
+    context: pulumi.Output[str]
 
     def __init__(self, **inputs: Any) -> None:
-        super().__init__("cloud:index:Cluster", "cluster", {"kubeconfig": None, **inputs})
+        super().__init__("cloud:index:Cluster", "cluster", {"kubeconfig": None, "context": None, **inputs})
 
 
 def platform(opts: pulumi.ResourceOptions | None = None, *, name: str = "training", **args: Any) -> TrainingPlatform:
