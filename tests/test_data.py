@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import trainyard.data
+from tests.support import in_process
 from trainyard.data import configured_folder, project_root
 
 CLONE = Path(__file__).resolve().parents[1]
@@ -39,6 +40,16 @@ def test_a_library_user_has_folders_in_the_own_pulumi_project(
 def test_without_a_project_they_are_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert configured_folder("rules") == tmp_path / "rules"
+
+
+@pytest.mark.usefixtures("package")
+def test_a_new_rule_is_written_into_the_own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "Pulumi.yaml").write_text("name: team\n")
+    monkeypatch.chdir(tmp_path / "team")
+    done = in_process("policy", "new", "ABC-101", "short-names", "--family", "naming")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "team" / "policies" / "naming" / "ABC-101-short-names" / "rule.yaml").is_file()
 
 
 def test_in_a_clone_they_are_those_of_its_stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
