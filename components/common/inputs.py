@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pulumi
@@ -20,7 +20,7 @@ def inputs_in(value: Any, path: str = "") -> Iterator[str]:
     """Yield the path of each output and awaitable in a value, its mappings and its lists."""
     if isinstance(value, pulumi.Output) or inspect.isawaitable(value):
         yield path
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for key, each in value.items():
             yield from inputs_in(each, f"{path}.{key}".removeprefix("."))
     elif isinstance(value, list | tuple):

@@ -62,6 +62,7 @@ def test_programs_without_sources_are_named_and_the_others_built(
     assert modules
     assert "no sources of" in done.stderr
     assert "etcd" in done.stderr
+    assert "kueue" not in done.stderr
     states = {each["name"]: each["from"] for each in json.loads(done.stdout)["programs"]}
     assert states["etcd"] == "missing"
     assert "opa" in states
@@ -71,3 +72,11 @@ def test_manifests_excludes_programs() -> None:
     done = in_process("cluster", "toolchain", "--manifests", "--only", "opa")
     assert done.returncode == 2
     assert "--only" in done.stderr
+
+
+def test_a_program_that_is_asked_for_is_not_left_out(modules: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(Toolchain, "ensure", lambda _self, programs, **_: built.extend(x.name for x in programs) or [])
+    assert in_process("cluster", "toolchain", "--with", "kueue").returncode == 0
+    assert built == ["opa", "kueue"], "ensure names the missing sources"
+    assert modules == ["volcano.sh/volcano", "sigs.k8s.io/jobset", "sigs.k8s.io/kueue"]

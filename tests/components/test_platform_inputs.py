@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pulumi
@@ -164,7 +165,7 @@ def test_outputs_in_settings_are_named_with_the_fix(run: Callable[..., Recording
     def program() -> None:
         settings = {
             **SETTINGS,
-            "queues": {"vision": {"weight": pulumi.Output.from_input(2)}},
+            "queues": MappingProxyType({"vision": {"weight": pulumi.Output.from_input(2)}}),
             "tenants": {"a": {"queues": [waiting]}},
         }
         declare(settings=settings)

@@ -134,10 +134,10 @@ def toolchain(
         return
     wanted = [program for program in PROGRAMS if not (program.measured or program.optional)] if older else pinned()
     chosen = [program for program in wanted if not only or program.name in only]
-    chosen += [known[name] for name in optional or ()]
     tools = Toolchain()
     left_out = [] if only else tools.without_sources(chosen)
-    built = tools.ensure([program for program in chosen if program not in left_out], progress=_progress())
+    asked = [program for program in chosen if program not in left_out] + [known[name] for name in optional or ()]
+    built = tools.ensure(asked, progress=_progress())
     programs = [*built, *tools.resolve(left_out)]
     if left_out:
         missing = ", ".join(dict.fromkeys(program.name for program in left_out))
