@@ -8,11 +8,10 @@ from typing import Final
 
 import pulumi
 
-from trainyard.data import data_folder, project_root
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.check.report_kinds import report_definitions
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
-from trainyard.policy.stack_objects import policy_settings
+from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
 
 from .common.declaration import Declaration, Group, Resources
@@ -44,7 +43,6 @@ class Policies(Component):
     def __init__(self, name: str, args: PoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("policies", name, opts)
         settings = args.settings
-        folders = [data_folder("policies"), *(project_root() / folder for folder in settings.policies.folders)]
         if settings.policies.reports:
             for definition in report_definitions():
                 self.child(definition)
@@ -52,7 +50,7 @@ class Policies(Component):
         self.ready: list[KubernetesObject] = []
         today = datetime.datetime.now(datetime.UTC).date()
         exempt = settings.exempt_namespaces
-        rules = with_listed_controllers(load_rules(*folders), settings.policies.pod_controllers)
+        rules = with_listed_controllers(load_rules(*rule_catalogs(settings)), settings.policies.pod_controllers)
         for manifest in admission_objects(rules, policy_settings(settings, rules), exempt, today=today):
             policy = policies.get(manifest["spec"].get("policyName", ""))
             declared = self.child(manifest, depends_on=[policy] if policy else [], inherit_depends_on=True)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pulumi
 
 from trainyard.cluster import ClusterAccess
-from trainyard.data import data_folder, project_root
+from trainyard.data import configured_folder, data_folder
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES
 from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalog
 from trainyard.settings.platform import RuntimeSettings
@@ -84,7 +84,7 @@ def _released(manifest: Mapping[str, Any]) -> bool:
 
 def catalog_folders(settings: RuntimeSettings) -> list[Path]:
     """Return the folders of the shipped catalog and of the team's own."""
-    return [data_folder("runtimes"), *(project_root() / folder for folder in settings.folders)]
+    return [data_folder("runtimes"), *map(configured_folder, settings.folders)]
 
 
 def _install(context: Installation, needed: Resources) -> Runtimes:

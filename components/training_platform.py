@@ -19,12 +19,14 @@ from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.cluster.environment import NO_CLUSTER_VARIABLE
 from trainyard.errors import TrainyardError
+from trainyard.pulumi_sdk.dependencies import await_dependencies
 from trainyard.pulumi_sdk.engine import Engine
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections import SECTIONS
 
 from .common.deferred_ownership import DeferredOwnership
 from .common.given_kubeconfig import GivenKubeconfig
+from .common.inputs import inputs_in
 from .common.objects import Component
 from .common.outputs import installation_outputs
 from .common.owner import owner_of
@@ -50,11 +52,12 @@ class TrainingPlatformArgs:
     Parameters
     ----------
     kubeconfig
-        Path, content or parsed document of the kubeconfig; the content may be an output.
+        Path, list of paths, content or parsed document of the kubeconfig; the content, or values in the document, may
+        be outputs.
     settings
-        Settings of a stack (docs/settings.md) by key, without ``cluster`` and ``adopt``.
+        Settings of a stack (docs/settings.md) by key, without ``cluster`` and ``adopt``; plain values.
     context
-        Context of the kubeconfig; None: its current context.
+        Context of the kubeconfig, which may be an output; None: its current context.
     components
         Names of the components to declare; None: all. What the others would install must exist.
     images
@@ -63,7 +66,7 @@ class TrainingPlatformArgs:
 
     kubeconfig: pulumi.Input[Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    context: str | None = None
+    context: pulumi.Input[str] | None = None
     components: Sequence[str] | None = None
     images: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
 
@@ -103,8 +106,11 @@ class TrainingPlatform(Component):
     def _install(self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions, engine: Engine) -> None:
         owner, settings = owner_of(pulumi.get_project(), pulumi.get_stack()), _settings(args)
         queues = validate_stack(settings)
-        kubeconfig = GivenKubeconfig(args.kubeconfig)
-        access = ClusterAccess(name, kubeconfig.path, args.context)
+        chosen: pulumi.Input[str] | None = args.context
+        if args.context is not None and not isinstance(args.context, str):
+            chosen = pulumi.Output.from_input(args.context)  # an awaitable is awaited once
+        kubeconfig = GivenKubeconfig(args.kubeconfig, chosen)
+        access = ClusterAccess(name, kubeconfig.path, kubeconfig.chosen)
         target = Target.of(settings, access, image_repositories(), args.images)
         deferred = None if kubeconfig.known else DeferredOwnership(owner)
         offline = os.environ.get(NO_CLUSTER_VARIABLE, "") not in ("", "false")
@@ -117,8 +123,8 @@ class TrainingPlatform(Component):
             pulumi.log.info("The cluster is not read: every object is planned as a creation", self)
         elif deferred is not None:
             pulumi.log.info(
-                "The kubeconfig is an output: the cluster is compared when its value is known, before the first object "
-                "is written; a retired queue is deleted when its entry is removed",
+                "The kubeconfig or its context is an output: the cluster is compared when it is known, before the "
+                "first object is written; a retired queue is deleted when its entry is removed",
                 self,
             )
 
@@ -140,7 +146,7 @@ class TrainingPlatform(Component):
                 pulumi.log.error(str(error), self)
                 engine.fail_registrations(pulumi.RunError(str(error)))
 
-        content = kubeconfig.provider_input(check, after=opts.depends_on)
+        content = kubeconfig.provider_input(check, lambda: await_dependencies(opts, self))
         later = deferred is not None and not offline
         removed_queues = pulumi.Output.unsecret(pulumi.Output.from_input(content).apply(lambda _: removed))
 
@@ -149,7 +155,7 @@ class TrainingPlatform(Component):
             provider = pulumi_kubernetes.Provider(
                 f"{name}-kubernetes",
                 kubeconfig=content,
-                context=args.context,
+                context=chosen,
                 cluster_identifier=owner,
                 opts=pulumi.ResourceOptions(
                     parent=self, depends_on=opts.depends_on, aliases=_provider_aliases(name, opts)
@@ -169,7 +175,7 @@ class TrainingPlatform(Component):
             removed=removed_queues if later else (),
         ) as context:
             self.components = install_components(context, args.components)
-        self.kubeconfig_context = kubeconfig.context(args.context)
+        self.kubeconfig_context = kubeconfig.context()
         outputs = installation_outputs(self.components.values(), self.kubeconfig_context)
         self.namespace_names, self.service_names, self.queue_names = (
             outputs[kind] for kind in ("namespaces", "services", "queues")
@@ -190,8 +196,14 @@ def _settings(args: TrainingPlatformArgs) -> StackSettings:
     Raises
     ------
     TrainyardError
-        The settings are invalid or not supported here, or a component does not exist.
+        The settings are invalid, outputs, or not supported here, or a component does not exist.
     """
+    if outputs := list(inputs_in(args.settings, "settings")):
+        raise TrainyardError(
+            "The program validates the settings before it declares anything, so their values must be known",
+            findings=[Finding(path, "an output is not supported", "pass a plain value") for path in outputs],
+            fix="read it from pulumi.Config or a constant; for whole images, use the argument images",
+        )
     if "cluster" in args.settings:
         raise TrainyardError("settings.cluster is not supported here", fix="pass kubeconfig and context instead")
     if unknown := sorted(set(args.components or ()) - declarations().keys()):
@@ -202,7 +214,7 @@ def _settings(args: TrainingPlatformArgs) -> StackSettings:
         )
     others = SECTIONS.keys() - set(args.components) if args.components is not None else ()
     existing = {name: {"install": "existing"} for name in sorted(others) if SECTIONS[name].required}
-    cluster = {"provider": "existing", "context": args.context or "current"}
+    cluster = {"provider": "existing", "context": args.context if isinstance(args.context, str) else "current"}
     settings = parse_stack({**existing, **args.settings, "cluster": cluster}, source="settings")
     if settings.adopt:
         raise TrainyardError(

@@ -164,7 +164,8 @@ def test_a_preview_downloads_no_module(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(upstream.subprocess, "run", lambda *_, **__: pytest.fail("something was downloaded"))
     with upstream.without_downloads(), pytest.raises(TrainyardError, match="a preview downloads nothing") as raised:
         upstream.read("jobset", "0.12.0", PATH)
-    assert "trainyard cluster toolchain" in raised.value.fix
+    assert "trainyard cluster toolchain --manifests" in raised.value.fix
+    assert upstream.SOURCE_VARIABLE in raised.value.fix
 
 
 def test_the_modules_of_missing_manifests_are_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

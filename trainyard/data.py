@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["components_folder", "data_folder", "project_root"]
+__all__ = ["components_folder", "configured_folder", "data_folder", "project_root"]
 
 _PACKAGE = Path(__file__).resolve().parent
+_PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 
 
 def data_folder(name: str) -> Path:
@@ -24,6 +25,23 @@ def components_folder() -> Path:
 def project_root() -> Path:
     """Return the project folder at or above the working directory, or else that of this checkout."""
     for folder in (Path.cwd(), *Path.cwd().parents):
-        if (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir():
+        if _has_stacks(folder):
             return folder
     return _PACKAGE.parent
+
+
+def configured_folder(name: str) -> Path:
+    """Return a folder that settings name: relative to the project with their stacks, else to the Pulumi project.
+
+    A program that imports the components has no stacks; the language host runs it in its Pulumi project.
+    """
+    project = project_root()
+    if not _has_stacks(project):
+        here = Path.cwd()
+        found = (each for each in (here, *here.parents) if any((each / file).is_file() for file in _PROJECT_FILES))
+        project = next(found, here)
+    return project / name
+
+
+def _has_stacks(folder: Path) -> bool:
+    return (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir()

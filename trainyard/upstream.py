@@ -271,12 +271,13 @@ def _go_mod_download(release: ComponentRelease) -> None:
         raise TrainyardError(
             f"The manifests of {_key(release)} are not in the module cache ({_module_folder(release)}), and a preview "
             "downloads nothing",
-            fix="run `trainyard cluster toolchain`, which downloads them (`--older` for earlier versions)",
+            fix="run `trainyard cluster toolchain --manifests`, which downloads them (`--older` for earlier versions), "
+            f"or set {SOURCE_VARIABLE} to a folder or URL with them",
         )
     if go is None:
         raise TrainyardError(
             f"The manifests of {_key(release)} are not in the module cache, and Go is not installed to download them",
-            fix=f"run `make up`, install Go, or set {SOURCE_VARIABLE} to a folder or URL with them",
+            fix=f"install Go (in a checkout: `make up`), or set {SOURCE_VARIABLE} to a folder or URL with them",
         )
     folder = project_root() / "toolchain" / (group or "")
     listed = group is not None and folder.is_dir()

@@ -6,7 +6,8 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import pulumi
 import yaml
 
 from trainyard.errors import TrainyardError
+from trainyard.kube.kubeconfig_files import files_of, merged, selected
+
+from .inputs import has_inputs
 
 __all__ = ["GivenKubeconfig"]
 
@@ -26,14 +30,19 @@ class GivenKubeconfig:
     Parameters
     ----------
     value
-        Path or content (text, or the parsed document); or an output with the content.
+        Path, list of paths like ``KUBECONFIG``, or content (text, or the parsed document). Content, and each value in
+        the document, may be an output.
+    context
+        Context in it; None: the current one. If it is an output, it becomes the current one of the file.
 
     Attributes
     ----------
     path
-        The file; it exists once the value is known.
+        The file; it exists once the values are known.
     known
-        Whether the value is known while the program runs.
+        Whether the values are known while the program runs.
+    chosen
+        Context in the file; None: the current one.
 
     Raises
     ------
@@ -41,60 +50,107 @@ class GivenKubeconfig:
         The value is neither a file nor a kubeconfig.
     """
 
-    def __init__(self, value: pulumi.Input[Any]) -> None:
-        self._value = value
-        self._is_file = isinstance(value, str) and "\n" not in value and not value.lstrip().startswith("{")
-        self.known = not isinstance(value, pulumi.Output)
-        if self._is_file:
-            self.path = Path(str(value)).expanduser()
-            if not self.path.is_file():
-                raise TrainyardError(f"kubeconfig: {self.path} is not a file", fix="pass the path or the content")
+    def __init__(self, value: pulumi.Input[Any], context: pulumi.Input[str] | None = None) -> None:
+        self.chosen = context if isinstance(context, str) else None
+        unknown = has_inputs(context)
+        self._value = _opened(value, self.chosen, whole=unknown)
+        if unknown:
+            self._value = pulumi.Output.all(self._value, context).apply(lambda each: _with_context(*each))
+        self.known = not has_inputs(self._value)
+        if not self.known:
+            self._value = pulumi.Output.from_input(self._value)  # an awaitable is awaited once
+        if isinstance(self._value, Path):
+            self.path = self._value.expanduser()
             return
         folder = Path(tempfile.mkdtemp(prefix="trainyard-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         self.path = folder / "kubeconfig"
         if self.known:
-            self._write(value)
+            self._write(self._value)
 
-    def provider_input(self, check: Callable[[], None], *, after: Any = ()) -> pulumi.Input[str]:
-        """Return the provider's argument; if the value is an output, its content after a check of the cluster.
+    def provider_input(
+        self, check: Callable[[], None], after: Callable[[], Awaitable[None]] | None = None
+    ) -> pulumi.Input[str]:
+        """Return the provider's argument; if a value is an output, the content after a check of the cluster.
 
         Parameters
         ----------
         check
-            Called when the value is known and the file exists, before the provider is registered.
+            Called when the values are known and the file exists, before the provider is registered.
         after
-            Option ``depends_on`` of the provider: the check follows these resources, such as pools of nodes.
+            Awaited before the check: the resources that precede the provider, such as pools of nodes.
         """
-        if self._is_file:
+        if isinstance(self._value, Path):
             return str(self._value)
 
         async def checked(value: Any) -> str:
-            content = self._write(value)
+            with _run_errors():
+                content = self._write(value)
             if not self.known:
                 # Awaited and not part of the output, which would make them dependencies of the provider's property.
-                for each in resources:
-                    if (resource := await pulumi.Output.from_input(each).future()) is not None:
-                        await resource.urn.future()
+                if after is not None:
+                    await after()
                 check()
             return content
 
-        resources = [after] if isinstance(after, pulumi.Resource) else after if isinstance(after, Sequence) else ()
         return pulumi.Output.secret(self._value).apply(checked)
 
-    def context(self, chosen: str | None) -> pulumi.Output[str]:
+    def context(self) -> pulumi.Output[str]:
         """Return the name of the context: the chosen one, or the current one of the kubeconfig."""
-        content = self.path.read_text() if self._is_file else self._value
-        return pulumi.Output.unsecret(
-            pulumi.Output.from_input(content).apply(lambda value: chosen or _document(value).get("current-context", ""))
-        )
+
+        def name(value: Any) -> str:
+            with _run_errors():
+                return self.chosen or str(_document(value).get("current-context", ""))
+
+        content = self.path.read_text() if isinstance(self._value, Path) else self._value
+        return pulumi.Output.unsecret(pulumi.Output.from_input(content).apply(name))
 
     def _write(self, value: Any) -> str:
         document = _document(value)
-        content = value if isinstance(value, str) else json.dumps(document)
+        try:
+            content = value if isinstance(value, str) else json.dumps(document)
+        except TypeError:
+            raise _invalid() from None
         self.path.touch(mode=0o600)
         self.path.write_text(content)
         return content
+
+
+def _opened(value: Any, context: str | None, *, whole: bool) -> Any:
+    """Return the path of one file that has the context; else the entries of a list of files; else the value.
+
+    Parameters
+    ----------
+    whole
+        Whether any context of the files may be chosen later.
+    """
+    text = str(value) if isinstance(value, Path) else value
+    if not isinstance(text, str) or "\n" in text or text.lstrip().startswith("{"):
+        return value
+    files = files_of(text)
+    if not files[0].is_file():
+        raise TrainyardError(f"kubeconfig: {text} is not a file", fix="pass the path or the content")
+    if whole:
+        return merged(files)
+    if len(files) == 1:
+        return Path(text) if files[0] == Path(text).expanduser() else files[0]
+    chosen = context or merged(files).get("current-context")
+    if chosen is None:
+        raise TrainyardError(f"kubeconfig: {text} has no current context", fix="pass the argument context")
+    document, file = selected(files, chosen)
+    return file or document
+
+
+def _with_context(value: Any, context: str | None) -> dict[str, Any]:
+    """Return a kubeconfig whose current context is another one."""
+    with _run_errors():
+        document = _document(value)
+        if context is None:
+            return document
+        known = [str(each.get("name")) for each in document.get("contexts") or ()]
+        if context not in known:
+            raise TrainyardError(f"kubeconfig: no context {context!r}", fix=f"use one of {', '.join(known)}")
+        return {**document, "current-context": context}
 
 
 def _document(value: Any) -> dict[str, Any]:
@@ -103,6 +159,19 @@ def _document(value: Any) -> dict[str, Any]:
     except yaml.YAMLError:
         document = None
     if not isinstance(document, dict) or "clusters" not in document:
-        # Without its content, which may contain keys.
-        raise TrainyardError("kubeconfig: the value is not a kubeconfig", fix="pass a document with clusters and users")
+        raise _invalid()
     return document
+
+
+def _invalid() -> TrainyardError:
+    # Without its content, which may contain keys.
+    return TrainyardError("kubeconfig: the value is not a kubeconfig", fix="pass a document with clusters and users")
+
+
+@contextmanager
+def _run_errors() -> Iterator[None]:
+    """Let Pulumi print the errors of values that are known after the program, without a traceback."""
+    try:
+        yield
+    except TrainyardError as error:
+        raise pulumi.RunError(str(error)) from error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
-from trainyard.data import data_folder, project_root
+from trainyard.data import configured_folder, data_folder
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
 from trainyard.policy.engines.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
@@ -72,7 +72,7 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
         A rule is invalid, or the bundle does not fit into a ConfigMap.
     """
     trainer = TrainerSettings.of(settings)
-    folders = [project_root() / folder for folder in settings.policies.folders]
+    folders = [*map(configured_folder, settings.policies.folders)]
     rules = load_rules(data_folder("policies"), *folders)
     policies = policy_settings(settings, rules)
     bundle = build_bundle(*folders, rules=rules)

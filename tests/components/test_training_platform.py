@@ -46,9 +46,10 @@ class Cluster(pulumi.CustomResource):
     """A cluster of the same program."""
 
     kubeconfig: pulumi.Output[str]
+    context: pulumi.Output[str]
 
     def __init__(self, **inputs: Any) -> None:
-        super().__init__("cloud:index:Cluster", "cluster", {"kubeconfig": None, **inputs})
+        super().__init__("cloud:index:Cluster", "cluster", {"kubeconfig": None, "context": None, **inputs})
 
 
 def platform(opts: pulumi.ResourceOptions | None = None, *, name: str = "training", **args: Any) -> TrainingPlatform:
@@ -236,6 +237,10 @@ def test_the_label_names_project_and_stack() -> None:
         ({"settings": {"queue": {}}}, r"trainyard:queue: unknown setting"),
         ({"images": {"scheduler": "a:1"}}, r"trainyard:images\.scheduler: unknown image"),
         ({"kubeconfig": "/missing/kubeconfig"}, r"/missing/kubeconfig is not a file"),
+        (
+            {"settings": {"policies": {"folders": ["polices"]}}, "components": ["policies"]},
+            r"/polices: this folder does not exist",
+        ),
     ],
 )
 def test_an_invalid_argument_is_named(args: dict[str, Any], message: str, run: Callable[..., Recording]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -78,12 +79,17 @@ def configuration(folder: Path) -> dict[str, str]:
     return {"kubeconfig": str(kubeconfig), "context": "gpu", "controllerImage": "registry.example/controller:1"}
 
 
-def registered(environment: Environment, example: str, folder: Path, **variables: str) -> Mapping[str, Any]:
-    """Return what an example registers in a preview with Pulumi's mock monitor."""
+def ran(environment: Environment, example: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Preview an example with Pulumi's mock monitor."""
     script = wheel.ROOT / "tests" / "components" / "example_run.py"
     program = wheel.ROOT / "examples" / example
     config = json.dumps(configuration(folder))
-    result = environment.run("python", "-P", script, program, config, folder=folder, **variables)
+    return environment.run("python", "-P", script, program, config, folder=folder, **variables)
+
+
+def registered(environment: Environment, example: str, folder: Path, **variables: str) -> Mapping[str, Any]:
+    """Return what an example registers in a preview with Pulumi's mock monitor."""
+    result = ran(environment, example, folder, **variables)
     assert result.returncode == 0, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)
     assert not found["clone"]
@@ -98,6 +104,16 @@ def components_of(found: Mapping[str, Any]) -> set[str]:
 def outputs_of(found: Mapping[str, Any]) -> Mapping[str, Any]:
     (outputs,) = (value for urn, value in found["outputs"].items() if urn.endswith(":TrainingPlatform::training"))
     return outputs
+
+
+def test_the_first_preview_names_the_command_that_downloads_the_manifests(
+    environment: Environment, tmp_path: Path
+) -> None:
+    empty = {"GOMODCACHE": str(tmp_path / "modules"), "TRAINYARD_NO_CLUSTER": "true"}
+    result = ran(environment, "existing_cluster", tmp_path, **empty)
+    assert result.returncode != 0
+    assert "run `trainyard cluster toolchain --manifests`" in result.stderr
+    assert not (tmp_path / "modules").exists(), "a preview downloads nothing"
 
 
 def test_an_existing_cluster_gets_the_whole_platform(environment: Environment, tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from trainyard.cluster.go import find_go
+from trainyard.upstream import module_cache
+
 ROOT = Path(__file__).resolve().parents[2]
 _ENTRY = re.compile(r"^(?=[A-Za-z0-9])", re.MULTILINE)
 
@@ -30,11 +33,19 @@ class Environment:
         (found,) = self.folder.glob("lib/python*/site-packages")
         return found
 
+    @property
+    def modules(self) -> Path:
+        """Folder of its Go modules, which is empty at first."""
+        return self.folder / "modules"
+
     def variables(self, **more: str) -> dict[str, str]:
         """Return the environment variables of an activated environment."""
         inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-        path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
-        return {**inherited, "VIRTUAL_ENV": str(self.folder), "PATH": path, **more}
+        path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"], str(Path(find_go().path).parent)])
+        own = {"VIRTUAL_ENV": str(self.folder), "PATH": path, "GOMODCACHE": str(self.modules), "GOFLAGS": "-modcacherw"}
+        # The proxy has what this machine has downloaded; the lock file has the checksums.
+        proxy = {"GOPROXY": f"file://{module_cache()}/cache/download", "GOSUMDB": "off"}
+        return {**inherited, **own, **proxy, **more}
 
     def run(self, *command: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment."""
@@ -50,7 +61,7 @@ class Environment:
 
 
 def create(folder: Path) -> Environment:
-    """Create an environment as a user does, from the hash-locked requirements and the wheel."""
+    """Create an environment as a user does: hash-locked requirements, the wheel, and the upstream manifests."""
     environment = Environment(folder / "environment")
     locked = folder / "requirements.txt"
     locked.write_text("".join(_locked("trainyard", "pulumi")))
@@ -60,6 +71,8 @@ def create(folder: Path) -> Environment:
     install = [str(environment.folder / "bin" / "pip"), "--disable-pip-version-check", "install", "--quiet"]
     _require([*install, "--no-compile", "--require-hashes", "-r", str(locked)])
     _require([*install, "--no-deps", f"{wheel}[pulumi]"])
+    manifests = environment.run("trainyard", "cluster", "toolchain", "--manifests", folder=folder)
+    assert manifests.returncode == 0, manifests.stderr
     return environment
 
 

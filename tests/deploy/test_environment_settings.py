@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from tests.support import in_process
+from trainyard.cli.check import stack_of
 from trainyard.cli.common import settings_of
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.deploy import environment_settings
 from trainyard.errors import TrainyardError
+from trainyard.settings import load_stack
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PULUMI = """#!/bin/sh
 echo "$@" >> "$CALLS/arguments"
@@ -87,6 +91,74 @@ def test_a_file_without_environment_starts_no_process(pulumi: FakePulumi, file: 
     file.write_text(PLAIN + "  gcp:credentials: {secure: v1:abc}\n")
     assert settings_of("production", file).cluster.provider == "embedded"
     assert pulumi.arguments == []
+
+
+PROJECT = """
+name: trainyard
+runtime: python
+config:
+  trainyard:cluster: {type: object, value: {provider: existing, context: of-project}}
+  trainyard:fabric: {type: object, default: {maxMissingNodes: 7}}
+  policies: {default: {preview: false}}
+  trainyard:protect: true
+  trainyard:queues: {type: object, default: {research: {}}, value: {other: {}}}
+  trainyard:kueue: {type: object}
+  gcp:region: {value: europe-west4}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose file has values for the stacks that lack them."""
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "Pulumi.yaml").write_text(PROJECT)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", ["config:\n  trainyard:trainer: {workers: 3}\n", "config: {}\n", "{}\n"])
+def test_values_of_the_project_are_settings_of_stacks_that_lack_them(
+    text: str, project: Path, pulumi: FakePulumi
+) -> None:
+    (project / "stacks" / "Pulumi.production.yaml").write_text(text)
+    settings = settings_of("production")
+    assert (settings.cluster.context, settings.fabric.max_missing_nodes) == ("of-project", "7")
+    assert (settings.policies.preview, settings.protect) == (False, True)
+    assert list(settings.queues) == ["research"], "a default precedes a value, as in pulumi"
+    assert pulumi.arguments == []
+
+
+def test_a_setting_of_the_stack_replaces_that_of_the_project(project: Path, pulumi: FakePulumi) -> None:
+    (project / "stacks" / "Pulumi.production.yaml").write_text(PLAIN + "  trainyard:fabric: {}\n")
+    settings = settings_of("production")
+    assert (settings.cluster.provider, settings.cluster.context) == ("embedded", None)
+    assert settings.fabric.max_missing_nodes != "7"
+    assert settings.protect
+
+
+def test_checks_of_a_stack_read_the_project_too(project: Path) -> None:
+    (project / "stacks" / "Pulumi.production.yaml").write_text("config: {}\n")
+    settings, file = stack_of("production", None)
+    assert settings is not None
+    assert file == project / "stacks" / "Pulumi.production.yaml"
+    assert settings.cluster.context == "of-project"
+
+
+def test_an_error_in_a_value_of_the_project_names_its_file(project: Path) -> None:
+    (project / "Pulumi.yaml").write_text(PROJECT.replace("maxMissingNodes: 7", "maxMissing: 7"))
+    (project / "stacks" / "Pulumi.production.yaml").write_text("config: {}\n")
+    with pytest.raises(TrainyardError, match="maxMissing") as caught:
+        settings_of("production")
+    assert str(project / "Pulumi.yaml") in str(caught.value)
+    (project / "Pulumi.yaml").write_text(PROJECT.replace("maxMissingNodes: 7", "secure: hidden-value"))
+    with pytest.raises(TrainyardError, match=r"trainyard:fabric") as caught:
+        settings_of("production")
+    assert "hidden-value" not in str(caught.value)
+
+
+@pytest.mark.parametrize("stack", ["local", "production"])
+def test_the_defaults_of_this_project_change_no_setting(stack: str) -> None:
+    assert settings_of(stack) == load_stack(ROOT / "stacks" / f"Pulumi.{stack}.yaml")
 
 
 def test_values_of_an_environment_are_settings(pulumi: FakePulumi, file: Path) -> None:

@@ -46,6 +46,21 @@ def test_a_new_rule_needs_proper_names(tmp_path: Path, rule_id: str, slug: str, 
     assert not list(tmp_path.rglob("*.yaml"))
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_folder_without_rules_is_named(catalog: Path, tmp_path_factory: pytest.TempPathFactory, exists: bool) -> None:
+    other = tmp_path_factory.mktemp("team") / "polices"
+    if exists:
+        other.mkdir()
+    with pytest.raises(TrainyardError) as caught:
+        load_rules(catalog, other)
+    expected = "this folder has no rules" if exists else "this folder does not exist"
+    assert [(finding.path, finding.message) for finding in caught.value.findings] == [(str(other), expected)]
+
+
+def test_a_new_catalog_may_be_an_empty_folder(tmp_path: Path) -> None:
+    assert new_rule(tmp_path, "ABC-001", "some-thing", "naming")
+
+
 def test_an_unknown_field_is_named(catalog: Path) -> None:
     changed(catalog, sevrity="error")
     with pytest.raises(TrainyardError) as caught:

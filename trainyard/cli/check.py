@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.checks.report import Format
-from trainyard.cli.common import client_of, config_path
+from trainyard.cli.common import client_of, config_path, project_file
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 
@@ -196,7 +196,7 @@ def stack_of(stack: str | None, config_file: Path | None) -> tuple[StackSettings
     from trainyard.settings import load_stack
 
     file = config_path(stack or _DEFAULT_STACK, config_file)
-    return load_stack(file), file
+    return load_stack(file, project_file()), file
 
 
 def policy_program() -> Path:

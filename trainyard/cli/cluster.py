@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,8 +107,11 @@ def toolchain(
     only: Annotated[
         list[str] | None, typer.Option("--only", help="This program instead of all; may be repeated.")
     ] = None,
+    manifests: Annotated[
+        bool, typer.Option("--manifests", help="Only download the upstream manifests, and build no program.")
+    ] = False,
 ) -> None:
-    """Build the missing upstream programs, download the upstream manifests, and print the location of each program."""
+    """Download the upstream manifests, build the missing upstream programs, and print the location of each program."""
     from trainyard import upstream
     from trainyard.cluster.presentation import toolchain_table
     from trainyard.cluster.toolchain import Toolchain, pinned
@@ -119,12 +123,27 @@ def toolchain(
     names = {program.name for program in pinned()}
     if unknown := [name for name in only or () if name not in names]:
         raise TrainyardError(f"--only {unknown[0]}: not a program", fix=f"use one of {', '.join(sorted(names))}")
-    wanted = [program for program in PROGRAMS if not (program.measured or program.optional)] if older else pinned()
-    chosen = [program for program in wanted if not only or program.name in only]
-    programs = Toolchain().ensure([*chosen, *(known[name] for name in optional or ())], progress=_progress())
+    if manifests and only:
+        raise TrainyardError("--manifests builds no program, and --only names one", fix="leave one of them out")
     upstream.require_modules(
         (name for name in installed_components() if name not in known or name in (optional or ())), older=older
     )
+    if manifests:
+        source = os.environ.get(upstream.SOURCE_VARIABLE) or upstream.module_cache()
+        typer.echo(json.dumps({"manifests": str(source)}) if output is Output.JSON else f"Upstream manifests: {source}")
+        return
+    wanted = [program for program in PROGRAMS if not (program.measured or program.optional)] if older else pinned()
+    chosen = [program for program in wanted if not only or program.name in only]
+    tools = Toolchain()
+    left_out = [] if only else tools.without_sources(chosen)
+    asked = [program for program in chosen if program not in left_out] + [known[name] for name in optional or ()]
+    built = tools.ensure(asked, progress=_progress())
+    programs = [*built, *tools.resolve(left_out)]
+    if left_out:
+        missing = ", ".join(dict.fromkeys(program.name for program in left_out))
+        typer.echo(
+            f"This installation has no sources of: {missing}. Install them, or build them in a checkout.", err=True
+        )
     if output is Output.JSON:
         typer.echo(json.dumps({"programs": [program.as_json() for program in programs]}, indent=2))
     else:

@@ -27,6 +27,7 @@ __all__ = [
     "client_of",
     "config_path",
     "line_progress",
+    "project_file",
     "reader_of",
     "recorded_state",
     "settings_of",
@@ -58,16 +59,21 @@ class ManifestOutput(StrEnum):
 
 
 def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
-    """Return the settings of a stack as its program sees them, from its file or another one, and its environments."""
+    """Return the settings of a stack as its program sees them: of its file or another one, project and environments."""
     from trainyard.settings import load_stack
     from trainyard.settings.stack_loader import has_environment
 
     file = config_path(stack, config_file)
     if not has_environment(file):
-        return load_stack(file)
+        return load_stack(file, project_file())
     from trainyard.deploy.environment_settings import read_settings
 
     return read_settings(stack, file)
+
+
+def project_file() -> Path:
+    """Return the file of the project, whose values Pulumi gives the stacks that lack them; it may not exist."""
+    return project_root() / "Pulumi.yaml"
 
 
 def config_path(stack: str, config_file: Path | None = None) -> Path:

@@ -66,10 +66,10 @@ def _new(
     folder: Annotated[Path | None, typer.Option(help="Folder of rules; by default policies/ of this project.")] = None,
 ) -> None:
     """Create a working rule folder as a template."""
-    from trainyard.data import data_folder, project_root
+    from trainyard.data import configured_folder, data_folder
     from trainyard.policy.testing.rule_scaffold import new_rule
 
-    for path in new_rule(folder or project_root() / "policies", rule_id, slug, family, known=data_folder("policies")):
+    for path in new_rule(folder or configured_folder("policies"), rule_id, slug, family, known=data_folder("policies")):
         typer.echo(path)
 
 

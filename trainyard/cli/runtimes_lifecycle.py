@@ -12,7 +12,7 @@ import typer
 from trainyard.cli.check import policy_program, stack_of
 from trainyard.cli.common import Output
 from trainyard.cli.runtimes import Stack, StackFile, places_of
-from trainyard.data import project_root
+from trainyard.data import configured_folder
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def folder_of(folder: Path | None, *, new: bool = False) -> CatalogFolder:
     """Return the folder to change; with ``new``, an empty one if it does not exist."""
     from trainyard.runtimes.folder import CatalogFolder, read_folder
 
-    root = folder or project_root() / "runtimes"
+    root = folder or configured_folder("runtimes")
     return CatalogFolder(root, {}) if new and folder and not folder.exists() else read_folder(root)
 
 

@@ -200,6 +200,12 @@ class Toolchain:
                 self._build(group.name).run(of_group, progress or SilentProgress())
         return self.resolve(wanted)
 
+    def without_sources(self, programs: Iterable[Program]) -> list[Program]:
+        """Return the missing programs that cannot be built: the wheel has the sources of the policy server only."""
+        unbuildable = [program for program in programs if not (self.sources / program.group).is_dir()]
+        found = self.resolve(unbuildable)
+        return [program for program, each in zip(unbuildable, found, strict=True) if each.path is None]
+
     def _own(self, name: str, build: bool, progress: Progress) -> Path:
         program = next(program for program in PROGRAMS if program.name == name)
         file = self._built(program)

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.api.constants import CONTROLLER_SERVICE, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPolicy, TenantPolicySpec, Tier
-from trainyard.data import data_folder, project_root
+from trainyard.data import configured_folder, data_folder
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.render.accelerators import concerns_accelerator
@@ -127,10 +127,10 @@ def namespace_labels(tenant: str, settings: TenantSettings) -> dict[str, str]:
 def rule_catalogs(settings: StackSettings | None) -> list[Path]:
     """Return the folders of the shipped rules and of the stack's own."""
     own = settings.policies.folders if settings else ()
-    return [data_folder("policies"), *(project_root() / folder for folder in own)]
+    return [data_folder("policies"), *map(configured_folder, own)]
 
 
 def runtime_catalogs(settings: StackSettings | None) -> list[Path]:
     """Return the folders of the shipped runtimes and of the stack's own."""
     own = settings.runtimes.folders if settings else ()
-    return [data_folder("runtimes"), *(project_root() / folder for folder in own)]
+    return [data_folder("runtimes"), *map(configured_folder, own)]

@@ -20,6 +20,7 @@ from semver import VersionInfo
 from trainyard.cluster.folders import cache_home
 from trainyard.cluster.toolchain import pinned
 from trainyard.pulumi_sdk.shortcuts import Shortcut, enabled
+from trainyard.pulumi_sdk.targets import drop_target_variables
 
 __all__ = ["QuickStack", "command"]
 
@@ -90,7 +91,8 @@ class _Known(automation.PulumiCommand):
 
 
 def command() -> automation.PulumiCommand:
-    """Return the CLI on PATH; the version of one from the toolchain cache is known without running it."""
+    """Return the CLI on PATH, without targets; the version of one from the toolchain cache is not asked for."""
+    drop_target_variables()
     file = shutil.which("pulumi")
     if enabled(Shortcut.CLI_CALLS) and file is not None and Path(file).is_relative_to(cache_home() / "toolchain"):
         return _Known(VersionInfo.parse(next(program.version for program in pinned() if program.name == "pulumi")))

@@ -67,7 +67,7 @@ class RuntimeSettings(SettingsModel):
     """Training runtimes to install from the catalog."""
 
     include: tuple[RuntimeName, ...] = Field(default=("*",), description="Names of runtimes to install; `*`: all")
-    folders: tuple[str, ...] = Field(default=(), description="Additional catalog folders, relative to the project")
+    folders: tuple[str, ...] = Field(default=(), description="More catalog folders, relative to the Pulumi project")
     mirrors: dict[str, ImagePlace] = Field(
         default={},
         description="Mirrors of runtime images, by registry or repository prefix; the longest prefix takes precedence",
@@ -155,7 +155,7 @@ class PolicySettings(SettingsModel):
     parameters: dict[str, dict[str, object]] = Field(
         default={}, description="Parameters by rule id, overriding the rule's defaults"
     )
-    folders: tuple[str, ...] = Field(default=(), description="Additional rule folders, relative to the project")
+    folders: tuple[str, ...] = Field(default=(), description="Additional rule folders, relative to the Pulumi project")
     preview: bool = Field(default=True, description="Check the stack's objects in `trainyard preview` and `up`")
     reports: bool = Field(
         default=False,

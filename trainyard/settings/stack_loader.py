@@ -46,15 +46,51 @@ def stack_file(stack: str, folder: Path) -> Path:
     return path
 
 
-def load_stack(path: Path) -> StackSettings:
+def load_stack(path: Path, project: Path | None = None) -> StackSettings:
     """Read one stack file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    project
+        Project file with values for the keys that the stack lacks, which Pulumi applies; None: the stack file alone.
 
     Raises
     ------
     TrainyardError
-        If the file cannot be read, is not valid YAML, or contains invalid settings; lists every finding.
+        If a file cannot be read, is not valid YAML, or contains invalid settings; lists every finding.
     """
-    return stack_settings(load(read_text(path), str(path)), source=str(path))
+    document, source = load(read_text(path), str(path)), str(path)
+    if project is not None and project.is_file() and isinstance(document, dict):
+        config = document.get("config") or {}
+        added = {key: value for key, value in _project_values(project).items() if key not in config}
+        if any(added.values()):
+            source = f"{path} with {project}"
+        if added and isinstance(config, dict):
+            document = {**document, "config": {**config, **added}}
+    return stack_settings(document, source=source)
+
+
+def _project_values(path: Path) -> dict[str, Any]:
+    """Return the settings that a project file gives the stacks that lack them, by key.
+
+    Upstream source: ``mergeConfig`` and ``RewriteShorthandConfigValues`` of Pulumi. Keys without a namespace have that
+    of the project, a default precedes a value, and a value replaces nothing inside that of a stack.
+    """
+    document = load(read_text(path), str(path))
+    declared = document.get("config") if isinstance(document, dict) else None
+    if not isinstance(declared, dict):
+        return {}
+    found = {}
+    for name, entry in declared.items():
+        key = str(name) if ":" in str(name) else f"{document.get('name')}:{name}"
+        value = entry
+        if isinstance(entry, dict):
+            value = entry["value"] if entry.get("default") is None and "value" in entry else entry.get("default")
+        if key.startswith(f"{CONFIG_NAMESPACE}:") and value is not None:
+            found[key] = value
+    return found
 
 
 def has_environment(path: Path) -> bool:

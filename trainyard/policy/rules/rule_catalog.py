@@ -39,11 +39,15 @@ def load_rules(*folders: Path) -> list[Rule]:
     Raises
     ------
     TrainyardError
-        A rule is invalid; every finding names the file and the field.
+        A folder has no rules, or a rule is invalid; every finding names the folder, or the file and the field.
     """
+    catalogs = {folder: rule_folders(folder) for folder in folders or (data_folder("policies"),)}
+    # A mistyped folder would otherwise delete its admission policies from the cluster.
+    if findings := [_without_rules(folder) for folder, found in catalogs.items() if not found]:
+        raise TrainyardError("A folder of rules is invalid", findings=findings)
     rules: dict[str, Rule] = {}
-    for folder in folders or (data_folder("policies"),):
-        for rule_folder in rule_folders(folder):
+    for found in catalogs.values():
+        for rule_folder in found:
             rule = _load_rule(rule_folder)
             if rule.id in rules:
                 raise TrainyardError(
@@ -116,6 +120,11 @@ def validated(model: type[Model], document: dict[str, Any], path: Path) -> Model
             for entry in error.errors()
         ]
         raise TrainyardError(f"{path} is invalid", fix=_FIX, findings=findings) from error
+
+
+def _without_rules(folder: Path) -> Finding:
+    message = "this folder has no rules" if folder.is_dir() else "this folder does not exist"
+    return Finding(str(folder), message, "name a folder that contains <family>/<ID>-<slug>/rule.yaml")
 
 
 def _load_rule(folder: Path) -> Rule:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.opa.bundle import package_name
-from trainyard.policy.rules.rule_catalog import load_rules
+from trainyard.policy.rules.rule_catalog import load_rules, rule_folders
 from trainyard.policy.testing.case_files import CASES
 
 __all__ = ["new_rule"]
@@ -114,7 +114,8 @@ def _check_names(rule_id: str, slug: str, family: str) -> None:
 
 
 def _check_unused(rule_id: str, catalog: Path) -> None:
-    taken = next((rule for rule in load_rules(catalog) if rule.id == rule_id), None) if catalog.is_dir() else None
+    rules = load_rules(catalog) if rule_folders(catalog) else ()
+    taken = next((rule for rule in rules if rule.id == rule_id), None)
     if taken is not None:
         raise TrainyardError(
             f"{rule_id} is taken by {taken.family}/{taken.id}-{taken.slug}",
