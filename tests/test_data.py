@@ -8,7 +8,7 @@ import pytest
 
 import trainyard.data
 from tests.support import in_process
-from trainyard.data import configured_folder, project_root
+from trainyard.data import PROJECT_VARIABLE, configured_folder, project_root
 
 CLONE = Path(__file__).resolve().parents[1]
 
@@ -60,3 +60,12 @@ def test_in_a_clone_they_are_those_of_its_stacks(tmp_path: Path, monkeypatch: py
 
 def test_an_absolute_folder_stays(tmp_path: Path) -> None:
     assert configured_folder(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.usefixtures("package")
+def test_a_program_started_in_its_own_folder_is_told_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(PROJECT_VARIABLE, str(tmp_path / "team"))
+    assert configured_folder("rules") == tmp_path / "team" / "rules"

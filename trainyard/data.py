@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Final
 
-__all__ = ["components_folder", "configured_folder", "data_folder", "project_root"]
+__all__ = ["PROJECT_VARIABLE", "components_folder", "configured_folder", "data_folder", "project_root"]
 
+PROJECT_VARIABLE: Final = "TRAINYARD_PROJECT"
+"""Environment variable with the project folder, for programs that another one starts in their own folder."""
 _PACKAGE = Path(__file__).resolve().parent
 _PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 
@@ -33,8 +37,11 @@ def project_root() -> Path:
 def configured_folder(name: str) -> Path:
     """Return a folder that settings name: relative to the project with their stacks, else to the Pulumi project.
 
-    A program that imports the components has no stacks; the language host runs it in its Pulumi project.
+    A program that imports the components has no stacks; the language host runs it in its Pulumi project. The engine
+    starts the policy analyzer in the folder of its pack, with `PROJECT_VARIABLE` set.
     """
+    if given := os.environ.get(PROJECT_VARIABLE):
+        return Path(given) / name
     project = project_root()
     if not _has_stacks(project):
         here = Path.cwd()

@@ -13,6 +13,7 @@ from trainyard.cluster import cluster_name, provider
 from trainyard.cluster.environment import NO_CLUSTER_VARIABLE, offline_environment
 from trainyard.cluster.folders import cache_home, state_home
 from trainyard.cluster.toolchain import Toolchain
+from trainyard.data import PROJECT_VARIABLE, configured_folder
 from trainyard.deploy.begun_deletions import reject_reopened
 from trainyard.deploy.deletion_watch import watch_deletions
 from trainyard.deploy.engine_errors import translate_errors
@@ -109,6 +110,7 @@ def engine_run(
         if not reads:
             cluster.keep_access()
         environment = {**cluster.environment(), NO_CLUSTER_VARIABLE: ""}
+    environment[PROJECT_VARIABLE] = str(configured_folder(""))
     environment[REVIEW_VARIABLE] = "true" if operation == "up" and settings.policies.preview else ""
     backend = Backend.TEMPORARY if no_cluster else Backend.READ if reads else Backend.CREATED
     if reads:
