@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
+# Where this variable is set, as in images of Python, each worker and each started program would compile every module.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
 
