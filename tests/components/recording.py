@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import runpy
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,8 +18,10 @@ from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
 from pulumi.runtime.proto.source_pb2 import StackTrace
 
+from components.common.job_set_definition import custom_resource_definition
 from components.common.objects import KubernetesObject
 from components.stack import open_stack
+from components.volcano import custom_resource_definitions
 from trainyard.api.crds import build
 from trainyard.cluster import ClusterAccess
 from trainyard.data import data_folder
@@ -162,6 +165,8 @@ class _Trimmed(KubernetesObject):
 
 
 _rules = cache(load_rules)
+_job_set_definition = cache(custom_resource_definition)
+_volcano_definitions = cache(custom_resource_definitions)
 _bundle = cache(lambda *folders: build_bundle(*folders, rules=_rules(data_folder("policies"), *folders)))
 
 
@@ -227,9 +232,13 @@ def service_access() -> ClusterAccess:
 
 def stack_config(stack: str = "local", **changes: Any) -> dict[str, Any]:
     """Return the settings of a stack file, some of them changed."""
+    return {**copy.deepcopy(_settings_of(stack)), **changes}
+
+
+@cache
+def _settings_of(stack: str) -> dict[str, Any]:
     document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
-    values = {key.removeprefix("trainyard:"): value for key, value in document["config"].items()}
-    return {**values, **changes}
+    return {key.removeprefix("trainyard:"): value for key, value in document["config"].items()}
 
 
 def _whole_program() -> None:
@@ -292,9 +301,11 @@ def record(
     import components.common.objects
     import components.common.policy_server
     import components.hooks.migration
+    import components.jobset
     import components.policies
     import components.stack
     import components.trainer
+    import components.volcano
 
     recording = Recording()
     if not schemas:
@@ -305,6 +316,10 @@ def record(
     if not policies:
         monkeypatch.setattr(components.policies, "admission_objects", lambda *_, **__: [])
     monkeypatch.setattr(components.common.policy_server, "build_bundle", lambda *folders, rules: _bundle(*folders))
+    # Nor do upstream's CustomResourceDefinitions, whose parsing takes as long.
+    monkeypatch.setattr(components.jobset, "custom_resource_definition", _job_set_definition)
+    monkeypatch.setattr(components.trainer, "custom_resource_definition", _job_set_definition)
+    monkeypatch.setattr(components.volcano, "custom_resource_definitions", _volcano_definitions)
     monkeypatch.setattr(components.trainer, "build", lambda definition: _definitions(json.dumps(definition)))
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
