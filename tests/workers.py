@@ -80,6 +80,12 @@ _FIRST: Final = (
     "tests/pulumi/test_preview_without_cluster.py",
     "tests/simulation/test_histories.py",
     "tests/simulation/test_defects.py",
+    "tests/components/test_stack.py",
+    "tests/components/test_retirement.py",
+    "tests/console/test_command.py",
+    "tests/cli/test_help.py",
+    "tests/components/test_release_changes.py",
+    "tests/console/test_views.py",
 )
 """The units that take longest; they start first, so that all workers end at about the same time."""
 _WORKERS: Final = 3
