@@ -32,12 +32,13 @@ test: $(READY)  ## all checks and tests, as in CI
 
 nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
-lint: $(READY)  ## style, types, import rules and module titles
+lint: $(READY)  ## style, types, import rules and module titles; and whether the tests on clusters can be imported
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -q -n0 tests/test_style.py
+	@found=$$($(BIN)/pytest -qqq -n0 --collect-only -m "cluster or slow or real") || { echo "$$found"; exit 1; }
 
 unit: $(READY)  ## the fast tests, without a cluster
 	@$(BIN)/pytest

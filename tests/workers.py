@@ -123,8 +123,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     text = collection_path.read_text(encoding="utf-8")
     if expression == "not cluster and not slow and not real":
         return True if _WHOLE.search(text) else None
-    marked = "pytest.mark.cluster" in text or "pytest.mark.slow" in text
-    return True if expression in ("cluster", "cluster or slow") and not marked else None
+    chosen = expression.split(" or ")
+    marked = any(f"pytest.mark.{mark}" in text for mark in chosen)
+    return None if marked or not {*chosen} <= {"cluster", "slow", "real"} else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
