@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
+# Where this variable is set, as in images of Python, each worker and each started program would compile every module.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
 
@@ -30,12 +32,13 @@ test: $(READY)  ## all checks and tests, as in CI
 
 nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
-lint: $(READY)  ## style, types, import rules and module titles
+lint: $(READY)  ## style, types, import rules and module titles; and whether the tests on clusters can be imported
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -q -n0 tests/test_style.py
+	@found=$$($(BIN)/pytest -qqq -n0 --collect-only -m "cluster or slow or real") || { echo "$$found"; exit 1; }
 
 unit: $(READY)  ## the fast tests, without a cluster
 	@$(BIN)/pytest

@@ -63,9 +63,7 @@ def test_an_absolute_folder_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_a_program_started_in_its_own_folder_is_told_the_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_started_in_its_own_folder_gets_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(PROJECT_VARIABLE, str(tmp_path / "team"))
     assert configured_folder("rules") == tmp_path / "team" / "rules"

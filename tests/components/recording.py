@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import runpy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,8 +18,10 @@ from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
 from pulumi.runtime.proto.source_pb2 import StackTrace
 
+from components.common.job_set_definition import custom_resource_definition
 from components.common.objects import KubernetesObject
 from components.stack import open_stack
+from components.volcano import custom_resource_definitions
 from trainyard.api.crds import build
 from trainyard.cluster import ClusterAccess
 from trainyard.data import data_folder
@@ -28,6 +31,7 @@ from trainyard.live.queues import LiveQueues
 from trainyard.live.takeover import Observation, address_of
 from trainyard.policy import load_rules
 from trainyard.policy.engines.opa import build_bundle
+from trainyard.runtimes import Catalog, Runtime, installed_catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003, "kueue": 20004}
@@ -162,13 +166,38 @@ class _Trimmed(KubernetesObject):
 
 
 _rules = cache(load_rules)
+_job_set_definition = cache(custom_resource_definition)
+_volcano_definitions = cache(custom_resource_definitions)
 _bundle = cache(lambda *folders: build_bundle(*folders, rules=_rules(data_folder("policies"), *folders)))
 
 
-@cache
-def _definitions(jobset_definition: str) -> list[dict[str, Any]]:
+_BUILT: list[tuple[Mapping[str, Any], list[dict[str, Any]]]] = []
+"""CustomResourceDefinitions of the trainer, by that of JobSet, which contains their schemas."""
+
+
+def _definitions(job_set_definition: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the CustomResourceDefinitions of the trainer, of which only the schemas take time."""
-    return build(json.loads(jobset_definition))
+    for of, built in _BUILT:
+        if of is job_set_definition:
+            return built
+    _BUILT.append((job_set_definition, build(job_set_definition)))
+    return _BUILT[-1][1]
+
+
+_CATALOGS: dict[str, Catalog] = {}
+
+
+def _catalog(
+    folders: Sequence[Path], include: Sequence[str], mirrors: Mapping[str, str], authored: Iterable[Runtime]
+) -> Catalog:
+    """Return the catalog of runtimes, whose files take long to read."""
+    authored = list(authored)
+    if authored:
+        return installed_catalog(folders, include, mirrors, authored)
+    key = repr((folders, include, mirrors))
+    if key not in _CATALOGS:
+        _CATALOGS[key] = installed_catalog(folders, include, mirrors)
+    return _CATALOGS[key]
 
 
 class _Callbacks:
@@ -227,9 +256,13 @@ def service_access() -> ClusterAccess:
 
 def stack_config(stack: str = "local", **changes: Any) -> dict[str, Any]:
     """Return the settings of a stack file, some of them changed."""
+    return {**copy.deepcopy(_settings_of(stack)), **changes}
+
+
+@cache
+def _settings_of(stack: str) -> dict[str, Any]:
     document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
-    values = {key.removeprefix("trainyard:"): value for key, value in document["config"].items()}
-    return {**values, **changes}
+    return {key.removeprefix("trainyard:"): value for key, value in document["config"].items()}
 
 
 def _whole_program() -> None:
@@ -292,9 +325,12 @@ def record(
     import components.common.objects
     import components.common.policy_server
     import components.hooks.migration
+    import components.jobset
     import components.policies
+    import components.runtimes
     import components.stack
     import components.trainer
+    import components.volcano
 
     recording = Recording()
     if not schemas:
@@ -305,7 +341,12 @@ def record(
     if not policies:
         monkeypatch.setattr(components.policies, "admission_objects", lambda *_, **__: [])
     monkeypatch.setattr(components.common.policy_server, "build_bundle", lambda *folders, rules: _bundle(*folders))
-    monkeypatch.setattr(components.trainer, "build", lambda definition: _definitions(json.dumps(definition)))
+    # Nor do upstream's CustomResourceDefinitions and the runtimes, whose parsing takes as long.
+    monkeypatch.setattr(components.jobset, "custom_resource_definition", _job_set_definition)
+    monkeypatch.setattr(components.trainer, "custom_resource_definition", _job_set_definition)
+    monkeypatch.setattr(components.volcano, "custom_resource_definitions", _volcano_definitions)
+    monkeypatch.setattr(components.trainer, "build", _definitions)
+    monkeypatch.setattr(components.runtimes, "installed_catalog", _catalog)
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     monkeypatch.setattr(components.stack, "check_existing", lambda *_: None)

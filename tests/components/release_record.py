@@ -117,11 +117,11 @@ def record_release(release: str, folder: Path = FOLDER) -> Path:
         The release is recorded already: a record is never changed.
     """
     file = folder / f"{release}.yaml"
-    stacks = {}
-    for stack in STACKS:
-        settings = stack_config(stack)
-        stacks[stack] = {"settings": settings, "declares": _sorted(declared(recorded_stack(stack, settings)))}
     with file.open("x") as out:
+        stacks = {}
+        for stack in STACKS:
+            settings = stack_config(stack)
+            stacks[stack] = {"settings": settings, "declares": _sorted(declared(recorded_stack(stack, settings)))}
         out.write("# Written by `make record-release`; never edited.\n")
         yaml.safe_dump({"stacks": stacks}, out, sort_keys=False, default_flow_style=None, width=110)
     write_objects(release, recorded_stack("local", stack_config("local"), schemas=True), folder)

@@ -15,9 +15,9 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.kube import Response
 from trainyard.policy import load_rules
-from trainyard.policy.testing.apiserver import _evaluation
 from trainyard.policy.testing.case_run import EngineReport, run_cases
 from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, Evaluation, compare
+from trainyard.policy.testing.policy_messages import evaluation_of
 from trainyard.policy.testing.scratch import Scratch
 from trainyard.settings.platform import PolicyState
 
@@ -45,17 +45,17 @@ def denial(text: str) -> dict[str, Any]:
 
 def test_every_violation_is_read_from_the_warnings() -> None:
     answer = response(422, denial("QUE-001 a: x"), warning("QUE-001 a, b[c/d]: x"), warning("QUE-001 e: y"), "other")
-    evaluation = _evaluation(case(), answer)
+    evaluation = evaluation_of(case(), answer)
     assert (evaluation.verdict, evaluation.paths) == (CaseDecision.DENY, {"a", "b[c/d]", "e"})
 
 
 def test_a_warning_without_denial_is_a_warning() -> None:
-    assert _evaluation(case(), response(201, {}, warning("QUE-001 a: x"))).verdict is CaseDecision.WARN
+    assert evaluation_of(case(), response(201, {}, warning("QUE-001 a: x"))).verdict is CaseDecision.WARN
 
 
 def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
     text = "QUE-001 parameters: Platform is missing; name a queue"
-    evaluation = _evaluation(case(), response(422, denial(text), warning(text)))
+    evaluation = evaluation_of(case(), response(422, denial(text), warning(text)))
     assert (evaluation.verdict, evaluation.paths) == (CaseDecision.DENY, {"parameters"})
 
 
@@ -69,7 +69,7 @@ def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
     ],
 )
 def test_a_response_of_another_rule_is_no_verdict(answer: Response) -> None:
-    assert _evaluation(case(), answer).verdict is None
+    assert evaluation_of(case(), answer).verdict is None
 
 
 def test_a_shape_rule_is_read_from_the_causes() -> None:
@@ -78,7 +78,7 @@ def test_a_shape_rule_is_read_from_the_causes() -> None:
         {"message": "Required", "field": "spec"},
     ]
     answer = response(422, {"message": "invalid", "details": {"causes": causes}})
-    assert _evaluation(case("MLP-001"), answer) == Evaluation(CaseDecision.DENY, frozenset({"spec.mlPolicy"}))
+    assert evaluation_of(case("MLP-001"), answer) == Evaluation(CaseDecision.DENY, frozenset({"spec.mlPolicy"}))
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,48 @@ RELEASED = {
 
 CONTROLLERS = {(f"{group}/v1" if group else "v1", kind) for group, kind in POD_CONTROLLERS}
 
+VALUELESS = {
+    "the message names the only value that is rejected": {
+        ("ACC-005", "adminAccess uses devices that others hold"),
+        ("ESC-001", "true shares the network, the PIDs or the IPC of the host, which is not allowed"),
+        ("ESC-001", "true makes a HostProcess container, which is not allowed"),
+        ("ESC-002", "privileged containers are not allowed"),
+        ("ESC-002", "type Unconfined is not allowed"),
+        ("ESC-004", "allowPrivilegeEscalation should be false"),
+    },
+    "the field is unset, or has no field for the value": {
+        ("ESC-004", "containers should not run as root"),
+        ("RST-001", "restarts that ignore maxRestarts are unlimited"),
+        ("RST-001", "activeDeadlineSeconds is unset"),
+        ("SHM-001", "the volume at /dev/shm has no sizeLimit"),
+        ("SHM-001", "/dev/shm requires a writable emptyDir of medium Memory, mounted without subPath"),
+        ("TEN-005", "a DaemonSet has a pod on every node, chosen by its name"),
+        ("TOP-001", "no pod belongs to a subgroup without matchLabelKeys, so its limit is ignored"),
+    },
+    "the value is an object or a change, and the path names it": {
+        ("GNG-004", "dependsOn is circular, names an unknown task, or forms a chain of more than eight tasks"),
+        ("LBL-001", "the label is ignored on a pod template"),
+        ("LBL-001", "a patch must not set the ancestor step of a replicatedJob"),
+        ("LBL-003", "the runtime is deprecated and will be removed"),
+        ("RUN-001", "spec of a released version is immutable"),
+        ("RUN-001", "the annotation of a released version is immutable"),
+        ("RUN-001", "a released version cannot become an alias"),
+        ("RUN-001", "a released version must be deprecated before it is deleted"),
+        ("VOL-001", "a selector can bind the volume of another tenant"),
+    },
+    "the value is a setting of the stack, and the message names it": {
+        ("TOP-001", "the scheduler plug-in network-topology-aware is disabled, so hard limits are ignored"),
+        ("TOP-002", "the scheduler plug-in network-topology-aware is disabled, so hard limits are ignored"),
+    },
+    "the path names a volume, which may have several tokens": {
+        ("ESC-004", "the token's audience should be the API server"),
+    },
+    "the amounts are those of all containers, and claims and the subresource scale have none": {
+        ("ACC-002", "the accelerators of this job cannot be counted"),
+    },
+}
+"""Messages without a placeholder, by the reason."""
+
 REGO_MESSAGE = re.compile(r'(?:"message":|message :=) (?:sprintf\()?"((?:[^"\\]|\\.)*)"')
 PLACEHOLDER = re.compile(r"\{[a-zA-Z]+\}")
 
@@ -137,6 +179,16 @@ def test_a_rule_has_a_refused_case_of_every_operation_it_reviews(rule: Rule) -> 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
 def test_a_fix_continues_the_message_before_it(rule: Rule) -> None:
     assert rule.fix[0].islower()
+
+
+def test_a_message_has_the_value_or_the_value_has_no_text() -> None:
+    without = {
+        (rule.id, validation.message)
+        for rule in RULES
+        for validation in (rule.cel.validations if rule.cel else ())
+        if not PLACEHOLDER.search(validation.message)
+    }
+    assert without == {(rule, message) for messages in VALUELESS.values() for rule, message in messages}
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.cel], ids=ids)

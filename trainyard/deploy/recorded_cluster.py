@@ -23,6 +23,11 @@ __all__ = ["check_cluster", "reject_other_cluster", "reject_other_kubeconfig"]
 
 _NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _PROVIDER_TYPE = "pulumi:providers:kubernetes"
+_SELECT = "correct trainyard:cluster or KUBECONFIG so that they select the cluster of the stack"
+_AFTER_REBUILD = (
+    "if it was rebuilt, run `trainyard refresh --stack {stack}`, which drops what no longer exists from the state, "
+    "then `trainyard up --stack {stack}`"
+)
 _WITHOUT_PROGRAM = ("destroy", "refresh")
 """Operations for which the engine uses the provider as it is in the state, not as the settings declare it."""
 
@@ -146,18 +151,12 @@ def check_cluster(
         Finding(f"Namespace/{name}", f"the state has uid {recorded[name]}, the cluster {_described(found.get(name))}")
         for name in sorted(recorded)
     ]
-    fix = "correct trainyard:cluster or KUBECONFIG so that they select the cluster of the stack"
-    if not foreign:
-        fix += (
-            f"; if it was rebuilt, run `trainyard refresh --stack {stack}`, which drops what no longer exists from the "
-            f"state, then `trainyard up --stack {stack}`"
-        )
     selected = f"context {context}" if context else "the current context"
     raise TrainyardError(
         f"The state of stack {stack} describes another cluster than {selected}, which has none of the "
         f"{len(recorded)} namespaces of the state; nothing was changed",
         findings=findings,
-        fix=fix,
+        fix=_SELECT if foreign else f"{_SELECT}; {_AFTER_REBUILD.format(stack=stack)}",
     )
 
 

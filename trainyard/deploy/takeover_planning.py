@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from trainyard.cluster import cluster_name, provider
 from trainyard.cluster.environment import NO_CLUSTER_VARIABLE
@@ -15,6 +16,13 @@ from trainyard.progress import Progress
 from trainyard.settings import StackSettings
 
 __all__ = ["plan_takeover"]
+
+_PLANNING: Final = {
+    NO_CLUSTER_VARIABLE: "",
+    PLAN_VARIABLE: "true",
+    "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+}
+"""Environment of a program that plans, and needs no plug-in."""
 
 
 def plan_takeover(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> TakeoverPlan:
@@ -42,12 +50,7 @@ def plan_takeover(settings: StackSettings, stack: str, config_file: Path, progre
     cluster.access()
     toolchain = Toolchain()
     toolchain.require("pulumi-resource-kubernetes")
-    environment = {
-        **cluster.environment(),
-        NO_CLUSTER_VARIABLE: "",
-        PLAN_VARIABLE: "true",
-        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-    }
+    environment = {**cluster.environment(), **_PLANNING}
     program = Program()
     log = cache_home() / "pulumi" / f"{stack}-adopt.log"
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -23,7 +23,7 @@ from trainyard.kube.blocking import Session, wait_for
 from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
 from trainyard.policy.rules.admission_rule import Match, Rule
-from trainyard.policy.testing.apiserver import findings_of
+from trainyard.policy.testing.policy_messages import findings_of
 from trainyard.policy.testing.scratch import ADMISSION, Placed, Scratch
 from trainyard.settings.platform import PolicySettings
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,20 +16,20 @@ from trainyard.kube import ApiError, Response
 from trainyard.kube.blocking import Session, wait_for
 from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
-from trainyard.policy.rules.admission_rule import Fragment, Gate, Rule
+from trainyard.policy.rules.admission_rule import Fragment, Rule
 from trainyard.policy.testing.cases import (
     ACCOUNT_REQUEST,
     Case,
-    CaseDecision,
     Evaluation,
     World,
     group_by_parameters,
     spec_of,
 )
+from trainyard.policy.testing.policy_messages import evaluation_of
 from trainyard.policy.testing.scratch import ADMISSION, Placed, Scratch
 from trainyard.settings.platform import PolicySettings
 
-__all__ = ["ApiServerEngine", "findings_of"]
+__all__ = ["ApiServerEngine"]
 
 _PLATFORM_NAMESPACE = "kube-system"
 _NODES = "/api/v1/nodes"
@@ -38,11 +37,6 @@ _ACTIVATION_SECONDS = 180.0
 """The API server compiles every policy first, which a busy machine does slowly."""
 _CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 _CLASS = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
-_DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
-_WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
-_UNKNOWN_RUNTIME_CLASS = re.compile(r'pod rejected: RuntimeClass "[^"]*" not found$')
-"""Answer of the admission plug-in RuntimeClass, which precedes policies."""
-_RULE = re.compile(r"^([A-Z]{3}-[0-9]{3}) ")
 _AT_ONCE = "gracePeriodSeconds=0&propagationPolicy=Background"
 _ACTIVE = "failed expression: false"
 """Message of the sentinel policy once it is active."""
@@ -109,7 +103,7 @@ class ApiServerEngine:
     def _evaluate(self, request: _Request) -> Evaluation:
         if request.error:
             return Evaluation(None, error=request.error)
-        return _evaluation(request.case, request.send())
+        return evaluation_of(request.case, request.send())
 
     @contextmanager
     def _created(self, objects: Sequence[Placed]) -> Iterator[None]:
@@ -370,55 +364,3 @@ def _tenant_policy(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _new_run() -> str:
     return f"t{uuid.uuid4().hex[:8]}"
-
-
-def findings_of(text: str) -> tuple[str | None, frozenset[str]]:
-    """Return the rule and the field paths named by the message of a generated policy; None if it names no rule."""
-    return _parsed(text)[:2]
-
-
-def _parsed(text: str) -> tuple[str | None, frozenset[str], str]:
-    """Return the rule, the field paths, and the rest of a message.
-
-    Brackets in a path may contain any text: the key of a map.
-    """
-    start = _RULE.match(text)
-    if start is None:
-        return None, frozenset(), text
-    paths, depth, begin = [], 0, start.end()
-    for index in range(begin, len(text)):
-        depth += {"[": 1, "]": -1}.get(text[index], 0)
-        if depth <= 0 and text[index : index + 2] in (", ", ": "):
-            paths.append(text[begin:index])
-            begin = index + 2
-            if text[index] == ":":
-                return start[1], frozenset(paths), text[begin:]
-    return None, frozenset(), text
-
-
-def _evaluation(case: Case, response: Response) -> Evaluation:
-    if case.content.refused:
-        # The expected finding applies where nothing precedes the rule.
-        if response.status in (400, 422) or _UNKNOWN_RUNTIME_CLASS.search(response.message):
-            return Evaluation(case.verdict, frozenset(case.content.paths))
-        return Evaluation(None, error=f"nothing rejects it before the rule: {response.status} {response.message}")
-    paths: set[str] = set()
-    messages: set[str] = set()
-    for text in (match[1] for warning in response.warnings if (match := _WARNED.match(warning))):
-        rule, named, message = _parsed(text)
-        if rule != case.rule.id:
-            return Evaluation(None, error=f"the rule could not be evaluated: {text}")
-        paths |= named
-        messages.add(message)
-    if response.ok:
-        return Evaluation(
-            CaseDecision.WARN if paths else CaseDecision.ALLOW, frozenset(paths), messages=frozenset(messages)
-        )
-    if case.rule.gate is Gate.CRD:
-        causes = response.body.get("details", {}).get("causes", [])
-        fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
-        return Evaluation(CaseDecision.DENY, fields) if fields else Evaluation(None, error=response.message)
-    denied = _DENIED.search(response.message)
-    if denied is None:
-        return Evaluation(None, frozenset(paths), error=response.message)
-    return Evaluation(CaseDecision.DENY, frozenset(paths), messages=frozenset(messages))
