@@ -122,6 +122,53 @@ def test_objects_that_others_still_write_are_rejected(
     assert fix in found.fix
 
 
+def managed(*managers: str, **fields: Any) -> list[dict[str, Any]]:
+    return [{"manager": name, "operation": "Update", "fieldsV1": {"f:spec": {}}, **fields} for name in managers]
+
+
+@pytest.mark.parametrize(
+    ("manager", "tool"),
+    [
+        ("argocd-controller", "Argo CD"),
+        ("argocd-application-controller", "Argo CD"),
+        ("kustomize-controller", "Flux"),
+        ("helm-controller", "Flux"),
+    ],
+)
+def test_a_tool_that_only_the_field_managers_show_is_rejected(manager: str, tool: str) -> None:
+    """Argo CD before 3.0 marks its objects with ``app.kubernetes.io/instance``, which other tools set too."""
+    declared = deployment("a")
+    labels = {"app.kubernetes.io/instance": "volcano"}
+    live = existing(declared, labels=labels, managedFields=managed("kubectl", manager))
+    for seen in (Observation(live, declared), Observation(live, error=invalid(SELECTOR))):
+        found = decided(declared, seen)
+        assert found.action is TakeoverAction.REJECT
+        assert found.reason == f"{tool} applies it (field manager {manager}), and would rewrite it"
+        assert found.fix == (
+            f"remove it from {tool} without pruning, then clear its field managers: kubectl patch deployment it "
+            """-n volcano-system --type=json -p '[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]'"""
+        )
+    live["metadata"]["managedFields"] = [{}]
+    assert decided(declared, Observation(live, declared)).action is TakeoverAction.TAKE
+
+
+def test_a_label_and_the_field_manager_of_a_tool_are_one_rejection() -> None:
+    key = "argocd.argoproj.io/tracking-id"
+    declared = body("ClusterRole", RBAC)
+    live = existing(declared, annotations={key: "volcano"}, managedFields=managed("argocd-controller"))
+    found = decided(declared, Observation(live, declared))
+    assert found.reason == f"Argo CD applies it ({key}: volcano, field manager argocd-controller), and would rewrite it"
+    assert (
+        f"then remove {key} from the object and clear its field managers: kubectl patch clusterrole it --t" in found.fix
+    )
+
+
+def test_a_tool_that_only_writes_the_status_does_not_own_the_object() -> None:
+    declared = deployment("a")
+    live = existing(declared, managedFields=managed("argocd-controller", subresource="status"))
+    assert decided(declared, Observation(live, declared)).action is TakeoverAction.TAKE
+
+
 def test_an_object_of_a_forgotten_helm_release_is_taken() -> None:
     declared = body("ServiceAccount", namespace="volcano-system")
     live = existing(declared, annotations=FORCED, labels={"app.kubernetes.io/managed-by": "Helm"})
