@@ -122,7 +122,7 @@ def engine_run(
         folder = backend_folder(environment.get("PULUMI_BACKEND_URL", ""))
         if folder is not None and not reads:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if release_stale_lock(folder, PROJECT, stack):
+            if release_stale_lock(folder, PROJECT, stack, private=folder.is_relative_to(state_home())):
                 step.update("continuing after a killed run")
             drop_pending_operations(folder, PROJECT, stack)
         events = EventLog(step)
