@@ -19,7 +19,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Object, Resource, TransportError
 from trainyard.live.former_objects import FormerObject
-from trainyard.live.takeover import Observation, Takeover, TakeoverAction, address_of, decide
+from trainyard.live.takeover import Observation, Takeover, TakeoverAction, address_of, decide, is_part_of_program
 from trainyard.live.takeover_plan import TakeoverPlan
 from trainyard.live.takeover_remains import namespaces_of, remains
 
@@ -91,7 +91,8 @@ class Ownership:
             return None
         if found.get("labels", {}).get(STACK_LABEL) == self.stack:
             adopted = found.get("annotations", {}).get(ADOPTED_ANNOTATION)
-            return _taken(retained=adopted == "true") if adopted else None
+            kept = not is_part_of_program(*address[:2])
+            return _taken(retained=adopted == "true" or kept) if adopted else None
         if not self.may_adopt:
             self.conflicts.append(conflict(manifest))
             return None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.live.former_objects import RECORD_NAMESPACE, FormerObject, record_name, save_record
+from trainyard.live.former_objects import RECORD_NAMESPACE, FormerObject, forget_objects, record_name, save_record
 
 from .threads import run_in_thread
 
-__all__ = ["record_former_objects"]
+__all__ = ["forget_former_queues", "record_former_objects"]
+
+_QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
 
 
 def record_former_objects(access: ClusterAccess, stack: str, objects: Sequence[FormerObject]) -> None:
@@ -25,12 +28,29 @@ def record_former_objects(access: ClusterAccess, stack: str, objects: Sequence[F
     if not objects:
         return
 
-    async def save() -> None:
+    _write(access, stack, lambda client: save_record(client, stack, objects))
+
+
+def forget_former_queues(access: ClusterAccess, stack: str, queues: Sequence[str]) -> None:
+    """Remove queues that are deleted from the record, so that `destroy` does not create them again.
+
+    Raises
+    ------
+    TrainyardError
+        The record cannot be written; nothing has changed then.
+    """
+    if queues:
+        addresses = [(*_QUEUE, None, name) for name in queues]
+        _write(access, stack, lambda client: forget_objects(client, stack, addresses))
+
+
+def _write(access: ClusterAccess, stack: str, write: Callable[[Client], Awaitable[None]]) -> None:
+    async def connected() -> None:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            await save_record(client, stack, objects)
+            await write(client)
 
     try:
-        run_in_thread(save)
+        run_in_thread(connected)
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"The objects before their takeover cannot be recorded, so nothing is written: {error}",
