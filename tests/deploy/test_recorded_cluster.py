@@ -55,8 +55,14 @@ def test_the_cluster_of_another_stack_is_not_even_read_into_the_state(operation:
     assert "refresh" not in caught.value.fix
 
 
+FORMER = ".former"
+
+
 def state(folder: Path, *resources: dict[str, Any], suffix: str = ".json") -> RecordedState:
-    file = folder / ".pulumi" / "stacks" / "trainyard" / f"local{suffix}"
+    stacks = folder / ".pulumi" / "stacks"
+    file = stacks / "trainyard" / f"local{suffix}"
+    if suffix.startswith(FORMER):  # the layout without projects
+        file = stacks / f"local{suffix.removeprefix(FORMER)}"
     file.parent.mkdir(parents=True)
     latest = {"resources": [{"urn": "stack", "type": "pulumi:pulumi:Stack"}, *resources]}
     file.write_text(json.dumps({"checkpoint": {"latest": latest}}))
@@ -75,7 +81,7 @@ def test_a_state_without_namespaces_describes_no_cluster(tmp_path: Path) -> None
     reject_other_cluster(RecordedState(missing, tmp_path / "elsewhere"), nowhere, "up")
 
 
-@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+@pytest.mark.parametrize("suffix", [".json", ".json.gz", ".json.zst", f"{FORMER}.json", f"{FORMER}.json.gz"])
 def test_namespaces_of_the_state_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     class Cluster:
         async def __aenter__(self) -> Cluster:

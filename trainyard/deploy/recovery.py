@@ -19,6 +19,8 @@ import psutil
 
 from trainyard.errors import TrainyardError
 
+_COMPRESSED = (".gz", ".zst")
+
 _PLUGINS = ("pulumi-resource-", "pulumi-analyzer-")
 
 _STARTED: Final = "processStarted"
@@ -34,7 +36,9 @@ _GRACE = 30.0
 
 __all__ = [
     "backend_folder",
+    "compressed_state",
     "drop_pending_operations",
+    "has_former_layout",
     "interruption",
     "release_stale_lock",
     "state_file",
@@ -52,6 +56,18 @@ def backend_folder(url: str) -> Path | None:
 def state_file(folder: Path, project: str, stack: str) -> Path:
     """Return the state file of a stack in the folder of a file backend; compressed states have another name."""
     return folder / ".pulumi" / "stacks" / project / f"{stack}.json"
+
+
+def compressed_state(folder: Path, project: str, stack: str) -> bool:
+    """Return whether a file backend has a compressed state of a stack (`PULUMI_DIY_BACKEND_GZIP` or `_ZSTD`)."""
+    file = state_file(folder, project, stack)
+    return any(file.with_name(file.name + suffix).is_file() for suffix in _COMPRESSED)
+
+
+def has_former_layout(folder: Path, stack: str) -> bool:
+    """Return whether a file backend has a state of this name from before states were divided by project."""
+    file = folder / ".pulumi" / "stacks" / f"{stack}.json"
+    return any(file.with_name(file.name + suffix).is_file() for suffix in ("", *_COMPRESSED))
 
 
 def interruption(folder: Path, project: str, stack: str) -> Path:
