@@ -41,7 +41,7 @@ from .common.ownership import LiveObjects, list_live_objects, list_owned_objects
 from .common.pod_settings import check_programs
 from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
-from .common.takeover_record import forget_former_queues, record_former_objects
+from .common.takeover_record import forget_former_queues, record_former_objects, reject_limited_takeover
 from .common.target import Target
 from .common.tenant_retirement import reject_removed_tenants, retired_tenants
 from .hooks.queues import live_queues, reject_changes, removed_queues, retire_queues, retired_queues
@@ -236,6 +236,7 @@ def prepared(
         if plans:
             raise PlannedTakeoverError(plan)
         plan.require()
+        reject_limited_takeover(plan)
         if imports is not None:
             imports.report()
         if is_reviewed():

@@ -55,6 +55,19 @@ def test_the_cluster_of_another_stack_is_not_even_read_into_the_state(operation:
     assert "refresh" not in caught.value.fix
 
 
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_namespaces_that_another_tool_created_in_a_rebuilt_cluster_have_a_way_on(operation: str) -> None:
+    created = [namespace("vision", "uid-8", None), namespace("volcano-system", "uid-9", "local")]
+    with pytest.raises(TrainyardError) as caught:
+        check_cluster("local", RECORDED, created, operation, "kind")
+    assert (
+        "if it was rebuilt, and another tool created namespaces vision, delete them, or give them to the stack, whose "
+        "`destroy` then deletes them: kubectl label namespace vision trainyard.dev/stack=local; then run "
+        "`trainyard refresh --stack local` and `trainyard up --stack local`"
+    ) in caught.value.fix
+    check_cluster("local", RECORDED, [namespace(name, "uid-8") for name in RECORDED], "refresh", "kind")
+
+
 FORMER = ".former"
 
 
