@@ -139,6 +139,9 @@ def test_a_killed_run_is_continued_with_the_recorded_kubeconfig(tmp_path: Path, 
     assert "/home/alice/.kube/config, context production" in caught.value.message
     assert "`trainyard up" not in caught.value.fix
     assert "copy the kubeconfig to /home/alice/.kube/config" in caught.value.fix
+    assert caught.value.fix.startswith(
+        "if another run of the stack is in progress, wait until it has ended; otherwise "
+    )
     recorded_access = ClusterAccess("c", Path("/home/alice/.kube/config"), "production")
     reject_other_kubeconfig(known, recorded_access, operation, killed=True)
     reject_other_kubeconfig(known, other, "preview", killed=True)

@@ -143,7 +143,9 @@ def engine_run(
             if killed and operation != "refresh":
                 reading = replace(run, events=EventLog(step))
                 with translate_errors("refresh", stack, reading.events, program, log):
-                    follow_cluster(opened, state.kinds, access, reading.options, step.update)
+                    # Without a folder, only the backend knows who holds the stack.
+                    unlocked = folder is not None
+                    follow_cluster(opened, state.kinds, access, reading.options, step.update, unlocked=unlocked)
                 state = RecordedState(opened, folder)
                 if mark is not None:
                     mark.unlink(missing_ok=True)

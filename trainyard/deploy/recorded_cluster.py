@@ -62,7 +62,8 @@ def reject_other_kubeconfig(
             raise TrainyardError(
                 f"A run of stack {state.stack} was killed, and its objects are read again with the kubeconfig of the "
                 f"last `up`: {recorded}; the settings select {selected}",
-                fix=f"continue on the machine of that run, or copy the kubeconfig to {inputs['kubeconfig']}; then "
+                fix="if another run of the stack is in progress, wait until it has ended; otherwise continue on the "
+                f"machine of that run, or copy the kubeconfig to {inputs['kubeconfig']}; then "
                 "select the recorded kubeconfig and context with trainyard:cluster or KUBECONFIG",
             )
         raise TrainyardError(
