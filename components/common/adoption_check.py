@@ -21,7 +21,7 @@ from trainyard.kube import ApiError, Object, Resource, TransportError
 from trainyard.live.former_objects import FormerObject
 from trainyard.live.takeover import Observation, Takeover, TakeoverAction, address_of, decide, is_part_of_program
 from trainyard.live.takeover_plan import TakeoverPlan
-from trainyard.live.takeover_remains import namespaces_of, remains
+from trainyard.live.takeover_remains import namespaces_of, remains, used_by
 
 from .objects import ADOPTED_ANNOTATION, FIELD_MANAGER, FORCED_ANNOTATION, Adoption, logical_name
 from .ownership import LiveObjects
@@ -74,6 +74,7 @@ class Ownership:
     installed: Collection[str] = ()
     conflicts: list[Finding] = field(default_factory=list)
     _declared: set[tuple[str, str, str, str]] = field(default_factory=set)
+    _used: set[tuple[str, str, str]] = field(default_factory=set)
     _takeovers: list[Takeover] = field(default_factory=list)
     _former: list[tuple[Resource, Object]] = field(default_factory=list)
     _patched: list[tuple[Resource, str]] = field(default_factory=list)
@@ -86,6 +87,7 @@ class Ownership:
         """
         address = address_of(manifest)
         self._declared.add(address)
+        self._used |= used_by(manifest)
         found = self.live.metadata.get(address)
         if found is None:
             return None
@@ -113,7 +115,7 @@ class Ownership:
         if self._former:
             homes = namespaces_of(each for _, each in self._former if self._is_installation(each))
             try:
-                left = remains(self.reader.parts(homes), self._declared, homes)
+                left = remains(self.reader.parts(homes), self._declared, homes, used=self._used)
             except (ApiError, TransportError) as error:
                 raise _unreadable("the present installation", error) from error
         return TakeoverPlan(self.stack, (*self._takeovers, *left))

@@ -75,6 +75,15 @@ _GITOPS_MANAGERS = {
 """The same tools by their field managers: Argo CD before 3.0 sets no annotation of its own."""
 _CLEARED = """--type=json -p '[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]'"""
 
+_EFFECTIVE = frozenset(
+    {
+        *("namespaceSelector", "objectSelector", "matchConditions"),
+        *("affinity", "hostNetwork", "initContainers", "nodeSelector", "runtimeClassName", "tolerations"),
+        "topologySpreadConstraints",
+    }
+)
+"""Fields of webhooks and pods that the API server leaves unset, and that limit what a program does or where."""
+
 _SERVER_FIELDS = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"})
 _DEPTH = 4
 _SHOWN = 8
@@ -318,10 +327,13 @@ def _takeover(declared: Mapping[str, Any], live: Object, action: TakeoverAction,
 
 
 def _foreign_entries(declared: Any, applied: Any, path: str = "") -> Iterator[str]:
-    """Yield the named entries of lists that a merge keeps although the stack does not declare them."""
+    """Yield the named entries of lists, and effective fields, that a merge keeps although the stack declares none."""
     if isinstance(declared, Mapping) and isinstance(applied, Mapping):
         for key, value in declared.items():
             yield from _foreign_entries(value, applied.get(key), f"{path}.{key}" if path else key)
+        for key in _EFFECTIVE & applied.keys() - declared.keys():
+            if applied[key]:
+                yield f"{path}.{key}" if path else key
     elif isinstance(declared, list) and isinstance(applied, list):
         wanted, found = _named(declared), _named(applied)
         for name in found if wanted else ():
