@@ -41,7 +41,7 @@ from .common.ownership import LiveObjects, list_live_objects, list_owned_objects
 from .common.pod_settings import check_programs
 from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
-from .common.takeover_record import record_former_objects
+from .common.takeover_record import forget_former_queues, record_former_objects, reject_limited_takeover
 from .common.target import Target
 from .common.tenant_retirement import reject_removed_tenants, retired_tenants
 from .hooks.queues import live_queues, reject_changes, removed_queues, retire_queues, retired_queues
@@ -73,6 +73,8 @@ PROVIDER_OPTIONS: Final[Mapping[str, Any]] = {
 }
 """Options of the Kubernetes provider on which the components rely."""
 
+
+_QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
 
 DEFERRED_RETIREMENT: Final = (
     "the program runs before the kubeconfig is known: once it is closed and has no jobs, remove its entry, and that "
@@ -234,6 +236,7 @@ def prepared(
         if plans:
             raise PlannedTakeoverError(plan)
         plan.require()
+        reject_limited_takeover(plan)
         if imports is not None:
             imports.report()
         if is_reviewed():
@@ -242,6 +245,8 @@ def prepared(
             ownership.report(plan)
             if not pulumi.runtime.is_dry_run():
                 record_former_objects(access, name, ownership.former_objects())
+                deleted = {*retired.removed, *comparison.removed_queues}
+                forget_former_queues(access, name, sorted(deleted & ownership.live.adopted(name, *_QUEUE)))
 
 
 @dataclass(frozen=True)
@@ -292,7 +297,7 @@ def compare_with_cluster(
     check_existing(settings, declarations(), access, target)
     reject_removed_tenants(settings, name, live)
     tenants = retired_tenants(settings, name, access, live)
-    owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue")
+    owned = live.owned(name, *_QUEUE)
     found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
     reject_changes(found, queues.all, owned)
     return Comparison(owned, found, removed_queues(found, settings.queues, owned), tenants)

@@ -19,9 +19,9 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Object, Resource, TransportError
 from trainyard.live.former_objects import FormerObject
-from trainyard.live.takeover import Observation, Takeover, TakeoverAction, address_of, decide
+from trainyard.live.takeover import Observation, Takeover, TakeoverAction, address_of, decide, is_part_of_program
 from trainyard.live.takeover_plan import TakeoverPlan
-from trainyard.live.takeover_remains import namespaces_of, remains
+from trainyard.live.takeover_remains import namespaces_of, remains, used_by
 
 from .objects import ADOPTED_ANNOTATION, FIELD_MANAGER, FORCED_ANNOTATION, Adoption, logical_name
 from .ownership import LiveObjects
@@ -74,6 +74,7 @@ class Ownership:
     installed: Collection[str] = ()
     conflicts: list[Finding] = field(default_factory=list)
     _declared: set[tuple[str, str, str, str]] = field(default_factory=set)
+    _used: set[tuple[str, str, str]] = field(default_factory=set)
     _takeovers: list[Takeover] = field(default_factory=list)
     _former: list[tuple[Resource, Object]] = field(default_factory=list)
     _patched: list[tuple[Resource, str]] = field(default_factory=list)
@@ -86,12 +87,14 @@ class Ownership:
         """
         address = address_of(manifest)
         self._declared.add(address)
+        self._used |= used_by(manifest)
         found = self.live.metadata.get(address)
         if found is None:
             return None
         if found.get("labels", {}).get(STACK_LABEL) == self.stack:
             adopted = found.get("annotations", {}).get(ADOPTED_ANNOTATION)
-            return _taken(retained=adopted == "true") if adopted else None
+            kept = not is_part_of_program(*address[:2])
+            return _taken(retained=adopted == "true" or kept) if adopted else None
         if not self.may_adopt:
             self.conflicts.append(conflict(manifest))
             return None
@@ -112,7 +115,7 @@ class Ownership:
         if self._former:
             homes = namespaces_of(each for _, each in self._former if self._is_installation(each))
             try:
-                left = remains(self.reader.parts(homes), self._declared, homes)
+                left = remains(self.reader.parts(homes), self._declared, homes, used=self._used)
             except (ApiError, TransportError) as error:
                 raise _unreadable("the present installation", error) from error
         return TakeoverPlan(self.stack, (*self._takeovers, *left))

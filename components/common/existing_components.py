@@ -10,7 +10,9 @@ from trainyard.checks.finding import Finding, Severity
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.live.installations import LiveInstallation, read_installation, validated_kinds
+from trainyard.live.installations import LiveInstallation, read_installation
+from trainyard.live.webhook_coverage import webhook_gaps
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.settings import StackSettings
 from trainyard.settings.sections import SECTIONS
 
@@ -19,6 +21,9 @@ from .target import Target
 from .threads import run_in_thread
 
 __all__ = ["check_existing", "existing_components", "findings_of_existing"]
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+"""Label that the API server sets on every namespace."""
 
 
 def existing_components(settings: StackSettings, declarations: Mapping[str, Declaration]) -> list[Declaration]:
@@ -96,10 +101,8 @@ def findings_of_existing(
                 "set the version that runs, or upgrade it",
             )
     if declaration.webhooks is not None:
-        upstream = declaration.webhooks.configurations(section, target)
-        expected = validated_kinds(each for each in upstream if each["kind"] == "ValidatingWebhookConfiguration")
-        if missing := sorted(f"{plural}.{group}".rstrip(".") for group, plural in expected - live.validated):
-            yield Finding.warning(
-                path, f"no webhook in namespace {live.namespace} reviews {', '.join(missing)}: invalid ones are stored"
-            )
+        expected = declaration.webhooks.configurations(section, target)
+        tenants = [{_NAME_LABEL: name, TENANT_LABEL: name} for name in settings.tenants]
+        for gap in webhook_gaps(expected, live.webhooks, live.namespace, tenants):
+            yield Finding.warning(path, gap)
     yield from declaration.inspect(settings, live)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -247,7 +247,7 @@ class Component(pulumi.ComponentResource):
         replace_on_changes
             Fields with which it is deleted and created again when they change.
         retired
-            Whether the object is about to be deleted, and so not protected.
+            Whether the object is about to be deleted, and so neither protected nor, if it was taken over, kept.
         """
         if isinstance(deleted_with, KubernetesObject) and deleted_with.adopted:
             deleted_with = None
@@ -321,6 +321,10 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, *, retire
     adoption = common.ownership.adopt(body, opts.parent)
     if adoption is None:
         return KubernetesObject(logical_name(body), body, opts)
+    if retired and adoption.retained:
+        # The engine keeps what its state says to retain, so the state changes one `up` before the deletion.
+        owned = {**adoption.annotations, ADOPTED_ANNOTATION: "owned"}
+        adoption = replace(adoption, retained=False, annotations=owned)
     kept = pulumi.ResourceOptions(retain_on_delete=adoption.retained or None, hooks=adoption.hooks)
     body = _annotated(body, adoption.annotations)
     if pulumi.runtime.is_dry_run() and not adoption.verifiable:

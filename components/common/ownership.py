@@ -80,6 +80,14 @@ class LiveObjects:
             if (version, each) == (api_version, kind) and metadata.get("labels", {}).get(STACK_LABEL) == stack
         }
 
+    def adopted(self, stack: str, api_version: str, kind: str) -> set[str]:
+        """Return the names of the cluster-scoped objects of a kind that a stack has taken over."""
+        return {
+            name
+            for name in self.owned(stack, api_version, kind)
+            if ADOPTED_ANNOTATION in self.metadata[api_version, kind, "", name].get("annotations", {})
+        }
+
     def created(self, stack: str, api_version: str, kind: str) -> set[str]:
         """Return the names of the cluster-scoped objects of a kind that a stack has created, and not adopted."""
         return {

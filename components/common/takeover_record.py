@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
+from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.live.former_objects import RECORD_NAMESPACE, FormerObject, record_name, save_record
+from trainyard.live.former_objects import RECORD_NAMESPACE, FormerObject, forget_objects, record_name, save_record
+from trainyard.live.takeover import TakeoverAction
+from trainyard.live.takeover_plan import TakeoverPlan
+from trainyard.pulumi_sdk.targets import has_targets
 
 from .threads import run_in_thread
 
-__all__ = ["record_former_objects"]
+__all__ = ["forget_former_queues", "record_former_objects", "reject_limited_takeover"]
+
+_QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
 
 
 def record_former_objects(access: ClusterAccess, stack: str, objects: Sequence[FormerObject]) -> None:
@@ -25,12 +32,48 @@ def record_former_objects(access: ClusterAccess, stack: str, objects: Sequence[F
     if not objects:
         return
 
-    async def save() -> None:
+    _write(access, stack, lambda client: save_record(client, stack, objects))
+
+
+def reject_limited_takeover(plan: TakeoverPlan) -> None:
+    """Reject a takeover in a run that is limited to targets.
+
+    Raises
+    ------
+    TrainyardError
+        Names the objects whose former state would be recorded.
+    """
+    taken = plan.of(TakeoverAction.TAKE, TakeoverAction.REPLACE)
+    if taken and has_targets():
+        raise TrainyardError(
+            f"A takeover first records {len(taken)} objects as they are, which --target and --exclude would not limit",
+            findings=[Finding(each.object, "belongs to another owner") for each in taken],
+            fix="run once without --target and --exclude",
+        )
+
+
+def forget_former_queues(access: ClusterAccess, stack: str, queues: Sequence[str]) -> None:
+    """Remove queues that are deleted from the record, so that `destroy` does not create them again.
+
+    A run that is limited to targets writes no record.
+
+    Raises
+    ------
+    TrainyardError
+        The record cannot be written; nothing has changed then.
+    """
+    if queues and not has_targets():
+        addresses = [(*_QUEUE, None, name) for name in queues]
+        _write(access, stack, lambda client: forget_objects(client, stack, addresses))
+
+
+def _write(access: ClusterAccess, stack: str, write: Callable[[Client], Awaitable[None]]) -> None:
+    async def connected() -> None:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            await save_record(client, stack, objects)
+            await write(client)
 
     try:
-        run_in_thread(save)
+        run_in_thread(connected)
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"The objects before their takeover cannot be recorded, so nothing is written: {error}",

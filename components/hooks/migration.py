@@ -80,27 +80,41 @@ class MigrationHook(BeforeChangeHook):
             pulumi.log.info(f"{self.kind}/{each.name} was written before the update: {each.fields}")
 
     def announce(self, component: pulumi.Resource) -> None:
-        """Report in a preview what `prepare` would write; a targeted run would write nothing else.
+        """Report in a preview what `prepare` would write, or that a targeted run would be rejected for it.
 
         Without the kind in the cluster, there is nothing to migrate.
+
+        Raises
+        ------
+        TrainyardError
+            The update would fail here, after other objects were written.
         """
-        if not pulumi.runtime.is_dry_run() or has_targets():
+        if not pulumi.runtime.is_dry_run():
             return
+        targeted = self.touches_others and has_targets()
 
         async def read() -> Sequence[PlannedWrite]:
             async with Client.from_kubeconfig(self._access.kubeconfig, self._access.context) as client:
                 return await self.plan(client)
 
         try:
-            for each in run_in_thread(read):
-                pulumi.log.warn(
-                    f"{self.kind}/{each.name} is written first, so that each update is accepted: {each.fields}",
-                    component,
-                )
-        except (ApiError, TransportError, TrainyardError) as error:
+            planned = run_in_thread(read)
+        except TrainyardError as error:
+            # The targets need not contain an object of this kind; then nothing of this is written.
+            if not targeted:
+                raise
+            pulumi.log.warn(f"`up` is rejected if it changes a {self.kind}: {error}", component)
+        except (ApiError, TransportError) as error:
             if isinstance(error, ApiError) and error.not_found:
                 return
             pulumi.log.warn(f"What is written before the {self.kind}s are updated is unknown: {error}", component)
+        else:
+            for each in planned:
+                text = f"is written first, so that each update is accepted: {each.fields}"
+                if targeted:
+                    rejection = f"`up` with --target or --exclude is rejected if it changes a {self.kind}"
+                    text = f"must be written first ({each.fields}): {rejection}"
+                pulumi.log.warn(f"{self.kind}/{each.name} {text}", component)
 
 
 def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -292,6 +292,7 @@ def record(
     schemas: bool = False,
     planned: Callable[[Any], Any] = lambda _read: (),
     recorded: Callable[[Sequence[FormerObject]], None] = lambda _objects: None,
+    forgotten: Callable[[Sequence[str]], None] = lambda _queues: None,
 ) -> Recording:
     """Run stacks/__main__.py and return what it registered.
 
@@ -321,6 +322,8 @@ def record(
         Returns the writes of a hook before the update, from the function that reads the cluster.
     recorded
         Receives the objects that are recorded before their takeover.
+    forgotten
+        Receives the queues that are deleted, and removed from the record.
     """
     import components.common.objects
     import components.common.policy_server
@@ -353,6 +356,7 @@ def record(
     monkeypatch.setattr(components.hooks.migration, "run_in_thread", planned)
     monkeypatch.setattr(components.stack, "read_schemas", lambda *_: {})
     monkeypatch.setattr(components.stack, "record_former_objects", lambda _access, _stack, found: recorded(found))
+    monkeypatch.setattr(components.stack, "forget_former_queues", lambda _access, _stack, found: forgotten(found))
     monkeypatch.setattr(components.stack, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
     set_mocks(_Echo(), project=project, stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -195,4 +196,27 @@ async def test_a_targeted_run_writes_no_other_object(
     said.clear()
     component: Any = None
     QUEUE().announce(component)
-    assert said == [], "a targeted run writes nothing in advance"
+    assert said == [
+        'warn Queue/a must be written first (deserved {"nvidia.com/gpu":"8"} -> {"nvidia.com/gpu":"4"}): `up` with '
+        "--target or --exclude is rejected if it changes a Queue"
+    ]
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_preview_fails_where_the_update_does(
+    cluster: Cluster,
+    said: list[str],
+    targeted: Callable[[bool], None],
+    monkeypatch: pytest.MonkeyPatch,
+    limited: bool,
+) -> None:
+    """It fails there at the HyperNodes, after other objects were written."""
+    targeted(limited)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    cluster.live[HYPER_NODES] = hyper_nodes({"discovered": ["s"]})[-1:]
+    assert cluster.live[HYPER_NODES][0]["metadata"]["name"] == "discovered"
+    component: Any = None
+    with pytest.raises(TrainyardError, match="HyperNodes of another owner list") if not limited else nullcontext():
+        FABRIC().announce(component)
+    assert [line for line in said if "lists s, which would then have two parents" in line] == said
+    assert len(said) == limited

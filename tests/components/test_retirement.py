@@ -38,23 +38,30 @@ def run(
     gangs: tuple[Any, ...] = (),
     contents: NamespaceContents | UnknownContents | None = None,
     adopted: bool = False,
+    taken: str = "",
+    forgotten: list[str] | None = None,
     retiring: tuple[str, ...] = ("old",),
 ) -> Recording:
     """Record a run on a cluster that has the queue and the namespace."""
     annotations = {"trainyard.dev/adopted": "true"} if adopted else {}
+    marks = {"trainyard.dev/adopted": taken}
     tenant = {"name": "leaving", "labels": {**OWN, "trainyard.dev/tenant": "leaving"}, "annotations": annotations}
     nodes = [node.name for node in compile_fabric(parse_stack(stack_config(), source="test").fabric).nodes]
     live = LiveObjects(
         {("v1", "Node", "", name): {"name": name} for name in nodes}
         | {(*QUEUE, "", name): {"name": name, "labels": OWN} for name in (*retiring, "vision", "language")}
+        | ({(*QUEUE, "", "old"): {"name": "old", "labels": OWN, "annotations": marks}} if taken else {})
         | {("v1", "Namespace", "", "leaving"): tenant}
     )
     found = [queue(name, state=state, weight=1, reclaimable=True, deserved={"cpu": "1"}) for name in retiring]
+    for each in found if taken else ():
+        each["metadata"]["annotations"] = marks
     closed = frozenset({"old"}) if state != "Open" else frozenset[str]()
     known = {"leaving": DATA if contents is None else contents}
     monkeypatch.setattr(components.common.tenant_retirement, "run_in_thread", lambda _: known)
     queues = LiveQueues((*found, queue("vision"), queue("language")), gangs, closed, closed)
-    return record(config, monkeypatch, live=live, queues=queues)
+    forget = forgotten.extend if forgotten is not None else lambda _: None
+    return record(config, monkeypatch, live=live, queues=queues, forgotten=forget)
 
 
 def retired(recording: Recording) -> dict[str, Any]:
@@ -98,6 +105,28 @@ def test_the_platform_lists_a_removed_queue_until_it_is_gone(
         del config["queues"]["old"]
     recording = run(config, monkeypatch, retiring=("old",) if exists else ())
     assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == listed
+
+
+def test_a_retired_queue_that_was_taken_over_is_deleted_by_the_next_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine keeps what the state says to retain, so the first `up` changes the state."""
+    warnings, forgotten = list[str](), list[str]()
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
+    config = protected_stack(queue={"state": "retired"})
+    recording = run(config, monkeypatch, taken="true", forgotten=forgotten)
+    assert not retired(recording)
+    found = recording.one("Queue/old")
+    assert (found.retain, found.protect) == (False, False)
+    assert found.inputs["metadata"]["annotations"]["trainyard.dev/adopted"] == "owned"
+    assert any("'old' is retired and not deleted yet: it was taken over" in each for each in warnings)
+    assert forgotten == []
+    assert list(retired(run(config, monkeypatch, taken="owned", forgotten=forgotten))) == ["Queue/old"]
+    assert forgotten == ["old"], "`destroy` would create it again"
+
+
+def test_a_taken_queue_that_is_not_retired_any_more_is_kept_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run(protected_stack(queue={"state": "open"}), monkeypatch, taken="owned").one("Queue/old")
+    assert found.retain
+    assert found.inputs["metadata"]["annotations"]["trainyard.dev/adopted"] == "true"
 
 
 def test_a_closed_queue_stays_protected(monkeypatch: pytest.MonkeyPatch) -> None:

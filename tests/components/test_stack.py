@@ -309,6 +309,20 @@ def test_what_a_takeover_changes_is_recorded_before_it_changes(preview: bool, mo
     assert len(found) == (0 if preview else len(objects)), "the takeover is rejected"
 
 
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_takeover_is_not_limited_to_targets(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record is written as a whole, before the first object, and is no resource that targets could select."""
+    monkeypatch.setattr("components.common.takeover_record.has_targets", lambda: True)
+    monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
+    found: list[FormerObject] = []
+    options: dict[str, Any] = {"preview": preview, "recorded": found.extend}
+    record(stack_config(adopt=True), monkeypatch, live=live(nodes=node_names()), **options)
+    with pytest.raises(pulumi.RunError, match="--target and --exclude would not limit") as caught:
+        record(stack_config(adopt=True), monkeypatch, live=foreign_installation(), **options)
+    assert "Deployment volcano-system/volcano-scheduler" in str(caught.value)
+    assert found == []
+
+
 @pytest.mark.parametrize("error", [SELECTOR, ApiError(500, "InternalError", "failed calling webhook x")])
 @pytest.mark.parametrize("preview", [True, False])
 def test_a_preview_sends_no_dry_run_that_the_existing_installation_rejects(

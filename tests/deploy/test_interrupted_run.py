@@ -66,16 +66,19 @@ class FakeStack:
 
     name = "local"
 
-    def __init__(self) -> None:
+    def __init__(self, *, locked: bool = False) -> None:
+        self.locked = locked
         self.refreshes: list[dict[str, Any]] = []
 
     def refresh(self, **options: Any) -> None:
+        if self.locked:
+            raise BlockingIOError("the stack is currently locked by 1 lock(s)")
         self.refreshes.append(options)
 
 
-def follow(stack: FakeStack) -> list[str]:
+def follow(stack: FakeStack, *, unlocked: bool = True) -> list[str]:
     reports: list[str] = []
-    follow_cluster(cast("Any", stack), KINDS, ACCESS, {"parallel": 2}, reports.append)
+    follow_cluster(cast("Any", stack), KINDS, ACCESS, {"parallel": 2}, reports.append, unlocked=unlocked)
     return reports
 
 
@@ -97,6 +100,25 @@ def test_a_deletion_that_does_not_end_names_what_holds_it(
     with pytest.raises(TrainyardError, match=r"Namespace/vision: Pod vision/held has finalizer example\.com/hold"):
         follow(stack)
     assert stack.refreshes == []
+
+
+def test_a_run_in_progress_is_not_taken_for_a_killed_one(cluster: Callable[..., list[Any]]) -> None:
+    """Its state has pending operations too; only a write, which needs the lock, tells one from the other."""
+    read = cluster([body("vision", **ENDING)], [body("vision", **ENDING)], [])
+    stack = FakeStack(locked=True)
+    with pytest.raises(BlockingIOError, match="currently locked"):
+        follow(stack, unlocked=False)
+    assert len(read) == 1, "its deletions are not awaited"
+    stack = FakeStack()
+    follow(stack, unlocked=False)
+    assert len(stack.refreshes) == 2, "the state is read again once the deletions have ended"
+
+
+def test_a_killed_run_without_deletions_is_read_once(cluster: Callable[..., list[Any]]) -> None:
+    cluster([body("vision")])
+    stack = FakeStack()
+    follow(stack, unlocked=False)
+    assert len(stack.refreshes) == 1
 
 
 def test_an_unreadable_cluster_is_not_taken_for_an_empty_one(cluster: Callable[..., list[Any]]) -> None:

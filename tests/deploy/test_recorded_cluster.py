@@ -55,8 +55,27 @@ def test_the_cluster_of_another_stack_is_not_even_read_into_the_state(operation:
     assert "refresh" not in caught.value.fix
 
 
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_namespaces_that_another_tool_created_in_a_rebuilt_cluster_have_a_way_on(operation: str) -> None:
+    created = [namespace("vision", "uid-8", None), namespace("volcano-system", "uid-9", "local")]
+    with pytest.raises(TrainyardError) as caught:
+        check_cluster("local", RECORDED, created, operation, "kind")
+    assert (
+        "if it was rebuilt, and another tool created namespaces vision, delete them, or give them to the stack, whose "
+        "`destroy` then deletes them: kubectl label namespace vision trainyard.dev/stack=local; then run "
+        "`trainyard refresh --stack local` and `trainyard up --stack local`"
+    ) in caught.value.fix
+    check_cluster("local", RECORDED, [namespace(name, "uid-8") for name in RECORDED], "refresh", "kind")
+
+
+FORMER = ".former"
+
+
 def state(folder: Path, *resources: dict[str, Any], suffix: str = ".json") -> RecordedState:
-    file = folder / ".pulumi" / "stacks" / "trainyard" / f"local{suffix}"
+    stacks = folder / ".pulumi" / "stacks"
+    file = stacks / "trainyard" / f"local{suffix}"
+    if suffix.startswith(FORMER):  # the layout without projects
+        file = stacks / f"local{suffix.removeprefix(FORMER)}"
     file.parent.mkdir(parents=True)
     latest = {"resources": [{"urn": "stack", "type": "pulumi:pulumi:Stack"}, *resources]}
     file.write_text(json.dumps({"checkpoint": {"latest": latest}}))
@@ -75,7 +94,7 @@ def test_a_state_without_namespaces_describes_no_cluster(tmp_path: Path) -> None
     reject_other_cluster(RecordedState(missing, tmp_path / "elsewhere"), nowhere, "up")
 
 
-@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+@pytest.mark.parametrize("suffix", [".json", ".json.gz", ".json.zst", f"{FORMER}.json", f"{FORMER}.json.gz"])
 def test_namespaces_of_the_state_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     class Cluster:
         async def __aenter__(self) -> Cluster:
@@ -120,6 +139,9 @@ def test_a_killed_run_is_continued_with_the_recorded_kubeconfig(tmp_path: Path, 
     assert "/home/alice/.kube/config, context production" in caught.value.message
     assert "`trainyard up" not in caught.value.fix
     assert "copy the kubeconfig to /home/alice/.kube/config" in caught.value.fix
+    assert caught.value.fix.startswith(
+        "if another run of the stack is in progress, wait until it has ended; otherwise "
+    )
     recorded_access = ClusterAccess("c", Path("/home/alice/.kube/config"), "production")
     reject_other_kubeconfig(known, recorded_access, operation, killed=True)
     reject_other_kubeconfig(known, other, "preview", killed=True)

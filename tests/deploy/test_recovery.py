@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -26,6 +27,10 @@ def lock(folder: Path, pid: int, *, host: str | None = None, stack: str = "local
     return path
 
 
+def release(folder: Path, *, private: bool = True) -> int:
+    return recovery.release_stale_lock(folder, "trainyard", "local", private=private)
+
+
 def dead_pid() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
@@ -36,7 +41,7 @@ def test_the_lock_of_a_dead_process_is_released(tmp_path: Path) -> None:
     path = lock(tmp_path, dead_pid())
     other = lock(tmp_path, dead_pid(), stack="other")
     assert not recovery.interruption(tmp_path, "trainyard", "local").exists()
-    assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
+    assert release(tmp_path) == 1
     assert not path.exists()
     assert other.exists()
     assert recovery.interruption(tmp_path, "trainyard", "local").exists()
@@ -45,7 +50,7 @@ def test_the_lock_of_a_dead_process_is_released(tmp_path: Path) -> None:
 
 def test_a_process_id_that_now_belongs_to_another_program_is_a_dead_one(tmp_path: Path) -> None:
     lock(tmp_path, os.getpid())
-    assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
+    assert release(tmp_path) == 1
 
 
 @pytest.fixture
@@ -58,10 +63,47 @@ def test_a_living_run_is_named(tmp_path: Path, fake_pulumi: Path) -> None:
     with subprocess.Popen([fake_pulumi, "60"]) as run:
         path = lock(tmp_path, run.pid)
         with pytest.raises(TrainyardError, match=f"process {run.pid}"):
-            recovery.release_stale_lock(tmp_path, "trainyard", "local")
+            release(tmp_path)
         assert path.exists()
         assert run.poll() is None
         run.kill()
+
+
+def test_the_lock_of_a_process_that_is_not_found_stays_in_a_backend_that_others_may_use(tmp_path: Path) -> None:
+    """A container with the name of this host has other process ids."""
+    path = lock(tmp_path, dead_pid())
+    with pytest.raises(TrainyardError, match=r"holds the stack local, and no such process is found here") as failure:
+        release(tmp_path, private=False)
+    assert "pulumi cancel" in (failure.value.fix or "")
+    assert path.exists()
+    assert not recovery.interruption(tmp_path, "trainyard", "local").exists()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"hostname": "HERE"}'])
+def test_a_lock_that_cannot_be_read_stays(tmp_path: Path, content: str) -> None:
+    path = lock(tmp_path, 1)
+    path.write_text(content.replace("HERE", socket.gethostname()))
+    with pytest.raises(TrainyardError, match="cannot be read") as failure:
+        release(tmp_path)
+    assert str(path) in str(failure.value)
+    assert "pulumi cancel" in (failure.value.fix or "")
+    assert path.exists()
+
+
+def test_a_lock_of_an_edit_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run that lists the locks meanwhile must not read half of one."""
+    locks, written = tmp_path / ".pulumi" / "locks", []
+    write_text = Path.write_text
+
+    def write(path: Path, content: str) -> int:
+        written.append(path)
+        return write_text(path, content)
+
+    monkeypatch.setattr(Path, "write_text", write)
+    with recovery._locked(tmp_path, "trainyard", "local"):
+        assert [path.is_relative_to(locks) for path in written] == [False]
+        assert len(list(locks.rglob("*.json"))) == 1
+    assert [each for each in (tmp_path / ".pulumi").rglob("*") if each.is_file()] == []
 
 
 def ended(pid: int) -> bool:
@@ -77,7 +119,50 @@ def test_a_run_whose_command_was_killed_is_ended(tmp_path: Path, monkeypatch: py
     orphan = f"{shell} -c 'sleep 60; :' auto.inline >/dev/null 2>&1 & echo $!"
     pid = int(subprocess.run(["sh", "-c", orphan], capture_output=True, text=True, check=True).stdout)
     path = lock(tmp_path, pid)
-    assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
+    assert release(tmp_path) == 1
+    assert not path.exists()
+    awaited("the end of the run", lambda: ended(pid))
+
+
+def orphan_of(program: str, *arguments: str) -> int:
+    """Start a program in the background of a shell that ends, and return its process id."""
+    command = f"{shlex.join([program, *arguments])} >/dev/null 2>&1 & echo $!"
+    return int(subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout)
+
+
+INLINE = ("-c", "sleep 60; :", "auto.inline")
+
+
+def test_a_run_of_another_program_that_runs_its_own_is_not_stopped(tmp_path: Path) -> None:
+    """Any program with the Automation API runs so; its command line need not contain trainyard."""
+    shell = shutil.copy(shutil.which("sh") or "/bin/sh", tmp_path / "pulumi")
+    with subprocess.Popen([shell, *INLINE], stdout=subprocess.DEVNULL) as run:
+        path = lock(tmp_path, run.pid)
+        with pytest.raises(TrainyardError, match=f"process {run.pid}"):
+            release(tmp_path)
+        assert path.exists()
+        assert run.poll() is None
+        for child in psutil.Process(run.pid).children():
+            child.kill()
+        run.kill()
+
+
+@pytest.mark.parametrize("serving", [True, False])
+def test_a_run_is_stopped_if_the_program_that_it_calls_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serving: bool
+) -> None:
+    monkeypatch.setattr(recovery, "_GRACE", 1.0)
+    shell = shutil.copy(shutil.which("sh") or "/bin/sh", tmp_path / "pulumi")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"--client=127.0.0.1:{server.getsockname()[1]}"
+        pid = orphan_of(str(shell), *INLINE, address)
+        path = lock(tmp_path, pid)
+        if serving:
+            with pytest.raises(TrainyardError, match=f"process {pid}"):
+                release(tmp_path)
+            assert not ended(pid)
+        server.close()
+    assert release(tmp_path) == 1
     assert not path.exists()
     awaited("the end of the run", lambda: ended(pid))
 
@@ -89,7 +174,7 @@ def test_plugins_of_a_killed_run_are_ended_and_those_of_other_backends_are_not(t
         script = f"PULUMI_BACKEND_URL=file://{backend} {plugin} 60 >/dev/null 2>&1 & echo $!"
         started[backend] = int(subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout)
     lock(tmp_path, dead_pid())
-    recovery.release_stale_lock(tmp_path, "trainyard", "local")
+    release(tmp_path)
     awaited("the end of the plugin", lambda: ended(started[tmp_path]))
     assert not ended(started[tmp_path / "other"])
     psutil.Process(started[tmp_path / "other"]).kill()
@@ -98,7 +183,7 @@ def test_plugins_of_a_killed_run_are_ended_and_those_of_other_backends_are_not(t
 def test_the_lock_of_another_machine_stays(tmp_path: Path) -> None:
     path = lock(tmp_path, 1, host="elsewhere")
     with pytest.raises(TrainyardError, match="elsewhere"):
-        recovery.release_stale_lock(tmp_path, "trainyard", "local")
+        release(tmp_path)
     assert path.exists()
 
 
@@ -148,10 +233,10 @@ def test_the_state_is_not_edited_while_another_run_holds_it(tmp_path: Path) -> N
 def test_an_edit_of_the_state_holds_the_stack(tmp_path: Path) -> None:
     with recovery._locked(tmp_path, "trainyard", "local"):
         with pytest.raises(TrainyardError, match=f"process {os.getpid()}"):
-            recovery.release_stale_lock(tmp_path, "trainyard", "local")
+            release(tmp_path)
         (held,) = (tmp_path / ".pulumi" / "locks").rglob("*.json")
         held.write_text(json.dumps({**json.loads(held.read_text()), "processStarted": 1.0}))
-        assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
+        assert release(tmp_path) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
+from pulumi.automation.errors import CommandError
 
 from trainyard.data import project_root
-from trainyard.deploy.workspace import Program, _collection, _exists, _temporary_backend, write_project
+from trainyard.deploy.workspace import Program, _collection, _exists, _is_found, _temporary_backend, write_project
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 
@@ -73,6 +76,46 @@ def test_a_stack_is_known_by_its_file_in_a_file_backend(tmp_path: Path, monkeypa
     assert _exists("local")
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
     assert not _exists("local")
+
+
+@pytest.mark.parametrize("suffix", [".json.gz", ".json.zst"])
+def test_a_compressed_state_is_that_of_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
+    file = tmp_path / ".pulumi" / "stacks" / "trainyard" / f"local{suffix}"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"")
+    assert _exists("local")
+    assert not _exists("other")
+
+
+class FakeWorkspace:
+    """A CLI that answers whether it has a stack."""
+
+    def __init__(self, error: str = "") -> None:
+        self.commands: list[list[str]] = []
+        self._error = error
+
+    def _run_pulumi_cmd_sync(self, arguments: list[str]) -> None:
+        self.commands.append(arguments)
+        if self._error:
+            raise CommandError(SimpleNamespace(stdout="", stderr=self._error, code=255))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("error", "found"), [("", True), ("error: no stack named 'local' found", False)])
+def test_a_file_backend_without_projects_is_read_by_the_cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, found: bool
+) -> None:
+    """Its layout is ``.pulumi/stacks/<stack>.json``; a preview in an empty folder runs and writes nothing."""
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
+    workspace = FakeWorkspace(error)
+    assert not _is_found(cast("Any", workspace), "local")
+    assert workspace.commands == []
+    file = tmp_path / ".pulumi" / "stacks" / "local.json.gz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"")
+    assert not _exists("local")
+    assert _is_found(cast("Any", workspace), "local") is found
+    assert workspace.commands == [["stack", "--show-name", "--stack", "local"]]
 
 
 def test_a_temporary_state_leaves_the_backend_alone_and_needs_no_secret(

@@ -17,16 +17,18 @@ from trainyard import upstream
 from trainyard.checks.finding import Severity
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import Client, Resource
-from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, VALIDATING_WEBHOOKS
+from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from trainyard.live.installations import LiveInstallation, Program, read_installation
 from trainyard.live.job_set_gates import check_gates
 from trainyard.live.scheduler_drift import check_scheduler
 from trainyard.settings import StackSettings, parse_stack
 
 INSTALLER = "installer/volcano-development.yaml"
+VALIDATING, MUTATING = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
 KINDS: Mapping[Resource, str] = {
     DEPLOYMENTS: "Deployment",
-    VALIDATING_WEBHOOKS: "ValidatingWebhookConfiguration",
+    VALIDATING_WEBHOOKS: VALIDATING,
+    MUTATING_WEBHOOKS: MUTATING,
     CONFIG_MAPS: "ConfigMap",
 }
 CONFIGURATION = "volcano-scheduler.conf"
@@ -86,7 +88,7 @@ def test_the_programs_of_upstreams_installer_are_found() -> None:
     text = live.file(scheduler, scheduler.argument("scheduler-conf") or "")
     assert text is not None
     assert "actions:" in text
-    assert ("scheduling.volcano.sh", "queues") in live.validated
+    assert {each["kind"] for each in live.webhooks} == {VALIDATING, MUTATING}
 
 
 def test_upstreams_default_configuration_is_not_what_the_presets_say() -> None:
@@ -129,18 +131,110 @@ def test_an_invalid_configuration_is_a_finding(text: str) -> None:
     assert list(check_scheduler(settings(), configured(text)))
 
 
+def test_every_scheduler_of_the_namespace_is_linted() -> None:
+    """A second one places pods too, whatever the first one's configuration is."""
+    from trainyard.scheduler import configuration
+
+    chosen = settings()
+    live = configured(configuration(chosen))
+    second = Program(
+        "second", "vc-scheduler:v1.14.1", (f"--scheduler-conf=/other/{CONFIGURATION}",), {"/other": "other"}
+    )
+    files = {**live.files, "other": {CONFIGURATION: "actions: allocate"}}
+    found = list(check_scheduler(chosen, LiveInstallation(live.namespace, (*live.programs, second), files)))
+    assert found
+    assert all(each.path.startswith("ConfigMap volcano-system/other") for each in found)
+
+
 def volcano_findings(objects: list[dict[str, Any]]) -> list[str]:
-    stack = settings()
+    stack = settings(tenants={"vision": {"queues": ["vision"]}}, queues={"vision": {}})
     target = Target.of(stack, ClusterAccess("local", Path("kubeconfig"), "local"), image_repositories())
     found = findings_of_existing(declarations()["volcano"], stack, read(objects), target)
     return [str(each) for each in found if not each.path.startswith("ConfigMap")]
 
 
+UPSTREAM_LACKS = (
+    "trainyard:volcano: no webhook in namespace volcano-system sets defaults of podgroups.scheduling.volcano.sh: "
+    "they are stored as they are sent"
+)
+"""Upstream's manifest has no webhook that gives PodGroups the queue of their namespace."""
+
+
+def edited(kind: str, name: str, **changes: Any) -> list[str]:
+    """Return the findings about upstream's installer, of which one webhook has other fields; None: it is not there."""
+    objects = installed()
+    for each in objects:
+        if each["kind"] != kind:
+            continue
+        for webhook in each["webhooks"]:
+            if webhook["name"] == name:
+                operations = changes.pop("operations", None)
+                webhook.update(changes)
+                for rule in webhook["rules"]:
+                    rule.update({"operations": operations} if operations is not None else {})
+    return [each for each in volcano_findings(objects) if each != UPSTREAM_LACKS]
+
+
 def test_kinds_that_no_webhook_reviews_are_named() -> None:
-    assert volcano_findings(installed()) == []
-    objects = [each for each in installed() if "queues" not in each["metadata"]["name"]]
+    assert volcano_findings(installed()) == [UPSTREAM_LACKS]
+    objects = [each for each in installed() if each["kind"] != VALIDATING or "queues" not in each["metadata"]["name"]]
+    assert volcano_findings(objects) == [
+        "trainyard:volcano: no webhook in namespace volcano-system reviews queues.scheduling.volcano.sh: invalid ones "
+        "are stored",
+        UPSTREAM_LACKS,
+    ]
+    objects = [each for each in installed() if each["kind"] != MUTATING]
     (finding,) = volcano_findings(objects)
-    assert "reviews queues.scheduling.volcano.sh: invalid ones are stored" in finding
+    assert "sets defaults of jobs.batch.volcano.sh, podgroups.scheduling.volcano.sh, queues.sch" in finding
+
+
+def test_operations_that_no_webhook_reviews_are_named() -> None:
+    assert edited(VALIDATING, "validatequeue.volcano.sh", operations=["DELETE"]) == [
+        "trainyard:volcano: no webhook in namespace volcano-system reviews queues.scheduling.volcano.sh (CREATE, "
+        "UPDATE): invalid ones are stored"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit"),
+    [
+        ({"failurePolicy": "Ignore"}, "failurePolicy: Ignore"),
+        ({"namespaceSelector": {"matchLabels": {"team": "infrastructure"}}}, "namespaceSelector"),
+        (
+            {
+                "namespaceSelector": {
+                    "matchExpressions": [
+                        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["vision", "kube-system"]}
+                    ]
+                }
+            },
+            "namespaceSelector",
+        ),
+        ({"namespaceSelector": {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}}, "namespaceSelector"),
+        ({"objectSelector": {"matchLabels": {"a": "b"}}}, "objectSelector"),
+        ({"matchConditions": [{"name": "never", "expression": "false"}]}, "matchConditions"),
+        (
+            {"failurePolicy": "Ignore", "objectSelector": {"matchLabels": {"a": "b"}}},
+            "failurePolicy: Ignore, objectSelector",
+        ),
+    ],
+)
+def test_webhooks_that_may_not_see_every_object_are_not_verified(changes: dict[str, Any], limit: str) -> None:
+    assert edited(VALIDATING, "validatejob.volcano.sh", **changes) == [
+        "trainyard:volcano: webhook validatejob.volcano.sh may not receive every one of jobs.batch.volcano.sh, because "
+        f"of {limit}: not verified"
+    ]
+
+
+@pytest.mark.parametrize("groups", [["*"], ["batch.volcano.sh", "*"]])
+def test_rules_for_everything_review_each_kind(groups: list[str]) -> None:
+    rule = {"apiGroups": groups, "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}
+    assert edited(VALIDATING, "validatejob.volcano.sh", rules=[rule]) == []
+
+
+def test_a_selector_that_selects_each_tenant_limits_nothing() -> None:
+    selector = {"matchExpressions": [{"key": "trainyard.dev/tenant", "operator": "Exists"}]}
+    assert edited(VALIDATING, "validatejob.volcano.sh", namespaceSelector=selector) == []
 
 
 def test_another_version_an_unknown_one_and_a_missing_program_are_named() -> None:

@@ -21,7 +21,14 @@ from trainyard.kube.kinds import (
     VALIDATING_WEBHOOKS,
 )
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.live.former_objects import FormerObject, delete_record, read_record, record_name, save_record
+from trainyard.live.former_objects import (
+    FormerObject,
+    delete_record,
+    forget_objects,
+    read_record,
+    record_name,
+    save_record,
+)
 from trainyard.live.restoration import in_order, restore, restored
 
 SERVICES = Resource("", "v1", "services", "Service")
@@ -89,6 +96,17 @@ async def test_the_first_record_of_an_object_is_kept(api: FakeApi, client: Clien
     assert await read_record(client, "production") == []
     await delete_record(client, "local")
     assert await read_record(client, "local") == []
+
+
+async def test_an_object_that_is_forgotten_is_not_given_back(api: FakeApi, client: Client) -> None:
+    objects = [former(QUEUES, "a", spec={"weight": 1}), former(QUEUES, "b"), former(CONFIG_MAPS, "a")]
+    await save_record(client, "local", objects)
+    await forget_objects(client, "local", [(QUEUES.api_version, "Queue", None, "a")])
+    assert await read_record(client, "local") == objects[1:]
+    before = len(api.writes)
+    await forget_objects(client, "local", [(QUEUES.api_version, "Queue", None, "a")])
+    await forget_objects(client, "production", [(QUEUES.api_version, "Queue", None, "a")])
+    assert len(api.writes) == before
 
 
 async def test_a_record_is_bounded_and_a_broken_one_is_named(api: FakeApi, client: Client) -> None:

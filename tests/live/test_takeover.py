@@ -10,7 +10,7 @@ import pytest
 from trainyard.kube import ApiError
 from trainyard.live.takeover import Observation, Takeover, TakeoverAction, decide
 from trainyard.live.takeover_plan import TakeoverPlan
-from trainyard.live.takeover_remains import namespaces_of, remains
+from trainyard.live.takeover_remains import namespaces_of, remains, used_by
 
 STACK = "production"
 RBAC, ADMISSION = "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1"
@@ -120,6 +120,53 @@ def test_objects_that_others_still_write_are_rejected(
     assert found.action is TakeoverAction.REJECT
     assert text in found.reason
     assert fix in found.fix
+
+
+def managed(*managers: str, **fields: Any) -> list[dict[str, Any]]:
+    return [{"manager": name, "operation": "Update", "fieldsV1": {"f:spec": {}}, **fields} for name in managers]
+
+
+@pytest.mark.parametrize(
+    ("manager", "tool"),
+    [
+        ("argocd-controller", "Argo CD"),
+        ("argocd-application-controller", "Argo CD"),
+        ("kustomize-controller", "Flux"),
+        ("helm-controller", "Flux"),
+    ],
+)
+def test_a_tool_that_only_the_field_managers_show_is_rejected(manager: str, tool: str) -> None:
+    """Argo CD before 3.0 marks its objects with ``app.kubernetes.io/instance``, which other tools set too."""
+    declared = deployment("a")
+    labels = {"app.kubernetes.io/instance": "volcano"}
+    live = existing(declared, labels=labels, managedFields=managed("kubectl", manager))
+    for seen in (Observation(live, declared), Observation(live, error=invalid(SELECTOR))):
+        found = decided(declared, seen)
+        assert found.action is TakeoverAction.REJECT
+        assert found.reason == f"{tool} applies it (field manager {manager}), and would rewrite it"
+        assert found.fix == (
+            f"remove it from {tool} without pruning, then clear its field managers: kubectl patch deployment it "
+            """-n volcano-system --type=json -p '[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]'"""
+        )
+    live["metadata"]["managedFields"] = [{}]
+    assert decided(declared, Observation(live, declared)).action is TakeoverAction.TAKE
+
+
+def test_a_label_and_the_field_manager_of_a_tool_are_one_rejection() -> None:
+    key = "argocd.argoproj.io/tracking-id"
+    declared = body("ClusterRole", RBAC)
+    live = existing(declared, annotations={key: "volcano"}, managedFields=managed("argocd-controller"))
+    found = decided(declared, Observation(live, declared))
+    assert found.reason == f"Argo CD applies it ({key}: volcano, field manager argocd-controller), and would rewrite it"
+    assert (
+        f"then remove {key} from the object and clear its field managers: kubectl patch clusterrole it --t" in found.fix
+    )
+
+
+def test_a_tool_that_only_writes_the_status_does_not_own_the_object() -> None:
+    declared = deployment("a")
+    live = existing(declared, managedFields=managed("argocd-controller", subresource="status"))
+    assert decided(declared, Observation(live, declared)).action is TakeoverAction.TAKE
 
 
 def test_an_object_of_a_forgotten_helm_release_is_taken() -> None:
@@ -235,6 +282,89 @@ def test_parts_that_run_beside_the_stack_come_first() -> None:
     ]
     assert found[0].fix == "kubectl delete deployment old -n volcano-system"
     assert "it has ended" in found[4].reason
+
+
+def test_configuration_and_roles_of_the_installation_are_left_too() -> None:
+    subject = {"kind": "ServiceAccount", "name": "old", "namespace": "volcano-system"}
+    binding = {"subjects": [subject], "roleRef": {"kind": "ClusterRole", "name": "old"}}
+    token = {"kubernetes.io/service-account.name": "old"}
+    built_in = {"labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}
+    parts = [
+        part("ClusterRoleBinding", "declared", "", **binding),
+        part("ClusterRoleBinding", "view", "", **{**binding, "roleRef": {"kind": "ClusterRole", "name": "view"}}),
+        part("ClusterRoleBinding", "elsewhere", "", subjects=[], roleRef={"kind": "ClusterRole", "name": "other"}),
+        part("ClusterRole", "old", ""),
+        existing(part("ClusterRole", "view", ""), **built_in),
+        part("ClusterRole", "other", ""),
+        part("ConfigMap", "volcano-scheduler-configmap"),
+        part("ConfigMap", "kube-root-ca.crt"),
+        part("Secret", "old"),
+        part("Secret", "used"),
+        existing(part("Secret", "token"), annotations=token),
+        existing(part("Secret", "sh.helm.release.v1.x.v1"), labels={"owner": "helm"}),
+        part("PodDisruptionBudget", "old"),
+        part("NetworkPolicy", "old"),
+        part("HorizontalPodAutoscaler", "old", spec={"scaleTargetRef": {"kind": "Deployment", "name": "scheduler"}}),
+    ]
+    used = {("v1", "Secret", "volcano-system", "used")}
+    declared = {("x/v1", "ClusterRoleBinding", "", "declared"), ("x/v1", "ClusterRoleBinding", "", "view")}
+    found = remains(parts, declared, {"volcano-system"}, used={(each[1], *each[2:]) for each in used})
+    assert [(each.object, each.runs, each.reason) for each in found] == [
+        ("HorizontalPodAutoscaler volcano-system/old", True, "it changes the replicas of Deployment scheduler"),
+        ("NetworkPolicy volcano-system/old", True, "it limits the connections of the pods that it selects"),
+        ("PodDisruptionBudget volcano-system/old", True, "it limits the evictions of the pods that it selects"),
+        ("ClusterRole old", False, "no object of the stack uses it"),
+        ("ConfigMap volcano-system/volcano-scheduler-configmap", False, "no object of the stack uses it"),
+        ("Secret volcano-system/old", False, "no object of the stack uses it"),
+    ]
+
+
+def test_the_secrets_that_programs_of_the_stack_use_are_known() -> None:
+    pod = {
+        "containers": [
+            {
+                "name": "a",
+                "env": [{"valueFrom": {"secretKeyRef": {"name": "variable"}}}],
+                "envFrom": [{"secretRef": {"name": "variables"}}],
+            }
+        ],
+        "imagePullSecrets": [{"name": "registry"}],
+        "volumes": [
+            {"name": "a", "secret": {"secretName": "certificate"}},
+            {"name": "b", "projected": {"sources": [{"secret": {"name": "projected"}}, {"configMap": {"name": "c"}}]}},
+            {"name": "c", "configMap": {"name": "configuration"}},
+        ],
+    }
+    declared = body("Deployment", "apps/v1", namespace="volcano-system", spec={"template": {"spec": pod}})
+    names = {("Secret", "certificate"), ("Secret", "variable"), ("Secret", "variables"), ("Secret", "registry")}
+    names |= {("Secret", "projected"), ("ConfigMap", "c"), ("ConfigMap", "configuration")}
+    assert used_by(declared) == {(kind, "volcano-system", name) for kind, name in names}
+    assert used_by(body("Queue")) == set()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("objectSelector", {"matchLabels": {"a": "b"}}), ("matchConditions", [{"name": "n", "expression": "false"}])],
+)
+def test_a_webhook_is_replaced_if_it_would_keep_what_limits_it(field: str, value: Any) -> None:
+    hooks = body("MutatingWebhookConfiguration", ADMISSION, webhooks=[{"name": "a", "rules": [1]}])
+    merged = copy.deepcopy(hooks)
+    merged["webhooks"][0] |= {field: value, "timeoutSeconds": 10, "namespaceSelector": {}}
+    found = decided(hooks, Observation(existing(hooks), merged))
+    assert found.action is TakeoverAction.REPLACE
+    assert found.reason == f"webhooks[a].{field} would stay beside those of the stack"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("nodeSelector", {"a": "b"}), ("tolerations", [{"operator": "Exists"}]), ("initContainers", [{"name": "i"}])],
+)
+def test_a_program_is_replaced_if_its_pods_would_keep_what_the_stack_does_not_declare(field: str, value: Any) -> None:
+    declared, merged = deployment("a"), deployment("a")
+    merged["spec"]["template"]["spec"] |= {field: value, "dnsPolicy": "ClusterFirst"}
+    found = decided(declared, Observation(existing(declared), merged))
+    assert found.action is TakeoverAction.REPLACE
+    assert f"spec.template.spec.{field}" in found.reason
 
 
 def test_an_installation_in_another_namespace_is_found_by_what_refers_to_it() -> None:

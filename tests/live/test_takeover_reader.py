@@ -92,6 +92,27 @@ async def test_the_records_of_its_helm_release_are_named(api: FakeApi, reader: T
     assert seen.releases == ("Secret sh.helm.release.v1.volcano.v1",)
 
 
+@pytest.mark.parametrize("forbidden", [False, True])
+async def test_secrets_are_parts_as_far_as_they_may_be_listed(
+    api: FakeApi, reader: TakeoverReader, forbidden: bool
+) -> None:
+    record(api, "old", {})
+    api.put("/api/v1/configmaps", {"metadata": {"name": "conf", "namespace": NAMESPACE}})
+
+    def rejects(_: FakeApi, request: Any) -> Any:
+        return error(403, "Forbidden", "secrets is forbidden") if "secrets" in request.path and forbidden else None
+
+    api.fault = rejects
+
+    def listed() -> list[Any]:
+        with reader:
+            return reader.parts([NAMESPACE])
+
+    parts = await asyncio.to_thread(listed)
+    expected = [] if forbidden else [("Secret", "old")]
+    assert sorted((each["kind"], each["metadata"]["name"]) for each in parts) == [("ConfigMap", "conf"), *expected]
+
+
 async def test_parts_are_listed_in_the_namespaces_of_the_installation(api: FakeApi, reader: TakeoverReader) -> None:
     api.put("/apis/apps/v1/deployments", deployment())
     elsewhere = deployment()

@@ -56,6 +56,19 @@ def test_an_empty_queue_is_removed_only_once_it_is_retired_and_closed(state: str
     assert words in message
 
 
+def test_a_queue_that_was_taken_over_is_deleted_before_its_entry_is_removed() -> None:
+    taken = queue("vision", state="Closed")
+    taken["metadata"]["annotations"] = {"trainyard.dev/adopted": "true"}
+    ((rule, path, message),) = found([taken], {}, retired="vision")
+    assert (rule, path) == ("queue-removed-in-use", "trainyard:queues.vision")
+    assert "it was taken over, and Pulumi would forget it and leave it closed" in message
+
+
+def test_a_queue_that_another_run_deletes_meanwhile_is_no_finding() -> None:
+    findings = change_findings([queue("vision")], {"vision": {}}, owned={"vision", "gone"}, retired=[], pod_groups=[])
+    assert findings == []
+
+
 def test_a_retired_closed_empty_queue_may_be_removed() -> None:
     assert found([queue("vision", state="Closed")], {}, gang("a", "language"), retired="vision") == []
 

@@ -24,6 +24,21 @@ def test_a_closed_empty_queue_is_removed() -> None:
     assert found == QueueRetirement(frozenset({"old"}))
 
 
+def test_a_queue_that_was_taken_over_becomes_the_stacks_before_it_is_deleted() -> None:
+    """The state says that a taken queue is kept, and the engine would only forget it."""
+    taken, owned = queue("taken", state="Closed"), queue("owned", state="Closed")
+    taken["metadata"]["annotations"] = {"trainyard.dev/adopted": "true"}
+    owned["metadata"]["annotations"] = {"trainyard.dev/adopted": "owned"}
+    found = decided(
+        "taken owned above", [taken, owned, queue("above", state="Closed")], closed="taken owned above", taken="above"
+    )
+    assert found.removed == {"owned"}
+    assert found.waiting["taken"] == (
+        "it was taken over, and the state says that it is kept: this `up` changes that, and the next one deletes it"
+    )
+    assert "taken" in found.waiting["above"]
+
+
 def test_a_queue_that_does_not_exist_is_not_created() -> None:
     assert decided("old", [queue("new")]).removed == {"old"}
 

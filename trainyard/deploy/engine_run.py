@@ -122,7 +122,7 @@ def engine_run(
         folder = backend_folder(environment.get("PULUMI_BACKEND_URL", ""))
         if folder is not None and not reads:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if release_stale_lock(folder, PROJECT, stack):
+            if release_stale_lock(folder, PROJECT, stack, private=folder.is_relative_to(state_home())):
                 step.update("continuing after a killed run")
             drop_pending_operations(folder, PROJECT, stack)
         events = EventLog(step)
@@ -143,7 +143,9 @@ def engine_run(
             if killed and operation != "refresh":
                 reading = replace(run, events=EventLog(step))
                 with translate_errors("refresh", stack, reading.events, program, log):
-                    follow_cluster(opened, state.kinds, access, reading.options, step.update)
+                    # Without a folder, only the backend knows who holds the stack.
+                    unlocked = folder is not None
+                    follow_cluster(opened, state.kinds, access, reading.options, step.update, unlocked=unlocked)
                 state = RecordedState(opened, folder)
                 if mark is not None:
                     mark.unlink(missing_ok=True)

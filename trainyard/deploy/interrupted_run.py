@@ -36,8 +36,13 @@ def follow_cluster(
     access: ClusterAccess,
     options: dict[str, Any],
     report: Callable[[str], None],
+    *,
+    unlocked: bool,
 ) -> None:
     """Update the state from the live objects once the deletions that a killed run has begun have ended.
+
+    A run in progress has begun deletions and pending operations too. Where its lock is not known, a refresh shows it
+    before anything is awaited: the backend rejects it.
 
     Parameters
     ----------
@@ -51,13 +56,21 @@ def follow_cluster(
         Options of the refresh.
     report
         Receives what it waits for.
+    unlocked
+        Whether no other run holds the stack.
 
     Raises
     ------
+    ConcurrentUpdateError
+        Another run holds the stack.
     TrainyardError
         A deletion does not end (its blockers are named), or the cluster cannot be read.
     """
+    refreshed = {**options, "clear_pending_creates": True}
     try:
+        if not unlocked and asyncio.run(_ending(access, stack.name, kinds)):
+            report("reading the objects again")
+            stack.refresh(**refreshed)
         asyncio.run(_await_deletions(access, stack.name, kinds, report))
     except (ApiError, TransportError) as error:
         raise TrainyardError(
@@ -65,7 +78,7 @@ def follow_cluster(
             fix="start the cluster, or use credentials that may list the objects of the stack",
         ) from error
     report("reading the objects again after a killed run")
-    stack.refresh(**options, clear_pending_creates=True)
+    stack.refresh(**refreshed)
 
 
 def reject_remains(access: ClusterAccess, stack: str, *, required: bool = False) -> None:
@@ -116,14 +129,22 @@ def _remains(body: Object) -> bool:
     return not adopted and "deletionTimestamp" not in metadata
 
 
+async def _ending(access: ClusterAccess, stack: str, kinds: Collection[tuple[str, str]]) -> list[Object]:
+    async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+        return await _read_ending(client, stack, kinds)
+
+
+async def _read_ending(client: Client, stack: str, kinds: Collection[tuple[str, str]]) -> list[Object]:
+    """Return the objects of a stack that are being deleted."""
+    return [each for each in await read_owned(client, stack, kinds) if "deletionTimestamp" in each["metadata"]]
+
+
 async def _await_deletions(
     access: ClusterAccess, stack: str, kinds: Collection[tuple[str, str]], report: Callable[[str], None]
 ) -> None:
     deadline = time.monotonic() + _PATIENCE
     async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-        while ending := [
-            each for each in await read_owned(client, stack, kinds) if "deletionTimestamp" in each["metadata"]
-        ]:
+        while ending := await _read_ending(client, stack, kinds):
             if time.monotonic() > deadline:
                 raise TrainyardError(
                     f"{len(ending)} objects whose deletion a killed run has begun still exist",

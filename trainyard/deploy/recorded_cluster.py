@@ -62,7 +62,8 @@ def reject_other_kubeconfig(
             raise TrainyardError(
                 f"A run of stack {state.stack} was killed, and its objects are read again with the kubeconfig of the "
                 f"last `up`: {recorded}; the settings select {selected}",
-                fix=f"continue on the machine of that run, or copy the kubeconfig to {inputs['kubeconfig']}; then "
+                fix="if another run of the stack is in progress, wait until it has ended; otherwise continue on the "
+                f"machine of that run, or copy the kubeconfig to {inputs['kubeconfig']}; then "
                 "select the recorded kubeconfig and context with trainyard:cluster or KUBECONFIG",
             )
         raise TrainyardError(
@@ -142,21 +143,31 @@ def check_cluster(
     found = {body["metadata"]["name"]: body["metadata"] for body in live}
     if not recorded or any(found.get(name, {}).get("uid") == uid for name, uid in recorded.items()):
         return
-    foreign = {
-        name for name in recorded.keys() & found.keys() if (found[name].get("labels") or {}).get(STACK_LABEL) != stack
+    owners = {
+        name: (found[name].get("labels") or {}).get(STACK_LABEL) for name in sorted(recorded.keys() & found.keys())
     }
+    foreign = [name for name, owner in owners.items() if owner != stack]
     if operation == "refresh" and not foreign:
         return
     findings = [
         Finding(f"Namespace/{name}", f"the state has uid {recorded[name]}, the cluster {_described(found.get(name))}")
         for name in sorted(recorded)
     ]
+    fix = _SELECT
+    if not foreign:
+        fix += f"; {_AFTER_REBUILD.format(stack=stack)}"
+    elif not any(owners[name] for name in foreign):
+        fix += (
+            f"; if it was rebuilt, and another tool created namespaces {', '.join(foreign)}, delete them, or give them "
+            f"to the stack, whose `destroy` then deletes them: kubectl label namespace {' '.join(foreign)} "
+            f"{STACK_LABEL}={stack}; then run `trainyard refresh --stack {stack}` and `trainyard up --stack {stack}`"
+        )
     selected = f"context {context}" if context else "the current context"
     raise TrainyardError(
         f"The state of stack {stack} describes another cluster than {selected}, which has none of the "
         f"{len(recorded)} namespaces of the state; nothing was changed",
         findings=findings,
-        fix=_SELECT if foreign else f"{_SELECT}; {_AFTER_REBUILD.format(stack=stack)}",
+        fix=fix,
     )
 
 

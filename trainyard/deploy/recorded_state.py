@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from trainyard.deploy.engine_events import address_of, resource_of
-from trainyard.deploy.recovery import state_file
+from trainyard.deploy.recovery import compressed_state, has_former_layout, state_file
 from trainyard.deploy.workspace import PROJECT
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
 
 __all__ = ["RecordedState"]
-
-_COMPRESSED = ".json.gz"
 
 
 class RecordedState:
@@ -63,10 +61,10 @@ class RecordedState:
         if self._folder is None:
             return self._exported()
         file = state_file(self._folder, PROJECT, self.stack)
-        if file.with_suffix(_COMPRESSED).is_file():
+        if compressed_state(self._folder, PROJECT, self.stack):
             return self._exported()
         if not file.is_file():
-            return {}
+            return self._exported() if has_former_layout(self._folder, self.stack) else {}
         return orjson.loads(file.read_bytes())["checkpoint"]["latest"] or {}
 
     def _exported(self) -> Mapping[str, Any]:

@@ -19,17 +19,26 @@ import psutil
 
 from trainyard.errors import TrainyardError
 
+_COMPRESSED = (".gz", ".zst")
+
 _PLUGINS = ("pulumi-resource-", "pulumi-analyzer-")
 
 _STARTED: Final = "processStarted"
 """Field of a lock of `drop_pending_operations`: when the process started, in seconds since 1970."""
+
+_CLIENT: Final = "--client="
+"""Option of a run that calls its program, with the program's address."""
+
+_CONNECT_SECONDS = 5.0
 
 _GRACE = 30.0
 """Seconds that Pulumi has to finish running operations and to write its state."""
 
 __all__ = [
     "backend_folder",
+    "compressed_state",
     "drop_pending_operations",
+    "has_former_layout",
     "interruption",
     "release_stale_lock",
     "state_file",
@@ -49,6 +58,18 @@ def state_file(folder: Path, project: str, stack: str) -> Path:
     return folder / ".pulumi" / "stacks" / project / f"{stack}.json"
 
 
+def compressed_state(folder: Path, project: str, stack: str) -> bool:
+    """Return whether a file backend has a compressed state of a stack (`PULUMI_DIY_BACKEND_GZIP` or `_ZSTD`)."""
+    file = state_file(folder, project, stack)
+    return any(file.with_name(file.name + suffix).is_file() for suffix in _COMPRESSED)
+
+
+def has_former_layout(folder: Path, stack: str) -> bool:
+    """Return whether a file backend has a state of this name from before states were divided by project."""
+    file = folder / ".pulumi" / "stacks" / f"{stack}.json"
+    return any(file.with_name(file.name + suffix).is_file() for suffix in ("", *_COMPRESSED))
+
+
 def interruption(folder: Path, project: str, stack: str) -> Path:
     """Return the file that exists from the recovery of a killed run until its state equals the cluster again.
 
@@ -57,8 +78,11 @@ def interruption(folder: Path, project: str, stack: str) -> Path:
     return folder / ".pulumi" / "interrupted" / project / stack
 
 
-def release_stale_lock(folder: Path, project: str, stack: str) -> int:
+def release_stale_lock(folder: Path, project: str, stack: str, *, private: bool) -> int:
     """Remove the locks of processes that have exited, and stop processes whose command was killed.
+
+    In a backend that others may use, no lock is removed: a host name is also that of containers, whose processes have
+    other ids. A lock that cannot be read is never removed.
 
     Parameters
     ----------
@@ -66,6 +90,8 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
         Folder of the file backend.
     project, stack
         The stack.
+    private
+        Whether the backend is that of an embedded or kind cluster, in the user's folder on this machine.
 
     Returns
     -------
@@ -75,26 +101,31 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
     Raises
     ------
     TrainyardError
-        A running process or another machine holds the lock.
+        A running process or another machine may hold the lock.
     """
     removed = 0
     for lock in sorted((folder / ".pulumi" / "locks").rglob("*.json")):
         if lock.parent.name != stack or lock.parent.parent.name != project:
             continue
-        try:
-            owner: dict[str, Any] = json.loads(lock.read_text())
-        except (OSError, ValueError):
-            owner = {}
-        pid, host = owner.get("pid"), owner.get("hostname")
-        if host not in (None, socket.gethostname()):
+        owner = _owner(lock, stack)
+        if owner is None:
+            continue
+        pid, host = owner["pid"], owner["hostname"]
+        if host != socket.gethostname():
             raise TrainyardError(
                 f"Another run on {host} (process {pid}, since {owner.get('timestamp')}) holds the stack {stack}",
                 fix="wait for it, or run `pulumi cancel` if it no longer runs",
             )
-        if isinstance(pid, int) and _holds(pid, owner) and not _stop_orphan(pid):
+        held = f"Another run (process {pid}, since {owner.get('timestamp')}) holds the stack {stack}"
+        if _holds(pid, owner):
+            if not private or not _stop_orphan(pid):
+                raise TrainyardError(held, fix="wait until it has finished, or stop it")
+        elif not private:
+            if not lock.exists():
+                continue
             raise TrainyardError(
-                f"Another run (process {pid}, since {owner.get('timestamp')}) holds the stack {stack}",
-                fix="wait until it has finished, or stop it",
+                f"{held}, and no such process is found here",
+                fix="wait until it has finished if it runs in a container; run `pulumi cancel` if it was killed",
             )
         _mark(folder, project, stack)
         lock.unlink(missing_ok=True)
@@ -102,6 +133,23 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
     if removed:
         _kill_orphaned_plugins(folder)
     return removed
+
+
+def _owner(lock: Path, stack: str) -> dict[str, Any] | None:
+    """Return the content of a lock; None if it was released meanwhile."""
+    try:
+        owner = json.loads(lock.read_text())
+        if isinstance(owner, dict) and isinstance(owner.get("pid"), int) and isinstance(owner.get("hostname"), str):
+            return owner
+        reason = "it has no process id and host name"
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    raise TrainyardError(
+        f"A lock of stack {stack} cannot be read, so it is unknown whether a run holds it ({lock}): {reason}",
+        fix="wait until every run of the stack has finished, then run `pulumi cancel`",
+    )
 
 
 def drop_pending_operations(folder: Path, project: str, stack: str) -> list[str]:
@@ -156,7 +204,10 @@ def _locked(folder: Path, project: str, stack: str) -> Iterator[None]:
     process = psutil.Process()
     now = datetime.datetime.now(datetime.UTC).isoformat()
     owner = {"pid": process.pid, "username": getpass.getuser(), "hostname": socket.gethostname(), "timestamp": now}
-    own.write_text(json.dumps({**owner, _STARTED: process.create_time()}))
+    # Every file in the folder is a lock, so it is written elsewhere first: nobody reads half of it.
+    draft = folder / ".pulumi" / f"{own.stem}.tmp"
+    draft.write_text(json.dumps({**owner, _STARTED: process.create_time()}))
+    draft.replace(own)
     try:
         if others := [path for path in locks.glob("*.json") if path != own]:
             raise TrainyardError(
@@ -171,8 +222,7 @@ def _stop_orphan(pid: int) -> bool:
     """Stop a run whose command was killed: without its program it cannot finish."""
     try:
         process = psutil.Process(pid)
-        arguments, parent = process.cmdline(), process.parent()
-        if "auto.inline" not in arguments or (parent is not None and "trainyard" in " ".join(parent.cmdline())):
+        if not _is_orphan(process):
             return False
         process.send_signal(signal.SIGINT)
         try:
@@ -184,6 +234,28 @@ def _stop_orphan(pid: int) -> bool:
     except psutil.Error:
         return False
     return True
+
+
+def _is_orphan(process: psutil.Process) -> bool:
+    """Return whether a run of the Automation API has lost the program that started it.
+
+    A run that calls the program has its address; of another one the parent is init, or the user's systemd.
+    """
+    arguments = process.cmdline()
+    if "auto.inline" not in arguments:
+        return False
+    for argument in arguments:
+        if argument.startswith(_CLIENT):
+            host, _, port = argument.removeprefix(_CLIENT).rpartition(":")
+            try:
+                socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+            except ConnectionRefusedError:
+                return True
+            except (OSError, ValueError):
+                return False
+            return False
+    parent = process.parent()
+    return parent is None or parent.pid == 1 or parent.name() == "systemd"
 
 
 def _kill_orphaned_plugins(folder: Path) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from trainyard.cluster.environment import LOCAL_PASSPHRASE
 from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.data import project_root
-from trainyard.deploy.recovery import backend_folder, state_file
+from trainyard.deploy.recovery import backend_folder, compressed_state, has_former_layout, state_file
 from trainyard.errors import TrainyardError
 from trainyard.manifests.dump import dump
 from trainyard.manifests.files import read_text
@@ -153,7 +153,8 @@ def _is_found(workspace: LocalWorkspace, stack: str) -> bool:
     """Return whether a backend has a stack, without selecting or creating it."""
     from pulumi.automation.errors import CommandError
 
-    if backend_folder(os.environ.get("PULUMI_BACKEND_URL", "")) is not None:
+    folder = backend_folder(os.environ.get("PULUMI_BACKEND_URL", ""))
+    if folder is not None and not has_former_layout(folder, stack):
         return False
     try:
         workspace._run_pulumi_cmd_sync(["stack", "--show-name", "--stack", stack])
@@ -183,7 +184,9 @@ def _temporary_backend(folder: Path, stack: str) -> Iterator[None]:
 
 def _exists(stack: str) -> bool:
     folder = backend_folder(os.environ.get("PULUMI_BACKEND_URL", ""))
-    return folder is not None and state_file(folder, PROJECT, stack).is_file()
+    if folder is None:
+        return False
+    return state_file(folder, PROJECT, stack).is_file() or compressed_state(folder, PROJECT, stack)
 
 
 def _collection() -> dict[str, str]:

@@ -15,6 +15,7 @@ __all__ = [
     "DAEMON_SETS",
     "DEPLOYMENTS",
     "ENDPOINT_SLICES",
+    "HORIZONTAL_POD_AUTOSCALERS",
     "JOBS",
     "MUTATING_WEBHOOKS",
     "NAMESPACES",
@@ -22,6 +23,7 @@ __all__ = [
     "NODES",
     "PERSISTENT_VOLUME_CLAIMS",
     "PODS",
+    "POD_DISRUPTION_BUDGETS",
     "PRIORITY_CLASSES",
     "RESOURCE_QUOTAS",
     "ROLES",
@@ -47,6 +49,7 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
 DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet")
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+HORIZONTAL_POD_AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 MUTATING_WEBHOOKS: Final = Resource(
     _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
@@ -56,6 +59,7 @@ NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies",
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PODS: Final = Resource("", "v1", "pods", "Pod")
+POD_DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
 ROLES: Final = Resource(_RBAC, "v1", "roles", "Role")

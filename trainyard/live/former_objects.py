@@ -26,6 +26,7 @@ __all__ = [
     "FormerObject",
     "cleaned",
     "delete_record",
+    "forget_objects",
     "is_managed",
     "read_record",
     "record_name",
@@ -167,7 +168,26 @@ async def save_record(client: Client, stack: str, objects: Iterable[FormerObject
     added = {each.address: each for each in objects if _replaces(recorded.get(each.address), each)}
     if not added:
         return
-    data = _encoded((recorded | added).values())
+    await _save(client, stack, found, (recorded | added).values())
+
+
+async def forget_objects(client: Client, stack: str, addresses: Collection[tuple[str, str, str | None, str]]) -> None:
+    """Remove objects from the record of a stack: they are deleted on purpose, and not given back.
+
+    Parameters
+    ----------
+    addresses
+        API version, kind, namespace and name of each.
+    """
+    found = await client.find(SECRETS, record_name(stack), namespace=RECORD_NAMESPACE)
+    recorded = _decoded(found) if found is not None else []
+    kept = [each for each in recorded if each.address not in addresses]
+    if len(kept) < len(recorded):
+        await _save(client, stack, found, kept)
+
+
+async def _save(client: Client, stack: str, found: Object | None, objects: Iterable[FormerObject]) -> None:
+    data = _encoded(objects)
     if len(data) > _LIMIT:
         raise TrainyardError(
             f"The former objects of a takeover by stack {stack} need {len(data)} bytes, and a record holds {_LIMIT}",

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from trainyard.kube import Client, Object
-from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, VALIDATING_WEBHOOKS
+from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 
-__all__ = ["LiveInstallation", "Program", "read_installation", "validated_kinds"]
+__all__ = ["LiveInstallation", "Program", "read_installation"]
 
 _VERSION = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)(@|$)")
 
@@ -71,18 +71,22 @@ class LiveInstallation:
         Containers of its Deployments.
     files
         Data of the ConfigMaps that they mount, by name.
-    validated
-        API group and plural of the kinds that a validating webhook in the namespace reviews.
+    webhooks
+        Webhook configurations of the cluster.
     """
 
     namespace: str
     programs: tuple[Program, ...] = ()
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    validated: frozenset[tuple[str, str]] = frozenset()
+    webhooks: tuple[Mapping[str, Any], ...] = ()
 
     def program(self, name: str) -> Program | None:
-        """Return the program with this image name."""
-        return next((each for each in self.programs if each.name == name), None)
+        """Return the first program with this image name."""
+        return next(iter(self.each_program(name)), None)
+
+    def each_program(self, name: str) -> list[Program]:
+        """Return the programs with this image name."""
+        return [each for each in self.programs if each.name == name]
 
     def file(self, program: Program, path: str) -> str | None:
         """Return the text of a program's file; None if it is not in a ConfigMap."""
@@ -92,7 +96,7 @@ class LiveInstallation:
 
 
 async def read_installation(client: Client, namespace: str) -> LiveInstallation:
-    """Read the programs of a namespace, the ConfigMaps that they mount, and the webhooks that they serve."""
+    """Read the programs of a namespace, the ConfigMaps that they mount, and the webhook configurations."""
     programs = tuple(
         program
         for deployment in await client.list(DEPLOYMENTS, namespace=namespace)
@@ -102,23 +106,8 @@ async def read_installation(client: Client, namespace: str) -> LiveInstallation:
     for name in sorted({name for program in programs for name in program.files.values()}):
         if (found := await client.find(CONFIG_MAPS, name, namespace=namespace)) is not None:
             files[name] = found.get("data") or {}
-    validated = validated_kinds(await client.list(VALIDATING_WEBHOOKS), namespace)
-    return LiveInstallation(namespace, programs, files, validated)
-
-
-def validated_kinds(
-    configurations: Iterable[Mapping[str, Any]], namespace: str | None = None
-) -> frozenset[tuple[str, str]]:
-    """Return group and plural of the kinds that webhooks review: all webhooks, or those served in a namespace."""
-    return frozenset(
-        (group, plural)
-        for configuration in configurations
-        for webhook in configuration.get("webhooks") or ()
-        if namespace in (None, ((webhook.get("clientConfig") or {}).get("service") or {}).get("namespace"))
-        for rule in webhook.get("rules") or ()
-        for group in rule.get("apiGroups") or ()
-        for plural in rule.get("resources") or ()
-    )
+    webhooks = (*await client.list(VALIDATING_WEBHOOKS), *await client.list(MUTATING_WEBHOOKS))
+    return LiveInstallation(namespace, programs, files, webhooks)
 
 
 def _programs(deployment: Object) -> Iterable[Program]:

@@ -21,7 +21,7 @@ _SETTING = "trainyard:scheduler"
 
 
 def check_scheduler(settings: StackSettings, live: LiveInstallation) -> Iterator[Finding]:
-    """Compare the live scheduler's configuration with the settings, and lint it.
+    """Compare the configuration of each live scheduler with the settings, and lint it.
 
     The queue rules and the rules of topology hold for the scheduler that the settings describe. What it lacks is
     an error, so that no job is admitted for it; what it has beyond that is a warning.
@@ -31,9 +31,11 @@ def check_scheduler(settings: StackSettings, live: LiveInstallation) -> Iterator
     Finding
         Errors and warnings.
     """
-    program = live.program(_SCHEDULER)
-    if program is None:
-        return
+    for program in live.each_program(_SCHEDULER):
+        yield from _check(settings, live, program)
+
+
+def _check(settings: StackSettings, live: LiveInstallation, program: Program) -> Iterator[Finding]:
     path, text = _configuration(live, program)
     if text is None:
         yield Finding(

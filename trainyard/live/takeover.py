@@ -66,6 +66,23 @@ _GITOPS = {
     "helm.toolkit.fluxcd.io/name": "Flux",
 }
 """Tools that write an object again, by the annotation or label that they set on it."""
+_GITOPS_MANAGERS = {
+    "argocd-controller": "Argo CD",
+    "argocd-application-controller": "Argo CD",
+    "kustomize-controller": "Flux",
+    "helm-controller": "Flux",
+}
+"""The same tools by their field managers: Argo CD before 3.0 sets no annotation of its own."""
+_CLEARED = """--type=json -p '[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]'"""
+
+_EFFECTIVE = frozenset(
+    {
+        *("namespaceSelector", "objectSelector", "matchConditions"),
+        *("affinity", "hostNetwork", "initContainers", "nodeSelector", "runtimeClassName", "tolerations"),
+        "topologySpreadConstraints",
+    }
+)
+"""Fields of webhooks and pods that the API server leaves unset, and that limit what a program does or where."""
 
 _SERVER_FIELDS = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"})
 _DEPTH = 4
@@ -234,11 +251,27 @@ def _owners(seen: Observation, stack: str) -> Iterator[tuple[str, str]]:
             f"make Helm forget the release, which deletes none of its objects: kubectl delete secrets,configmaps "
             f"-n {home} -l owner=helm,name={release}",
         )
-    for key, tool in _GITOPS.items():
-        if value := annotations.get(key) or labels.get(key):
+    yield from _gitops_tools(seen.live)
+
+
+def _gitops_tools(live: Object) -> Iterator[tuple[str, str]]:
+    """Yield each tool that applies the object, with what shows it and the removal of all of that."""
+    metadata = live["metadata"]
+    values = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    writers = {each.get("manager") for each in metadata.get("managedFields") or () if not each.get("subresource")}
+    for tool in dict.fromkeys(_GITOPS.values()):
+        keys = [key for key, owner in _GITOPS.items() if owner == tool and values.get(key)]
+        managers = [name for name, owner in _GITOPS_MANAGERS.items() if owner == tool and name in writers]
+        shown = [*(f"{key}: {values[key]}" for key in keys), *(f"field manager {name}" for name in managers)]
+        steps = [f"remove {', '.join(keys)} from the object"] if keys else []
+        if managers:
+            where = f" -n {metadata['namespace']}" if metadata.get("namespace") else ""
+            address = f"{live['kind'].lower()} {metadata['name']}{where}"
+            steps.append(f"clear its field managers: kubectl patch {address} {_CLEARED}")
+        if shown:
             yield (
-                f"{tool} applies it ({key}: {value}), and would rewrite it",
-                f"remove it from {tool} without pruning, then remove {key} from the object",
+                f"{tool} applies it ({', '.join(shown)}), and would rewrite it",
+                f"remove it from {tool} without pruning, then {' and '.join(steps)}",
             )
 
 
@@ -294,10 +327,13 @@ def _takeover(declared: Mapping[str, Any], live: Object, action: TakeoverAction,
 
 
 def _foreign_entries(declared: Any, applied: Any, path: str = "") -> Iterator[str]:
-    """Yield the named entries of lists that a merge keeps although the stack does not declare them."""
+    """Yield the named entries of lists, and effective fields, that a merge keeps although the stack declares none."""
     if isinstance(declared, Mapping) and isinstance(applied, Mapping):
         for key, value in declared.items():
             yield from _foreign_entries(value, applied.get(key), f"{path}.{key}" if path else key)
+        for key in _EFFECTIVE & applied.keys() - declared.keys():
+            if applied[key]:
+                yield f"{path}.{key}" if path else key
     elif isinstance(declared, list) and isinstance(applied, list):
         wanted, found = _named(declared), _named(applied)
         for name in found if wanted else ():

@@ -12,12 +12,16 @@ from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CONFIG_MAPS,
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
     MUTATING_WEBHOOKS,
+    NETWORK_POLICIES,
+    POD_DISRUPTION_BUDGETS,
     ROLE_BINDINGS,
     ROLES,
     SECRETS,
@@ -32,10 +36,11 @@ __all__ = ["TakeoverReader"]
 
 _NAMESPACED = (
     *(DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS, CRON_JOBS),
-    *(SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS),
+    *(SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS),
+    *(POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS, NETWORK_POLICIES),
 )
-"""Kinds of which an installation consists, in its namespace; configuration and Secrets do nothing by themselves."""
-_CLUSTER = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLE_BINDINGS)
+"""Kinds of which an installation consists, in its namespace; of Secrets only the metadata is read."""
+_CLUSTER = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
 _FREE_NAME = "-takeover"
 """Suffix of a name that no object has."""
 _DRY_RUN = {"dryRun": "All"}
@@ -145,5 +150,16 @@ async def _parts(client: Client, namespaces: list[str]) -> list[Object]:
     lists = await asyncio.gather(
         *(client.list(each, namespace=namespace) for namespace in namespaces for each in _NAMESPACED),
         *(client.list(each) for each in _CLUSTER),
+        *(_secrets(client, namespace) for namespace in namespaces),
     )
     return [item for items in lists for item in items]
+
+
+async def _secrets(client: Client, namespace: str) -> list[Object]:
+    """Return the metadata of the Secrets of a namespace; none without the permission to list them."""
+    try:
+        return list((await client.page(SECRETS, namespace=namespace, limit=0, metadata_only=True)).items)
+    except ApiError as error:
+        if error.status == 403:
+            return []
+        raise

@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from trainyard.api.constants import ADOPTED_ANNOTATION
 from trainyard.checks.finding import Finding
 from trainyard.queues.tree import DEFAULT, ROOT
 
-__all__ = ["change_findings", "describe_jobs", "jobs_by_queue", "state_of"]
+__all__ = ["change_findings", "describe_jobs", "is_taken_over", "jobs_by_queue", "state_of"]
 
 _SHOWN = 5
 
@@ -47,7 +48,8 @@ def change_findings(
     queues = {queue["metadata"]["name"]: queue for queue in live}
     jobs = jobs_by_queue(pod_groups)
     findings: list[Finding] = []
-    for name in sorted(set(owned) - set(desired) - {ROOT, DEFAULT}):
+    # Another run may have deleted one since the owned ones were listed.
+    for name in sorted(set(owned) & set(queues) - set(desired) - {ROOT, DEFAULT}):
         findings += _removed(name, queues[name], name in retired, jobs.get(name, []), f"{path}.{name}")
     for name in sorted(set(queues) & set(desired)):
         findings += _closing(name, queues[name], desired[name], jobs.get(name, []), f"{path}.{name}")
@@ -72,6 +74,16 @@ def _removed(name: str, queue: Mapping[str, Any], retired: bool, jobs: list[str]
         message = f"queue {name!r} would be removed, but it is {_known(queue)}, so new jobs may be created in it"
         fix = f"mark it retired first: keep {name} with state: retired, run `up` until it is deleted, then remove it"
         yield Finding(path, message, fix, rule)
+    elif is_taken_over(queue):
+        message = (
+            f"queue {name!r} would be removed, but it was taken over, and Pulumi would forget it and leave it closed"
+        )
+        yield Finding(path, message, f"keep {name} with state: retired until `up` has deleted it", rule)
+
+
+def is_taken_over(queue: Mapping[str, Any]) -> bool:
+    """Return whether the stack has taken over a queue: its state says that the queue is kept when it is deleted."""
+    return bool((queue["metadata"].get("annotations") or {}).get(ADOPTED_ANNOTATION) == "true")
 
 
 def _closing(

@@ -1,7 +1,8 @@
 """Retired queues: those that can be deleted, and why the others stay.
 
 Volcano deletes a queue in any state, and silently its jobs with it, but none with child queues. So a retired queue is
-deleted when it is closed by the settings, has no jobs, and each of its child queues is deleted too.
+deleted when it is closed by the settings, has no jobs, and each of its child queues is deleted too. One that the stack
+has taken over is kept by the engine until an `up` has changed that in the state.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.queues.change_effects import describe_jobs, jobs_by_queue, state_of
+from trainyard.queues.change_effects import describe_jobs, is_taken_over, jobs_by_queue, state_of
 
 __all__ = ["QueueRetirement", "queue_retirement"]
 
@@ -67,6 +68,9 @@ def queue_retirement(
             waiting[name] = "it is closing" if state == "Closing" else "it is open, and this `up` closes it"
         elif name not in closed:
             waiting[name] = "it was closed by hand, and can be opened again until this `up` keeps it closed"
+        elif is_taken_over(found[name]):
+            kept = "it was taken over, and the state says that it is kept"
+            waiting[name] = f"{kept}: this `up` changes that, and the next one deletes it"
     others = [queue for queue in live if queue["metadata"]["name"] not in {*parents, *owned}]
     above = {queue["metadata"]["name"]: str((queue.get("spec") or {}).get("parent")) for queue in others}
     edges = {*parents.items(), *above.items()}
