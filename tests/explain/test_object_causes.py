@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, ended, minutes_ago, owner
+from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.explain import State, explain, observed_of_text
 from trainyard.explain.explanation import UNKNOWN
 
@@ -137,7 +138,7 @@ def with_initializer(cluster: Cluster, **status: Any) -> Job:
     parts.insert(0, {"name": "dataset-initializer", "replicas": 1, "template": {"metadata": {"labels": labels}}})
     parts[1]["dependsOn"] = [{"name": "dataset-initializer", "status": "Complete"}]
     name = "train-dataset-initializer-0"
-    labels = {"jobset.sigs.k8s.io/replicatedjob-name": "dataset-initializer"}
+    labels = {"jobset.sigs.k8s.io/replicatedjob-name": "dataset-initializer", JOB_SET_NAME_LABEL: "train"}
     metadata = {"ownerReferences": owner("jobset", "train"), "labels": labels}
     job = body("batch/v1", "Job", name, "vision", metadata=metadata, spec={"parallelism": 1}, status=status)
     owned = {"ownerReferences": owner("job", name)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,18 +53,19 @@ def _explain(
     """
     from trainyard.explain import UNKNOWN, as_text, explain
 
-    observed = recorded_state(from_) if from_ is not None else _live(namespace, stack, kubeconfig, context)
+    gc.disable()  # A large cluster is read once, and nothing of it is garbage before the end.
+    observed = recorded_state(from_) if from_ is not None else _live(job, namespace, stack, kubeconfig, context)
     explanation = explain(observed, job, namespace)
     typer.echo(json.dumps(explanation.as_json(), indent=2) if output is Output.JSON else as_text(explanation))
     if explanation.cause == UNKNOWN:
         raise typer.Exit(1)
 
 
-def _live(namespace: str, stack: str | None, kubeconfig: Path | None, context: str | None) -> Observed:
-    from trainyard.live.cluster_snapshot import read_cluster
+def _live(job: str, namespace: str, stack: str | None, kubeconfig: Path | None, context: str | None) -> Observed:
+    from trainyard.live.job_snapshot import read_job
 
     async def read() -> Observed:
         async with reader_of(stack, kubeconfig, context) as client:
-            return await read_cluster(client, namespace)
+            return await read_job(client, job, namespace)
 
     return asyncio.run(read())
