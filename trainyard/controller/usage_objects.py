@@ -105,7 +105,8 @@ def reduced_queue(body: Object) -> Object:
     """Return a Queue as it is cached."""
     metadata, spec = body["metadata"], body.get("spec") or {}
     kept = {key: metadata[key] for key in ("name", "uid", "resourceVersion")}
-    return {"metadata": kept, "spec": {key: spec[key] for key in ("parent", "deserved", "guarantee") if key in spec}}
+    fields = ("parent", "deserved", "guarantee", "capability")
+    return {"metadata": kept, "spec": {key: spec[key] for key in fields if key in spec}}
 
 
 def facts_of(body: Object | None) -> PodFacts | None:
