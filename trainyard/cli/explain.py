@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,12 +55,24 @@ def _explain(
     """
     from trainyard.explain import UNKNOWN, as_text, explain
 
-    gc.disable()  # A large cluster is read once, and nothing of it is garbage before the end.
-    observed = recorded_state(from_) if from_ is not None else _live(job, namespace, stack, kubeconfig, context)
-    explanation = explain(observed, job, namespace)
+    with _without_collection():
+        observed = recorded_state(from_) if from_ is not None else _live(job, namespace, stack, kubeconfig, context)
+        explanation = explain(observed, job, namespace)
     typer.echo(json.dumps(explanation.as_json(), indent=2) if output is Output.JSON else as_text(explanation))
     if explanation.cause == UNKNOWN:
         raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause cyclic garbage collection: nothing of a large cluster that is read once is garbage before the end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _live(job: str, namespace: str, stack: str | None, kubeconfig: Path | None, context: str | None) -> Observed:
