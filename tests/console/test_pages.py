@@ -148,6 +148,22 @@ def test_the_fabric_shows_nodes_and_what_fits(client: TestClient) -> None:
     )
 
 
+def test_a_domain_leads_to_its_neighbors_and_to_those_below(client: TestClient) -> None:
+    html = page(client, "/fabric?domain=rack-0&color=job")
+    assert 'rel="next" href="/fabric?color=job&amp;domain=rack-1"' in html
+    assert 'rel="prev"' not in html
+    assert '<a href="/fabric?color=state&amp;domain=rack-1"><text' in page(client, "/fabric?domain=spine-0")
+
+
+def test_timelines_are_drawn_with_their_text(client: TestClient) -> None:
+    drawn = re.compile(r'role="img" aria-label="(?:waiting|running|suspended)[^"]*, (?:until now|ended)"')
+    assert drawn.search(page(client, "/jobs"))
+    html = page(client, JOB)
+    label = drawn.search(html)
+    assert label is not None
+    assert html.count(label[0].partition('aria-label="')[2].rstrip('"')) == 2, "the text is on the page, too"
+
+
 def test_zoom_changes_the_size_alone(client: TestClient) -> None:
     sizes = [
         re.search(r'<svg xmlns[^>]* width="(\d+)"[^>]*viewBox="([^"]+)"', page(client, f"/fabric?zoom={z}"))

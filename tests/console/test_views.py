@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.console.recorded_platform import platform
-from tests.explain.recorded_clusters import GPU, NOW, Cluster
+from tests.explain.recorded_clusters import GPU, NOW, Cluster, body
 from trainyard.console.state_history import StateHistory
 from trainyard.console.views.fabric_drawing import MAX_ELEMENTS
 from trainyard.console.views.fabric_map import COLORINGS, FabricQuery, fabric_map
@@ -179,6 +179,49 @@ def test_a_rack_of_a_large_fabric_shows_each_node(large: PlatformView) -> None:
     assert found.above == ("spine-0",)
 
 
+@pytest.fixture(scope="module")
+def three_tiers() -> PlatformView:
+    """10,000 nodes in 1,250 racks, 40 spines and one core."""
+    cluster = Cluster(racks=1250, nodes_per_rack=8)
+    cluster.bodies.remove(cluster.find("HyperNode", "spine-0"))
+    spines = [[f"rack-{rack}" for rack in range(start, min(start + 32, 1250))] for start in range(0, 1250, 32)]
+    members = {f"spine-{number}": (2, "spine", racks) for number, racks in enumerate(spines)}
+    members["core"] = (3, "core", list(members))
+    for name, (tier, tier_name, below) in members.items():
+        listed = [{"type": "HyperNode", "selector": {"exactMatch": {"name": each}}} for each in below]
+        spec = {"tier": tier, "tierName": tier_name, "members": listed}
+        cluster.bodies.append(body("topology.volcano.sh/v1alpha1", "HyperNode", name, spec=spec))
+    cluster.fill("vision", [f"rack-{rack}-node-0" for rack in range(64, 70)])
+    return PlatformView(cluster.observed)
+
+
+def test_a_spine_of_a_large_fabric_shows_its_racks_and_nodes(three_tiers: PlatformView) -> None:
+    found = fabric_map(three_tiers, FabricQuery(domain="spine-2", color="job"))
+    svg = str(found.svg)
+    assert found.nodes == 256
+    assert found.detail == "a node"
+    assert found.elements == len(re.findall(r"<[a-z]", svg)) <= MAX_ELEMENTS
+    assert [row.name for row in found.rows] == [f"rack-{rack}" for rack in range(64, 96)]
+    assert all(f'<a href="/fabric?color=job&amp;domain=rack-{rack}"><text' in svg for rack in range(64, 96))
+    assert 'domain=spine-2"' not in svg, "no link to the page itself"
+    assert found.above == ("core",)
+    assert (found.before, found.after) == ("spine-1", "spine-3")
+    assert "vision/busy-vision: 6 nodes in several racks" in svg
+
+
+def test_the_whole_of_a_large_fabric_leads_to_each_spine(three_tiers: PlatformView) -> None:
+    for domain in ("", "core"):
+        found = fabric_map(three_tiers, FabricQuery(domain=domain))
+        svg = str(found.svg)
+        assert found.elements == len(re.findall(r"<[a-z]", svg)) <= MAX_ELEMENTS
+        assert all(f'domain=spine-{spine}"><text' in svg for spine in range(40)), found.detail
+        squares = [path for kind, path in re.findall(r'<path class="(\w+)[^"]*" d="([^"]+)"', svg) if kind != "gang"]
+        assert sum(path.count("M") for path in squares) == 10_000
+    assert [row.name for row in found.rows] == [f"spine-{spine}" for spine in range(40)]
+    ends = [fabric_map(three_tiers, FabricQuery(domain=name)) for name in ("spine-0", "spine-39", "core")]
+    assert [(each.before, each.after) for each in ends] == [("", "spine-1"), ("spine-38", ""), ("", "")]
+
+
 def test_the_largest_gang_of_each_tier() -> None:
     cluster = Cluster(racks=3)
     cluster.fill("vision", cluster.names[:3])
@@ -223,6 +266,12 @@ def test_history_records_changes_and_is_bounded() -> None:
     assert page is not None
     assert page.timeline[0].text == "created"
     assert texts[0] in [step.text for step in page.timeline]
+    kinds = [each.kind for each in page.phases.phases]
+    assert set(kinds) <= {"waiting", "running"}
+    assert history.by_job({"trainjob/vision/one", "none"}) == {
+        "trainjob/vision/one": history.steps("trainjob/vision/one"),
+        "none": (),
+    }
 
 
 def test_another_job_of_the_same_name_has_a_history_of_its_own() -> None:

@@ -119,7 +119,8 @@ def test_pods_are_watched_only_for_the_record_of_usage() -> None:
         rules = (*cluster_rules(settings), *namespaced_rules(settings.namespace, settings))
         return {(each, verb) for rule in rules for each in rule["resources"] for verb in rule["verbs"]}
 
-    assert granted(usage=True) - granted(usage=False) == {("pods", "list"), ("pods", "watch"), ("configmaps", "list")}
+    own = {("configmaps", "list"), ("configmaps", "delete")}
+    assert granted(usage=True) - granted(usage=False) == {("pods", "list"), ("pods", "watch"), *own}
 
 
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.05)

@@ -18,7 +18,7 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.usage_recorder import UsageRecorder
 from trainyard.kube import ApiError, Informer
-from trainyard.usage import Gang, Gap, Span, Usage
+from trainyard.usage import Gang, Gap, Ledger, Span, Usage
 from trainyard.usage.account import Sums
 from trainyard.usage.record import read_record
 from trainyard.usage.record_parts import HEAD, LABEL, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
@@ -227,11 +227,23 @@ async def test_a_suspended_train_job_asks_for_nothing(api: FakeApi, clock: Clock
 
 async def test_a_volcano_job_that_waits_without_pods_asks_for_its_minimum(api: FakeApi, clock: Clock) -> None:
     api.put(f"{VOLCANO}/queues", {"metadata": {"name": "vision"}, "spec": {}})
-    api.put(f"{VOLCANO}/podgroups", pod_group("old", kind="Job", phase="Pending"))
+    waiting = pod_group("old", kind="Job", phase="Pending")
+    waiting["metadata"]["ownerReferences"][0]["apiVersion"] = "batch.volcano.sh/v1alpha1"
+    api.put(f"{VOLCANO}/podgroups", waiting)
     async with leading(api, clock) as recorder:
         await recorder.flush(0)
         await recorder.flush(30)
     assert device_seconds(usage(api), Gang("team", "Job", "old", "vision")) == {"asked": 480, "waited": 480}
+
+
+@pytest.mark.parametrize("kind", ["JobSet", "Job"])
+async def test_a_suspended_job_without_pods_asks_for_nothing(api: FakeApi, clock: Clock, kind: str) -> None:
+    """Their controllers create the pods of a job that is not suspended at once."""
+    api.put(f"{VOLCANO}/podgroups", pod_group("old", kind=kind, phase="Pending"))
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        await recorder.flush(30)
+    assert usage(api).jobs == {}
 
 
 async def test_a_finished_gang_without_pods_asks_for_nothing(api: FakeApi, clock: Clock) -> None:
@@ -664,3 +676,101 @@ async def test_a_pod_that_ended_at_an_unknown_time_is_not_counted_by_the_next_le
         async with leading(api, clock) as recorder:
             await recorder.flush(at)
     assert device_seconds(usage(api))["allocated"] == 8 * 20
+
+
+async def test_a_share_of_the_record_is_within_the_capability(api: FakeApi, clock: Clock) -> None:
+    install(api)
+    spec = {"deserved": {GPU: "100"}, "capability": {GPU: "4"}}
+    api.put(f"{VOLCANO}/queues", {"metadata": {"name": "vision"}, "spec": spec})
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        api.put(PODS, pod(bound=0))
+        await recorder.flush(10)
+    assert device_seconds(usage(api))["borrowed"] == 4 * 10
+
+
+async def test_the_first_sum_lets_the_rest_of_the_process_run(
+    api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(api)
+    for number in range(2_000):
+        api.put(PODS, pod(f"train-node-0-{number}", bound=0, gpus=1))
+    hold, changes, longest = Ledger.hold, 0, 0
+
+    def counted(*arguments: Any, **options: Any) -> None:
+        nonlocal changes, longest
+        hold(*arguments, **options)
+        changes += 1
+        longest = max(longest, changes)
+        if changes == 150 and not api.of("configmaps"):  # In the midst of it, a pod ends and another one comes.
+            api.put(PODS, pod("train-node-0-0", bound=0, ended=4, gpus=1))
+            api.put(PODS, pod("late", created=4, bound=4, gpus=1))
+
+    async def others() -> None:
+        nonlocal changes
+        while True:
+            await asyncio.sleep(0)
+            changes = 0
+
+    monkeypatch.setattr(Ledger, "hold", counted)
+    async with leading(api, clock) as recorder:
+        await recorder.at(5)
+        running = asyncio.create_task(others())
+        await recorder.recorder.flush()
+        running.cancel()
+        assert longest < 500
+        await recorder.flush(5)
+        await recorder.flush(10)
+    assert device_seconds(usage(api))["allocated"] == 1_999 * 5 + 5, "from when the record begins"
+
+
+async def test_of_too_many_segments_the_oldest_are_deleted(
+    api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainyard.controller.usage_recorder.MAX_SEGMENTS", 4)
+
+    def pod_of(namespace: str, **times: int) -> Body:
+        body = pod("one", job_set="", group="", **times)
+        body["metadata"] |= {"namespace": namespace, "uid": f"uid-{namespace}"}
+        return body
+
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        for number in range(5):
+            start, end = number * 100 + 10, number * 100 + 60
+            api.put(PODS, pod_of(f"t{number}", created=start, bound=start))
+            await recorder.flush(start)
+            api.put(PODS, pod_of(f"t{number}", created=start, bound=start, ended=end))
+            api.remove(PODS, f"t{number}", "one")
+            await recorder.flush(end)
+            assert len(names(api)) <= 4
+        api.put(PODS, pod_of("runs", created=470, bound=470))
+        await recorder.flush(480)
+    assert names(api) == {names_of(each)[0] for each in ("", "runs", "t3", "t4")}
+    found = usage(api)
+    assert found.recorded == Span(START + 260, START + 480), "the record begins where the last dropped job ended"
+    sums = {gang.namespace: each.allocated // 1000 for (gang, _), each in found.jobs.items()}
+    assert sums == {"t3": 8 * 50, "t4": 8 * 50, "runs": 8 * 10}
+    async with leading(api, clock) as recorder:  # The next leader knows how old they are.
+        await recorder.flush(490)
+        api.put(PODS, pod_of("t0", created=500, bound=500))
+        await recorder.flush(500)
+    assert names(api) == {names_of(each)[0] for each in ("", "runs", "t0", "t4")}
+    assert usage(api).recorded == Span(START + 360, START + 500)
+
+
+async def test_a_gang_that_runs_is_never_dropped(api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainyard.controller.usage_recorder.MAX_SEGMENTS", 1)
+    install(api)
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        api.put(PODS, pod(bound=0))
+        await recorder.flush(10)
+        await recorder.flush(20)
+    assert {names_of("")[0], names_of("team")[0]} <= names(api)
+    assert device_seconds(usage(api))["allocated"] == 8 * 20
+
+
+def names(api: FakeApi) -> set[str]:
+    """Return the names of the segments."""
+    return {each["metadata"]["name"] for each in api.of("configmaps")} - {HEAD}

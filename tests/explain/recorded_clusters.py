@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import orjson
 
+from tests.explain.recorded_reads import Reads
+from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.explain import Explanation, Kind, Observed, explain, observed_of_text, recorded
+from trainyard.kube import Client
+from trainyard.live.job_snapshot import read_job
 
 Body = dict[str, Any]
 NOW = datetime.datetime(2026, 11, 24, 12, 0, tzinfo=datetime.UTC)
@@ -161,7 +166,7 @@ class Cluster:
             "batch/v1", "Job", child, namespace,
             metadata={
                 "ownerReferences": owner("jobset", name),
-                "labels": {"jobset.sigs.k8s.io/replicatedjob-name": "node"},
+                "labels": {"jobset.sigs.k8s.io/replicatedjob-name": "node", JOB_SET_NAME_LABEL: name},
             },
             spec={"parallelism": pods}, status={},
         )  # fmt: skip
@@ -180,6 +185,7 @@ class Cluster:
                 metadata={
                     "ownerReferences": owner("job", child),
                     "annotations": {"scheduling.k8s.io/group-name": name},
+                    "labels": {JOB_SET_NAME_LABEL: name},
                     **created,
                 },
                 spec={**pod, **({"nodeName": nodes[index]} if index < len(nodes) else {})},
@@ -216,12 +222,19 @@ class Cluster:
         return self
 
     @property
+    def _narrow(self) -> set[str]:
+        """Kinds that may not be listed in all namespaces."""
+        return {kind.partition(".")[0] for kind in self.unread}
+
+    @property
     def observed(self) -> Observed:
         return Observed(NOW, tuple(self.bodies), self.unread)
 
     def explain(self, name: str, namespace: str = "vision") -> Explanation:
-        """Explain a job; a file of the same cluster gives the same answer, and so does one for its namespace only."""
+        """Explain a job; a file of the same cluster, one for its namespace, and a live read give the same answer."""
         found = explain(self.observed, name, namespace)
+        read = asyncio.run(read_job(cast("Client", Reads(self.bodies, narrow=self._narrow)), name, namespace))
+        assert explain(replace(read, now=NOW), name, namespace) == found
         for only in (None, namespace):
             text = orjson.dumps(recorded(self.observed, only)).decode()
             assert explain(observed_of_text(text, "file", NOW.replace(year=2030)), name, namespace) == found

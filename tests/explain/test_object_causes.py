@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, ended, minutes_ago, owner
+from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.explain import State, explain, observed_of_text
 from trainyard.explain.explanation import UNKNOWN
 
@@ -137,7 +138,7 @@ def with_initializer(cluster: Cluster, **status: Any) -> Job:
     parts.insert(0, {"name": "dataset-initializer", "replicas": 1, "template": {"metadata": {"labels": labels}}})
     parts[1]["dependsOn"] = [{"name": "dataset-initializer", "status": "Complete"}]
     name = "train-dataset-initializer-0"
-    labels = {"jobset.sigs.k8s.io/replicatedjob-name": "dataset-initializer"}
+    labels = {"jobset.sigs.k8s.io/replicatedjob-name": "dataset-initializer", JOB_SET_NAME_LABEL: "train"}
     metadata = {"ownerReferences": owner("jobset", "train"), "labels": labels}
     job = body("batch/v1", "Job", name, "vision", metadata=metadata, spec={"parallelism": 1}, status=status)
     owned = {"ownerReferences": owner("job", name)}
@@ -567,3 +568,44 @@ def test_unknown_cause_names_what_was_looked_at() -> None:
     assert [link.step for link in found.chain] == steps
     assert all(step in found.message for step in steps)
     assert "trainyard snapshot save" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ('failed calling webhook "validatepod.volcano.sh": connection refused', "webhook-away"),
+        ('admission webhook "validatepod.volcano.sh" denied the request: queue is not open', "webhook-rejected"),
+        ('pods "x" is forbidden: status unknown for quota: tenant, resources: pods', "quota-not-counted"),
+        ("POL-000 no decision: the policy server did not answer within 2 s", "policy-server-away"),
+        ("spec.trainer.numNodes: 0 is less than 1", "creation-failed"),
+    ],
+)
+def test_a_refusal_after_which_everything_was_created_is_no_cause(message: str, cause: str) -> None:
+    cluster = creation(message) if "POL-000" not in message else refused(message)
+    assert cluster.causes("train")[0] == cause
+    cluster = Cluster()
+    job = cluster.job("train")
+    for each in (job.train_job, job.job_set, job.job):
+        cluster.event(each, "FailedCreate", message)
+    assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("DeadlineExceeded", "deadline-exceeded"),
+        ("ReachedMaxRestarts", "restarts-exhausted"),
+        ("JobSetMissing", "job-set-deleted"),
+        ("TrainingRuntimeNotSupported", "runtime-not-supported"),
+        ("FailedJobs", "job-failed"),
+    ],
+)
+def test_how_a_job_failed_has_one_cause(reason: str, cause: str) -> None:
+    causes = {"deadline-exceeded", "restarts-exhausted", "job-set-deleted", "runtime-not-supported", "job-failed"}
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.without(*job.pods)
+    job.train_job["status"] = ended("Failed", reason)
+    assert causes & set(cluster.causes("train")) == {cause}
+    job.train_job["status"] = {"conditions": [{**job.train_job["status"]["conditions"][0], "status": "False"}]}
+    assert not causes & set(cluster.causes("train"))

@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from tests.explain.recorded_clusters import Cluster
+from tests.explain.recorded_clusters import NOW, Cluster
+from tests.explain.recorded_reads import Reads
 from trainyard.errors import TrainyardError
 from trainyard.explain import Kind, State, as_text, explain
-from trainyard.explain.cluster_index import kind_of
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube import ApiError, Client
 from trainyard.live.cluster_snapshot import read_cluster, write_snapshot
-
-
-class Reads:
-    """A client that lists recorded objects, and forbids some kinds in all namespaces or entirely."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        narrow: Collection[str] = (),
-        forbidden: Collection[str] = (),
-        absent: Collection[str] = (),
-        broken: str = "",
-    ) -> None:
-        self.cluster, self.narrow, self.forbidden, self.absent, self.broken = cluster, narrow, forbidden, absent, broken
-        self.requests: list[tuple[str, str | None, str | None]] = []
-
-    async def list(self, resource: Resource, *, namespace: str | None = None, field_selector: str | None = None) -> Any:
-        self.requests.append((resource.kind, namespace, field_selector))
-        if resource.kind in self.absent:
-            raise ApiError(404, "NotFound", "not found")
-        if resource.kind in self.forbidden or (resource.kind in self.narrow and namespace is None):
-            raise ApiError(403, "Forbidden", "forbidden")
-        if resource.kind == self.broken:
-            raise ApiError(500, "InternalError", "broken")
-        kind = kind_of({"apiVersion": resource.api_version, "kind": resource.kind})
-        found = [each for each in self.cluster.bodies if kind_of(each) == kind]
-        if field_selector and field_selector.startswith("metadata.name="):
-            found = [each for each in found if each["metadata"]["name"] == field_selector.partition("=")[2]]
-        return [each for each in found if namespace in (None, each["metadata"].get("namespace"))]
+from trainyard.live.job_snapshot import read_job
 
 
 def recorded() -> Cluster:
@@ -55,7 +26,7 @@ def recorded() -> Cluster:
 
 
 async def test_an_administrator_reads_everything_that_explains_a_job() -> None:
-    reads = Reads(recorded(), absent={"Workload"})
+    reads = Reads(recorded().bodies, absent={"Workload"})
     observed = await read_cluster(cast("Client", reads), "vision")
     assert observed.unread == frozenset()
     names = {(each["kind"], each["metadata"]["name"]) for each in observed.objects}
@@ -66,7 +37,7 @@ async def test_an_administrator_reads_everything_that_explains_a_job() -> None:
 
 
 async def test_a_tenant_reads_the_own_namespace() -> None:
-    reads = Reads(recorded(), narrow={"PodGroup", "Pod"}, forbidden={"Node", "Deployment", "Lease", "Workload"})
+    reads = Reads(recorded().bodies, narrow={"PodGroup", "Pod"}, forbidden={"Node", "Deployment", "Lease", "Workload"})
     observed = await read_cluster(cast("Client", reads), "vision")
     expected = {Kind.POD_GROUP, Kind.POD, Kind.NODE, Kind.DEPLOYMENT, Kind.LEASE, Kind.WORKLOAD}
     assert observed.unread == expected
@@ -77,7 +48,7 @@ async def test_a_tenant_reads_the_own_namespace() -> None:
 
 
 async def test_a_snapshot_has_the_jobs_of_all_namespaces() -> None:
-    reads = Reads(recorded(), narrow={"Pod"})
+    reads = Reads(recorded().bodies, narrow={"Pod"})
     observed = await read_cluster(cast("Client", reads))
     assert observed.unread == {Kind.POD}
     assert {each["metadata"]["name"] for each in observed.objects if each["kind"] == "TrainJob"} == {
@@ -88,7 +59,7 @@ async def test_a_snapshot_has_the_jobs_of_all_namespaces() -> None:
 
 async def test_other_errors_are_raised() -> None:
     with pytest.raises(ApiError):
-        await read_cluster(cast("Client", Reads(recorded(), broken="Queue")), "vision")
+        await read_cluster(cast("Client", Reads(recorded().bodies, broken="Queue")), "vision")
 
 
 ALL_KINDS = {*("TrainJob", "JobSet", "Job", "Pod", "PodGroup", "Node", "Queue", "Event", "Workload"), "HyperNode"}
@@ -97,14 +68,14 @@ OTHERS = {*("TrainingRuntime", "ClusterTrainingRuntime", "Platform", "PriorityCl
 
 async def test_a_job_that_may_not_be_read_is_not_one_that_does_not_exist() -> None:
     cluster = recorded()
-    observed = await read_cluster(cast("Client", Reads(cluster, forbidden={"TrainJob", "JobSet"})), "vision")
+    observed = await read_cluster(cast("Client", Reads(cluster.bodies, forbidden={"TrainJob", "JobSet"})), "vision")
     with pytest.raises(TrainyardError, match="train may not be read in namespace vision: ") as error:
         explain(observed, "trainjob/train", "vision")
     assert error.value.fix == "ask for list on trainjobs.trainer.kubeflow.org in namespace vision"
     with pytest.raises(TrainyardError, match="absent may not be read in namespace vision: JobSet, TrainJob ") as error:
         explain(observed, "absent", "vision")
     assert "jobsets.jobset.x-k8s.io, trainjobs.trainer.kubeflow.org" in error.value.fix
-    read = await read_cluster(cast("Client", Reads(cluster, narrow={"Pod"})), "vision")
+    read = await read_cluster(cast("Client", Reads(cluster.bodies, narrow={"Pod"})), "vision")
     with pytest.raises(TrainyardError, match="pod/absent does not exist in namespace vision"):
         explain(read, "pod/absent", "vision")
     with pytest.raises(TrainyardError, match="absent does not exist in namespace vision"):
@@ -118,7 +89,7 @@ async def test_objects_below_a_job_that_may_not_be_read_are_not_missing() -> Non
     cluster.event(job.train_job, "TrainJobResourcesCreationFailed", "an earlier fault")
     cluster.event(job.job_set, "FailedCreate", "an earlier fault")
     for forbidden, unread in (({"JobSet"}, {"JobSet"}), ({"Job"}, {"Jobs"}), ({"Pod"}, {"pods"})):
-        observed = await read_cluster(cast("Client", Reads(cluster, forbidden=forbidden)), "vision")
+        observed = await read_cluster(cast("Client", Reads(cluster.bodies, forbidden=forbidden)), "vision")
         found = explain(observed, "train", "vision")
         assert found.unread == tuple(sorted(forbidden))
         steps = {link.step: link.state for link in found.chain}
@@ -132,7 +103,7 @@ async def test_a_gang_whose_pods_may_not_be_read_runs_by_the_status_of_others() 
     cluster.job("train", nodes=cluster.names[:2])
     waiting = cluster.job("other")
     waiting.pod_group["status"]["phase"] = "Inqueue"
-    observed = await read_cluster(cast("Client", Reads(cluster, forbidden={"Pod"})), "vision")
+    observed = await read_cluster(cast("Client", Reads(cluster.bodies, forbidden={"Pod"})), "vision")
     assert (explain(observed, "train", "vision").state, explain(observed, "other", "vision").state) == (
         State.RUNNING,
         State.WAITING,
@@ -143,16 +114,61 @@ async def test_an_unread_workload_is_not_a_missing_one() -> None:
     cluster = Cluster()
     train_job = cluster.job("train", suspend=True).train_job
     train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "vision"}
-    observed = await read_cluster(cast("Client", Reads(cluster, forbidden={"Workload"})), "vision")
+    observed = await read_cluster(cast("Client", Reads(cluster.bodies, forbidden={"Workload"})), "vision")
     found = explain(observed, "train", "vision")
     assert (found.cause, found.causes[0].numbers["reason"]) == ("suspended-by-kueue", "its Workload may not be read")
 
 
 def test_a_snapshot_of_nothing_is_an_error(tmp_path: Path) -> None:
-    reads = Reads(recorded(), forbidden={*ALL_KINDS, *OTHERS})
+    reads = Reads(recorded().bodies, forbidden={*ALL_KINDS, *OTHERS})
     observed = asyncio.run(read_cluster(cast("Client", reads)))
     assert not observed.objects
     with pytest.raises(TrainyardError, match="nothing of the cluster may be read") as error:
         write_snapshot(observed, tmp_path / "f.json")
     assert "ask for list on " in error.value.fix
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_of_other_jobs_only_those_of_waiting_gangs_are_read() -> None:
+    cluster = Cluster()
+    cluster.job("train", minutes=5)
+    cluster.job("ahead", minutes=50)
+    cluster.fill("vision", cluster.names[:2], name="running")
+    reads = Reads(cluster.bodies)
+    observed = await read_job(cast("Client", reads), "train", "vision")
+    jobs = {each["metadata"]["name"] for each in observed.objects if each["kind"] == "JobSet"}
+    assert jobs == {"train", "ahead"}
+    selectors = {selector for kind, _, selector in reads.requests if kind in ("TrainJob", "JobSet", "Job")}
+    assert None not in selectors
+    assert explain(replace(observed, now=NOW), "train", "vision") == explain(cluster.observed, "train", "vision")
+
+
+async def test_jobs_behind_many_waiting_gangs_are_explained_alike() -> None:
+    cluster = Cluster()
+    for number in range(70):
+        cluster.job(f"ahead-{number}", minutes=100, pods=1)
+    cluster.job("train", minutes=5)
+    reads = Reads(cluster.bodies)
+    observed = await read_job(cast("Client", reads), "train", "vision")
+    found = explain(replace(observed, now=NOW), "train", "vision")
+    assert found == explain(cluster.observed, "train", "vision")
+    assert "priority-behind-others" in {each.cause.id for each in found.causes}
+    assert len(reads.requests) < 70
+
+
+@pytest.mark.parametrize("name", ["a,b)", "Train", "x" * 300, "", "pod/a b"])
+async def test_a_name_that_no_object_can_have_is_not_sent(name: str) -> None:
+    reads = Reads(Cluster().bodies)
+    observed = await read_job(cast("Client", reads), name, "vision")
+    assert all(kind not in ("TrainJob", "JobSet") for kind, _, selector in reads.requests if selector)
+    with pytest.raises(TrainyardError, match="does not exist in namespace vision"):
+        explain(observed, name, "vision")
+
+
+async def test_the_owner_of_a_pod_is_read_by_name() -> None:
+    cluster = Cluster()
+    cluster.job("train")
+    observed = await read_job(cast("Client", Reads(cluster.bodies)), "pod/train-node-0-1", "vision")
+    found = explain(replace(observed, now=NOW), "pod/train-node-0-1", "vision")
+    assert found == explain(cluster.observed, "pod/train-node-0-1", "vision")
+    assert found.chain[0].step == "TrainJob"

@@ -12,6 +12,7 @@ from tests.usage.brute_force import GPU, Change, Clockwork, ShareChange
 from trainyard.usage import Account, Gang, Holding, Ledger, Level, QueueLevel, Share, Span, TakenBack, Usage
 from trainyard.usage.bodies import shares
 
+RAIL = "rdma/rail"
 VISION = Gang("vision", "TrainJob", "big", "vision", "torch")
 LANGUAGE = Gang("language", "TrainJob", "train", "language", "torch")
 
@@ -181,3 +182,9 @@ def test_random_histories_have_the_sums_of_every_second(
         queue: amount for queue, amount in expected.lent.items() if amount
     }
     assert sum(each.borrowed for each in usage.jobs.values()) >= sum(usage.lent.values())
+
+
+def test_a_queue_deserves_no_more_than_its_capability() -> None:
+    spec = {"deserved": {GPU: "8", RAIL: "4"}, "guarantee": {"resource": {RAIL: "2"}}, "capability": {GPU: "4"}}
+    found = shares([{"metadata": {"name": "vision"}, "spec": spec}])
+    assert found == {"vision": Share({GPU: 4000, RAIL: 4000}, {RAIL: 2000})}

@@ -108,6 +108,8 @@ def test_an_unreadable_segment_is_a_gap_of_the_others(what: str) -> None:
         broken["data"] |= {"since": "soon"} if what == "numbers" else {"format": "2"}
     record = read_record([body(first), broken, body(third), body(Head(0, 300))])
     assert record is not None
+    assert record.gaps() == [Gap(0, 200)], "known before the lines are read"
+    assert [part.sequence for part, _ in record.segments] == [0, 2]
     usage = record.usage(Span(0, 1000))
     assert usage.gaps == (Gap(0, 200),)
     assert usage.jobs[JOB, GPU].allocated == 8000 * 10, "a job that ended in the gap counts up to what is known"

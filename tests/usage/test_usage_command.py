@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import datetime
 import io
 import json
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from aiohttp import web
 from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
 from tests.usage.brute_force import GPU
+from trainyard import pki
 from trainyard.kube import ApiError, Client
 from trainyard.usage import Gang, Gap, Ledger, QueueTenants, Share, Span, Usage
 from trainyard.usage.account import Sums
@@ -242,12 +245,18 @@ class Prometheus:
 
     def __init__(self) -> None:
         self.queries: list[Mapping[str, Any]] = []
+        self.authorizations: list[str | None] = []
+        self.certificate: tuple[Path, Path] | None = None
         self.answer: Any = None
         self.status = 422
+        self.redirect = ""
 
     async def handle(self, request: web.Request) -> web.Response:
         sent = await request.post()
         self.queries.append({**sent})
+        self.authorizations.append(request.headers.get("Authorization"))
+        if self.redirect:
+            raise web.HTTPTemporaryRedirect(self.redirect)
         if self.answer is not None:
             return web.json_response(self.answer, status=self.status)
         labels = {"namespace": "vision", "queue": "vision", "runtime": "torch-2.8", "resource": GPU}
@@ -260,11 +269,15 @@ class Prometheus:
     async def ask(self, *arguments: str) -> Any:
         app = web.Application()
         app.router.add_post("/prefix/api/v1/query", self.handle)
+        context = None
+        if self.certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(*self.certificate)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}/prefix/"
+        url = f"http{'s' if context is not None else ''}://127.0.0.1:{runner.addresses[0][1]}/prefix/"
         try:
             return await asyncio.to_thread(in_process, "usage", "--prometheus", url, *SPAN, *arguments)
         finally:
@@ -320,3 +333,56 @@ async def test_an_endless_answer_is_not_read(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("trainyard.live.usage._MOST_BYTES", 10)
     done = await Prometheus().ask()
     assert (done.returncode, "has more than 10 bytes" in done.stderr) == (2, True)
+
+
+async def test_a_token_and_a_certificate_authority_of_prometheus(tmp_path: Path) -> None:
+    lifetime = {"now": datetime.datetime.now(datetime.UTC), "lifetime": datetime.timedelta(days=1)}
+    authority = pki.authority("test", **lifetime)
+    issued = pki.issue(authority, "prometheus", ip_addresses=["127.0.0.1"], server=True, **lifetime)
+    (tmp_path / "tls.crt").write_bytes(issued.certificate)
+    (tmp_path / "tls.key").write_bytes(issued.key)
+    ca, token = tmp_path / "ca.crt", tmp_path / "token"
+    ca.write_bytes(authority.certificate)
+    token.write_text("s3cret\n")
+    server = Prometheus()
+    server.certificate = (tmp_path / "tls.crt", tmp_path / "tls.key")
+    options = ("--prometheus-token-file", str(token))
+    refused = await server.ask(*options)
+    assert (refused.returncode, "--prometheus-ca-file" in refused.stderr) == (2, True)
+    assert server.queries == []
+    done = await server.ask(*options, "--prometheus-ca-file", str(ca), "-o", "csv")
+    assert done.returncode == 0, done.stderr
+    assert server.authorizations == ["Bearer s3cret"] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--prometheus", "http://prometheus:9090", "--prometheus-token-file", "{token}"), "only sent over https"),
+        (("--prometheus", "https://prometheus", "--prometheus-token-file", "{folder}/none"), "cannot be read"),
+        (("--prometheus", "https://prometheus", "--prometheus-token-file", "{empty}"), "contains no token"),
+        (("--prometheus", "https://prometheus", "--prometheus-token-file", "{lines}"), "contains no token"),
+        (("--prometheus", "https://prometheus", "--prometheus-ca-file", "{token}"), "contains no certificate"),
+        (("--prometheus-ca-file", "{token}"), "without --prometheus"),
+    ],
+)
+def test_options_of_prometheus_that_cannot_be_used_have_a_fix(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    files = {"token": "s3cret", "empty": " ", "lines": "a\nb"}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    places = {name: str(tmp_path / name) for name in files} | {"folder": str(tmp_path)}
+    done = in_process("usage", *SPAN, *(each.format(**places) for each in arguments))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Fix: " in done.stderr
+    assert "s3cret" not in done.stderr
+
+
+async def test_a_redirect_of_prometheus_is_not_followed(tmp_path: Path) -> None:
+    """It would turn the query into another request, and send the token to another server."""
+    server = Prometheus()
+    server.redirect = "http://127.0.0.1:1/elsewhere"
+    done = await server.ask()
+    assert (done.returncode, "redirects to http://127.0.0.1:1/elsewhere" in done.stderr) == (2, True)

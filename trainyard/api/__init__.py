@@ -1,21 +1,49 @@
 """The trainer API and Trainyard's APIs: models, names, shape rules, and the CRDs generated from them."""
 
-from trainyard.api.gang_policy import PodGroupPolicy
-from trainyard.api.kubernetes_model import (
-    Body,
-    Condition,
-    EmbeddedMetadata,
-    KubernetesModel,
-    LocalObjectReference,
-    ObjectMeta,
-)
-from trainyard.api.ml_policy import MLPolicy
-from trainyard.api.parse import MODELS, findings_of, parse
-from trainyard.api.runtime import ClusterTrainingRuntime, Runtime, RuntimeSpec, TrainingRuntime, shape_rules
-from trainyard.api.runtime_patch import RuntimePatch
-from trainyard.api.shape_rules import ShapeRule
-from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
-from trainyard.api.train_job import Initializer, JobStatus, RuntimeRef, Trainer, TrainJob, TrainJobSpec, TrainJobStatus
+from typing import TYPE_CHECKING
+
+from trainyard.names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from trainyard.api.gang_policy import PodGroupPolicy
+    from trainyard.api.kubernetes_model import (
+        Body,
+        Condition,
+        EmbeddedMetadata,
+        KubernetesModel,
+        LocalObjectReference,
+        ObjectMeta,
+    )
+    from trainyard.api.ml_policy import MLPolicy
+    from trainyard.api.parsing import MODELS, findings_of, parse
+    from trainyard.api.runtime import ClusterTrainingRuntime, Runtime, RuntimeSpec, TrainingRuntime, shape_rules
+    from trainyard.api.runtime_patch import RuntimePatch
+    from trainyard.api.shape_rule import ShapeRule
+    from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
+    from trainyard.api.train_job import (
+        Initializer,
+        JobStatus,
+        RuntimeRef,
+        Trainer,
+        TrainJob,
+        TrainJobSpec,
+        TrainJobStatus,
+    )
+else:
+    __getattr__ = names_on_demand(
+        __name__,
+        {
+            "gang_policy": "PodGroupPolicy",
+            "kubernetes_model": "Body Condition EmbeddedMetadata KubernetesModel LocalObjectReference ObjectMeta",
+            "ml_policy": "MLPolicy",
+            "parsing": "MODELS findings_of parse",
+            "runtime": "ClusterTrainingRuntime Runtime RuntimeSpec TrainingRuntime shape_rules",
+            "runtime_patch": "RuntimePatch",
+            "shape_rule": "ShapeRule",
+            "tenancy": "Platform PlatformSpec TenantPolicy TenantPolicySpec Tier",
+            "train_job": "Initializer JobStatus RuntimeRef Trainer TrainJob TrainJobSpec TrainJobStatus",
+        },
+    )
 
 __all__ = [
     "MODELS",

@@ -26,6 +26,7 @@ __all__ = [
     "JOB_SET_API_VERSION",
     "JOB_SET_MISSING_MESSAGE",
     "JOB_SET_MISSING_REASON",
+    "JOB_SET_NAME_LABEL",
     "KUEUE_POD_SET_LABEL",
     "KUEUE_QUEUE_LABEL",
     "MANAGED_BY_TRAINER",
@@ -94,6 +95,8 @@ CONTROLLER_SERVICE: Final = "kubeflow-trainer-controller-manager"
 """Name of the controller's Service, Deployment and ServiceAccount, the same as upstream's."""
 
 JOB_SET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
+JOB_SET_NAME_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
+"""Name of the JobSet of a Job or a pod."""
 POD_GROUP_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 VOLCANO_SCHEDULER: Final = "volcano"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"

@@ -16,7 +16,7 @@ from trainyard.api.date_time import is_date_time
 from trainyard.api.job_set_schema import RecordedParts
 from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.schema import structural_schema
-from trainyard.api.shape_rules import ShapeRule, rule_of
+from trainyard.api.shape_rule import ShapeRule, rule_of
 from trainyard.checks.finding import Finding
 
 __all__ = ["embedded_violations"]

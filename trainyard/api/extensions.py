@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
 from trainyard.api.kubernetes_model import KubernetesModel
-from trainyard.api.shape_rules import ShapeRule, validations
+from trainyard.api.shape_rule import ShapeRule, validations
 from trainyard.discovery import registered
 
 __all__ = ["ExtensiblePolicy", "PolicyField", "model_of"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from trainyard.api.extensions import ExtensiblePolicy, model_of
-from trainyard.api.shape_rules import ShapeRule, exclusive
+from trainyard.api.shape_rule import ShapeRule, exclusive
 
 __all__ = ["PodGroupPolicy"]
 

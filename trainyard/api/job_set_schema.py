@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api.kubernetes_model import Body
-from trainyard.api.shape_rules import ShapeRule, validations
+from trainyard.api.shape_rule import ShapeRule, validations
 
 __all__ = ["FILE", "QUANTITY", "ROOT", "RULES", "SCALARS", "RecordedParts", "recorded_schema"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from trainyard.api.kubernetes_model import Body
-from trainyard.api.shape_rules import IMMUTABLE, ShapeRule, validations
+from trainyard.api.shape_rule import IMMUTABLE, ShapeRule, validations
 
 __all__ = ["EMBED", "EnvList", "Image", "LongTexts", "Name", "atomic", "embedded", "list_map", "rules"]
 

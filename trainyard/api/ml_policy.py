@@ -8,7 +8,7 @@ from pydantic import Field
 
 from trainyard.api.extensions import ExtensiblePolicy, model_of
 from trainyard.api.kubernetes_model import Int32
-from trainyard.api.shape_rules import ShapeRule, exclusive
+from trainyard.api.shape_rule import ShapeRule, exclusive
 
 __all__ = ["MLPolicy"]
 

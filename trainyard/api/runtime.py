@@ -12,7 +12,7 @@ from trainyard.api.gang_policy import PodGroupPolicy
 from trainyard.api.kubernetes_model import Body, EmbeddedMetadata, KubernetesModel, ObjectMeta
 from trainyard.api.markers import embedded
 from trainyard.api.ml_policy import MLPolicy
-from trainyard.api.shape_rules import ShapeRule, known_rules
+from trainyard.api.shape_rule import ShapeRule, known_rules
 
 __all__ = ["ClusterTrainingRuntime", "JobSetTemplate", "Runtime", "RuntimeSpec", "TrainingRuntime", "shape_rules"]
 

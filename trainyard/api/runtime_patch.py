@@ -8,7 +8,7 @@ from pydantic import Field
 
 from trainyard.api.kubernetes_model import Body, EmbeddedMetadata, Int64, KubernetesModel, Timestamp
 from trainyard.api.markers import EnvList, Name, embedded, list_map, rules
-from trainyard.api.shape_rules import IMMUTABLE
+from trainyard.api.shape_rule import IMMUTABLE
 
 __all__ = [
     "ContainerPatch",

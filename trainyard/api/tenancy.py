@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from trainyard.api.constants import PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.kubernetes_model import Int32, Int64, KubernetesModel, ObjectMeta
 from trainyard.api.markers import list_map, rules
-from trainyard.api.shape_rules import ShapeRule
+from trainyard.api.shape_rule import ShapeRule
 
 __all__ = ["Platform", "PlatformSpec", "StatusServer", "TenantPolicy", "TenantPolicySpec", "Tier"]
 

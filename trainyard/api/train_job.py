@@ -22,7 +22,7 @@ from trainyard.api.kubernetes_model import (
 from trainyard.api.markers import EnvList, Image, LongTexts, Name, atomic, embedded, list_map, rules
 from trainyard.api.pod_overrides import PodSpecOverride, PodTemplateOverride
 from trainyard.api.runtime_patch import RuntimePatch
-from trainyard.api.shape_rules import IMMUTABLE, ShapeRule
+from trainyard.api.shape_rule import IMMUTABLE, ShapeRule
 
 __all__ = [
     "Initializer",

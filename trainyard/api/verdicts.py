@@ -14,7 +14,7 @@ from typing import Any, Final
 from trainyard.api.date_time import is_date_time
 from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.schema import structural_schema
-from trainyard.api.shape_rules import IMMUTABLE, ShapeRule, rule_of
+from trainyard.api.shape_rule import IMMUTABLE, ShapeRule, rule_of
 from trainyard.checks.finding import Finding
 
 __all__ = ["decoded", "violations"]

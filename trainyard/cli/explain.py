@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,18 +55,31 @@ def _explain(
     """
     from trainyard.explain import UNKNOWN, as_text, explain
 
-    observed = recorded_state(from_) if from_ is not None else _live(namespace, stack, kubeconfig, context)
-    explanation = explain(observed, job, namespace)
+    with _without_collection():
+        observed = recorded_state(from_) if from_ is not None else _live(job, namespace, stack, kubeconfig, context)
+        explanation = explain(observed, job, namespace)
     typer.echo(json.dumps(explanation.as_json(), indent=2) if output is Output.JSON else as_text(explanation))
     if explanation.cause == UNKNOWN:
         raise typer.Exit(1)
 
 
-def _live(namespace: str, stack: str | None, kubeconfig: Path | None, context: str | None) -> Observed:
-    from trainyard.live.cluster_snapshot import read_cluster
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause cyclic garbage collection: nothing of a large cluster that is read once is garbage before the end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _live(job: str, namespace: str, stack: str | None, kubeconfig: Path | None, context: str | None) -> Observed:
+    from trainyard.live.job_snapshot import read_job
 
     async def read() -> Observed:
         async with reader_of(stack, kubeconfig, context) as client:
-            return await read_cluster(client, namespace)
+            return await read_job(client, job, namespace)
 
     return asyncio.run(read())

@@ -69,6 +69,13 @@ def _usage(
     prometheus: Annotated[
         str | None, typer.Option("--prometheus", metavar="URL", help="Read Prometheus instead of the record.")
     ] = None,
+    prometheus_token_file: Annotated[
+        Path | None, typer.Option("--prometheus-token-file", metavar="FILE", help="File with a bearer token.")
+    ] = None,
+    prometheus_ca_file: Annotated[
+        Path | None,
+        typer.Option("--prometheus-ca-file", metavar="FILE", help="Certificates of its authorities (PEM)."),
+    ] = None,
     record_namespace: Annotated[
         str, typer.Option("--record-namespace", help="Namespace of the controller, which keeps the record.")
     ] = "kubeflow-system",
@@ -86,10 +93,17 @@ def _usage(
         raise TrainyardError(
             "The counters in Prometheus have no names of jobs", fix="leave out --prometheus, or use another --by"
         )
+    if prometheus is None and (prometheus_token_file or prometheus_ca_file):
+        raise TrainyardError(
+            "--prometheus-token-file and --prometheus-ca-file have no effect without --prometheus",
+            fix="set --prometheus, or leave them out",
+        )
     if prometheus is not None:
+        from trainyard.live.prometheus_access import prometheus_access
         from trainyard.live.usage import prometheus_usage
 
-        usage = asyncio.run(prometheus_usage(prometheus, span, namespace))
+        access = prometheus_access(prometheus, prometheus_token_file, prometheus_ca_file)
+        usage = asyncio.run(prometheus_usage(access, span, namespace))
     else:
         usage = asyncio.run(_recorded(span, record_namespace, namespace, stack, kubeconfig, context))
     key = By(by.value)

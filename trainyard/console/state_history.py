@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,7 +57,7 @@ class StateHistory:
             lost = before is State.RUNNING and state is State.WAITING
             text = "taken back or restarted: waits again" if lost else f"{before or 'new'} → {state}"
             style = "failed" if lost else _STYLES.get(state, "waiting")
-            self._changes.append((key, Step(view.now, text, style)))
+            self._changes.append((key, Step(view.now, text, style, state)))
         self._states = states
         device = next((each for each in view.devices if each.resource == view.resource), None)
         waiting = sum(state is State.WAITING for state in states.values())
@@ -65,3 +66,11 @@ class StateHistory:
     def steps(self, identity: str) -> tuple[Step, ...]:
         """Return the changes of the job of a `JobRow.identity`, oldest first."""
         return tuple(step for found, step in list(self._changes) if found == identity)
+
+    def by_job(self, identities: Collection[str]) -> dict[str, tuple[Step, ...]]:
+        """Return the changes of several jobs, as `steps` does for one."""
+        found: dict[str, list[Step]] = {each: [] for each in identities}
+        for identity, step in list(self._changes):
+            if identity in found:
+                found[identity].append(step)
+        return {identity: tuple(steps) for identity, steps in found.items()}

@@ -216,7 +216,12 @@ class _Pages:
         """Table of jobs."""
         query = JobQuery.of(request.query_params)
         return await self._page(
-            request, "jobs.html", lambda: {"list": job_list(self._reader.view, query), "sorts": tuple(SORTS)}
+            request,
+            "jobs.html",
+            lambda: {
+                "list": job_list(self._reader.view, query, self._reader.history.by_job),
+                "sorts": tuple(SORTS),
+            },
         )
 
     async def job(self, request: Request) -> Response:

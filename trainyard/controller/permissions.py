@@ -108,7 +108,7 @@ def namespaced_rules(namespace: str, configuration: Configuration | None = None)
         rules.append(_rule("coordination.k8s.io", ["leases"], ["get", "update"], [lease]))
         rules.append(_rule("bus.volcano.sh", ["commands"], ["get", "create"]))
         if settings.usage:
-            rules.append(_rule("", ["configmaps"], ["list"]))
+            rules.append(_rule("", ["configmaps"], ["list", "delete"]))
     restarted = {each.deployment for each in settings.certificates if each.namespace == namespace and each.deployment}
     if restarted:
         rules.append(_rule("apps", ["deployments"], ["get", "patch"], sorted(restarted)))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard.api.constants import GROUP_NAME_ANNOTATION, QUEUE_ANNOTATION
+from trainyard.api.constants import GROUP_NAME_ANNOTATION, JOB_SET_NAME_LABEL, QUEUE_ANNOTATION
 from trainyard.kube import Object, controller_of
 from trainyard.queues.queued_gangs import pod_request
 from trainyard.usage.bodies import is_evicted
@@ -32,7 +32,6 @@ __all__ = [
 BY_GROUP: Final = "group"
 _FACTS: Final = "usage"
 _DONE: Final = frozenset({"Succeeded", "Failed"})
-_JOB_SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def reduced_pod(body: Object) -> Object:
         amounts=amounts,
         group=str(annotations.get(GROUP_NAME_ANNOTATION) or ""),
         queue=str(annotations.get(QUEUE_ANNOTATION) or ""),
-        job_set=str(labels.get(_JOB_SET_LABEL) or ""),
+        job_set=str(labels.get(JOB_SET_NAME_LABEL) or ""),
         owner=owner_of(body) or ("Pod", metadata["name"]),
         evicted=is_evicted(body),
     )
@@ -106,7 +105,8 @@ def reduced_queue(body: Object) -> Object:
     """Return a Queue as it is cached."""
     metadata, spec = body["metadata"], body.get("spec") or {}
     kept = {key: metadata[key] for key in ("name", "uid", "resourceVersion")}
-    return {"metadata": kept, "spec": {key: spec[key] for key in ("parent", "deserved", "guarantee") if key in spec}}
+    fields = ("parent", "deserved", "guarantee", "capability")
+    return {"metadata": kept, "spec": {key: spec[key] for key in fields if key in spec}}
 
 
 def facts_of(body: Object | None) -> PodFacts | None:

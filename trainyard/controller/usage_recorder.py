@@ -17,13 +17,24 @@ from http import HTTPStatus
 from typing import Any
 
 from trainyard.controller.cluster_cache import ClusterCache
+from trainyard.controller.usage_objects import seconds
 from trainyard.controller.usage_observer import UsageObserver
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, FencedError, Listing, TransportError
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.usage import Account, Gang, Level, Line, QueueTenants, Span, TakenBack, Usage
-from trainyard.usage.record import newest, read_record
-from trainyard.usage.record_parts import HEAD, LABEL, QUEUES, Head, Segment, TenantGaps, gaps_name
+from trainyard.usage.record import newest, place_of, read_record
+from trainyard.usage.record_parts import (
+    HEAD,
+    LABEL,
+    MAX_SEGMENTS,
+    QUEUES,
+    UNTIL,
+    Head,
+    Segment,
+    TenantGaps,
+    gaps_name,
+)
 from trainyard.usage.resumption import resumed
 
 __all__ = ["UsageRecorder"]
@@ -73,6 +84,7 @@ class UsageRecorder:
         self._gaps: dict[str, TenantGaps] = {}
         self._unwritten_gaps: set[str] = set()
         self._lost: set[str] = set()
+        self._written_at: dict[str, int] = {}
         self._relists = 0
 
     async def run(self) -> None:
@@ -147,8 +159,9 @@ class UsageRecorder:
         record = await asyncio.to_thread(read_record, bodies, begins)
         assert record is not None  # noqa: S101 - it has a head
         written = await asyncio.to_thread(list, record.lines())
-        stored = (each["metadata"] for each in (*page.items, *bodies))
+        stored = [each["metadata"] for each in (*page.items, *bodies)]
         self._versions = {each["name"]: each["resourceVersion"] for each in stored}
+        self._written_at = {name: _written_at(each) for each in stored if _is_segment(name := each["name"])}
         self._segments, self._lost = {}, set()
         self._pending.clear()
         self._unwritten = set()
@@ -158,8 +171,9 @@ class UsageRecorder:
             (line.queue, tenant) for line in written if isinstance(line, QueueTenants) for tenant in line.tenants
         }
         self.observer.earliest = record.head.until
-        self._relists = self.observer.relists
-        now, ledger = self.observer.now, self.observer.start()
+        self._relists, self._account = self.observer.relists, None
+        ledger = await self.observer.start()
+        now = self.observer.now
         for namespace, number in record.unreadable:
             _LOG.warning("record of usage: segment %d of %s is unreadable", number, namespace or "the queues")
             self._segments[namespace] = Segment(namespace, number + 1, now)
@@ -169,10 +183,11 @@ class UsageRecorder:
         lines = ledger.drain()
         ledger.advance(now)
         levels = ledger.levels()
-        self._account = Account(_ALWAYS, by=_without_names)
-        self._account.add(levels)
         self._head = record.head.resumed(now)
-        self._sort(resumed(written, lines, record.head.until))
+        self._sort(await asyncio.to_thread(list, resumed(written, lines, record.head.until)))
+        account = Account(_ALWAYS, by=_without_names)
+        account.add(levels)
+        self._account = account
 
     async def _page(self) -> Listing:
         return await self._client.page(
@@ -204,9 +219,13 @@ class UsageRecorder:
             await self._put(gaps_name(namespace), 0, {"data": self._gaps[namespace].data()})
             self._unwritten_gaps.discard(namespace)
         self._start_segments(now)
-        head = Head(self._head.since, max(now, self._head.until), self._head.gaps)
+        surplus, since = self._surplus()
+        # The head says first that the record begins later.
+        head = Head(since, max(now, self._head.until), self._head.gaps)
         await self._put(HEAD, 0, {"data": head.data()})
         self._head = head
+        for name in surplus:
+            await self._delete(name)
 
     async def _write_segment(self, namespace: str) -> None:
         segment = self._segments[namespace]
@@ -261,8 +280,49 @@ class UsageRecorder:
             following.append([*late, *levels[namespace]])
             self._segments[namespace] = following
 
+    def _surplus(self) -> tuple[list[str], int]:
+        """Return the segments beyond `MAX_SEGMENTS` that were written longest ago, and the start of the record then.
+
+        The newest segment of the queues, and of each tenant that exists or has jobs, stays.
+        """
+        surplus, since = len(self._written_at) - MAX_SEGMENTS, self._head.since
+        if surplus <= 0 or self.observer.ledger is None:
+            return [], since
+        self._drain()
+        kept = {_scope(line) for line in self.observer.ledger.levels()} | {tenant for _, tenant in self._owners}
+        kept |= {QUEUES, *(namespace for namespace, lines in self._pending.items() if lines)}
+        newest_ones = {max(names, key=self._age) for names in self._stored().values()}
+        candidates = [name for name in self._written_at if name not in newest_ones or _namespace_of(name) not in kept]
+        dropped = sorted(candidates, key=self._age)[:surplus]
+        # Before it, nothing says any more what a namespace had whose last segment is gone.
+        return dropped, max([since, *(self._written_at[name] for name in dropped if name in newest_ones)])
+
+    def _stored(self) -> Mapping[str, list[str]]:
+        """Return the names of the stored segments by namespace."""
+        found = defaultdict[str, list[str]](list)
+        for name in self._written_at:
+            found[_namespace_of(name)].append(name)
+        return found
+
+    def _age(self, name: str) -> tuple[int, str]:
+        return self._written_at[name], name
+
+    async def _delete(self, name: str) -> None:
+        namespace = _namespace_of(name)
+        del self._written_at[name]
+        names = [name]
+        if namespace not in self._stored():
+            self._segments.pop(namespace, None)
+            self._gaps.pop(namespace, None)
+            names.append(gaps_name(namespace))
+        for each in names:
+            version = self._versions.pop(each, None)
+            if version is not None:
+                await self._client.delete(CONFIG_MAPS, each, namespace=self._namespace, resource_version=version)
+
     async def _put(self, name: str, sequence: int, content: Mapping[str, Any]) -> None:
-        labels = {LABEL: str(sequence)}
+        now = self.observer.now
+        labels = {LABEL: str(sequence), UNTIL: str(now)}
         if (version := self._versions.get(name)) is not None:
             stored = await self._client.merge_patch(
                 CONFIG_MAPS,
@@ -282,6 +342,8 @@ class UsageRecorder:
                     await self._adopt(name)  # The record is then read again, with it.
                 raise
         self._versions[name] = stored["metadata"]["resourceVersion"]
+        if _is_segment(name):
+            self._written_at[name] = now
 
     async def _adopt(self, name: str) -> bool:
         """Restore the label of a ConfigMap that has lost it, and return whether it exists."""
@@ -310,6 +372,23 @@ class UsageRecorder:
     def _sort(self, lines: Any) -> None:
         for line in lines:
             self._pending[_scope(line)].append(line)
+
+
+def _namespace_of(name: str) -> str:
+    return (place_of(name) or (QUEUES, ""))[0]
+
+
+def _is_segment(name: str) -> bool:
+    place = place_of(name)
+    return place is not None and place[1].isdecimal()
+
+
+def _written_at(metadata: Mapping[str, Any]) -> int:
+    """Return when a ConfigMap was written last; of one without the label, when it was created."""
+    label = str((metadata.get("labels") or {}).get(UNTIL))
+    if label.isascii() and label.isdecimal():
+        return int(label)
+    return seconds(metadata.get("creationTimestamp"))
 
 
 def _without_names(gang: Gang) -> Gang:

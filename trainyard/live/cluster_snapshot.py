@@ -43,7 +43,17 @@ from trainyard.kube.training_kinds import (
     WORKLOADS,
 )
 
-__all__ = ["CLUSTER_KINDS", "JOB_KINDS", "MAX_EVENTS", "MAX_OBJECTS", "read_cluster", "write_snapshot"]
+__all__ = [
+    "CLUSTER_KINDS",
+    "JOB_KINDS",
+    "MAX_EVENTS",
+    "MAX_OBJECTS",
+    "UNFINISHED",
+    "Reader",
+    "read_cluster",
+    "unique",
+    "write_snapshot",
+]
 
 MAX_OBJECTS: Final = 100_000
 """Objects of one kind in a snapshot; of more, none is recorded, and the kind is unread."""
@@ -62,11 +72,12 @@ CLUSTER_KINDS: Final = (
     (CLUSTER_TRAINING_RUNTIMES, Kind.CLUSTER_RUNTIME),
 )
 """Kinds that are read in all namespaces."""
-_UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of unfinished pods."""
 
 
 async def read_cluster(client: Client, namespace: str | None = None) -> Observed:
-    """Read a cluster.
+    """Read a cluster; for one job, `trainyard.live.job_snapshot.read_job` reads less.
 
     Parameters
     ----------
@@ -75,11 +86,11 @@ async def read_cluster(client: Client, namespace: str | None = None) -> Observed
     namespace
         Namespace whose jobs are read; None: all.
     """
-    reader = _Reader(client, namespace)
+    reader = Reader(client, namespace)
     jobs = (reader.read(resource, kind, namespace) for resource, kind in JOB_KINDS)
     shared = (reader.read(resource, kind, None) for resource, kind in CLUSTER_KINDS)
     found = await asyncio.gather(*jobs, *shared, reader.pods(), *reader.platform())
-    return Observed(datetime.datetime.now(datetime.UTC), tuple(_unique(found)), frozenset(reader.unread))
+    return Observed(datetime.datetime.now(datetime.UTC), tuple(unique(found)), frozenset(reader.unread))
 
 
 def write_snapshot(observed: Observed, file: Path, namespace: str | None = None) -> int:
@@ -117,18 +128,39 @@ def write_snapshot(observed: Observed, file: Path, namespace: str | None = None)
     return len(text)
 
 
-class _Reader:
+class Reader:
+    """Reads of one cluster.
+
+    Parameters
+    ----------
+    client
+        API client.
+    namespace
+        Namespace of the jobs; None: all.
+    """
+
     def __init__(self, client: Client, namespace: str | None) -> None:
         self._client = client
         self._namespace = namespace
         self.unread: set[str] = set()
+        """Kinds that the user may not list."""
 
     async def read(
-        self, resource: Resource, kind: str, namespace: str | None, selector: str | None = None
+        self, resource: Resource, kind: str, namespace: str | None, fields: str | None = None, labels: str | None = None
     ) -> list[Object]:
-        """Return the objects of a kind; those of the job's namespace if the user may not list all."""
+        """Return the objects of a kind; those of the job's namespace if the user may not list all.
+
+        Parameters
+        ----------
+        resource, kind
+            The kind.
+        namespace
+            Namespace; None: all.
+        fields, labels
+            Selectors.
+        """
         try:
-            return await self._client.list(resource, namespace=namespace, field_selector=selector)
+            return await self._client.list(resource, namespace=namespace, field_selector=fields, label_selector=labels)
         except ApiError as error:
             if error.not_found:
                 return []
@@ -137,7 +169,7 @@ class _Reader:
         self.unread.add(kind)
         own = namespace is None and kind not in (Kind.DEPLOYMENT, Kind.LEASE)
         if own and self._namespace is not None and resource.namespaced:
-            return await self.read(resource, kind, self._namespace, selector)
+            return await self.read(resource, kind, self._namespace, fields, labels)
         return []
 
     async def pods(self) -> list[Object]:
@@ -145,7 +177,7 @@ class _Reader:
         own = self.read(PODS, Kind.POD, self._namespace)
         if self._namespace is None:
             return await own
-        everywhere, finished = await asyncio.gather(self.read(PODS, Kind.POD, None, _UNFINISHED), own)
+        everywhere, finished = await asyncio.gather(self.read(PODS, Kind.POD, None, UNFINISHED), own)
         return [*everywhere, *finished]
 
     def platform(self) -> list[Coroutine[None, None, list[Object]]]:
@@ -155,7 +187,8 @@ class _Reader:
         return [self.read(resource, kind, None, f"metadata.name={name}") for resource, kind, name in reads]
 
 
-def _unique(lists: Iterable[Iterable[Object]]) -> Iterable[Object]:
+def unique(lists: Iterable[Iterable[Object]]) -> Iterable[Object]:
+    """Return the objects of several lists, each once."""
     found: dict[tuple[str, str, str, str], Object] = {}
     for body in (each for bodies in lists for each in bodies):
         metadata = body["metadata"]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, WatchBrokenError
 from trainyard.kube.kinds import PODS
@@ -120,6 +121,6 @@ async def gang_nodes(client: Client, job: Mapping[str, Any]) -> dict[str, str]:
     """Return the node of each scheduled pod of a TrainJob, by pod name."""
     metadata = job["metadata"]
     pods = await client.list(
-        PODS, namespace=metadata["namespace"], label_selector=f"jobset.sigs.k8s.io/jobset-name={metadata['name']}"
+        PODS, namespace=metadata["namespace"], label_selector=f"{JOB_SET_NAME_LABEL}={metadata['name']}"
     )
     return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}

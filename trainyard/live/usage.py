@@ -14,6 +14,7 @@ import aiohttp
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object
 from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.live.prometheus_access import PrometheusAccess
 from trainyard.usage import Gang, Span, Usage
 from trainyard.usage.account import Sums
 from trainyard.usage.record import Record, read_record
@@ -86,7 +87,7 @@ async def _parts(client: Client, home: str, namespace: str) -> list[Object]:
     return [body for body in found if body is not None]
 
 
-async def prometheus_usage(url: str, span: Span, namespace: str | None = None) -> Usage:
+async def prometheus_usage(access: PrometheusAccess, span: Span, namespace: str | None = None) -> Usage:
     """Return the usage over a span from the controller's counters in a Prometheus.
 
     It is an estimate: Prometheus extrapolates between its samples. The counters have no names of jobs.
@@ -104,8 +105,10 @@ async def prometheus_usage(url: str, span: Span, namespace: str | None = None) -
         f"sum by (queue, resource) (increase(trainyard_lent_device_seconds_total{window}))",
     )
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        seconds, loans = [await _query(session, url, query, span.end) for query in queries]
+    headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
+    connector = aiohttp.TCPConnector(ssl=access.tls if access.tls is not None else True)
+    async with aiohttp.ClientSession(timeout=timeout, headers=headers, connector=connector) as session:
+        seconds, loans = [await _query(session, access.url, query, span.end) for query in queries]
     jobs = defaultdict[tuple[Gang, str], Sums](Sums)
     for metric, amount in seconds:
         gang = Gang(metric.get("namespace", ""), "", "", metric.get("queue", ""), metric.get("runtime", ""))
@@ -123,11 +126,21 @@ async def _query(
     address, shown = f"{url.rstrip('/')}/api/v1/query", _without_password(url)
     fix = "check the URL with a browser: its page /graph must exist"
     try:
-        async with session.post(address, data={"query": query, "time": str(at)}) as response:
+        sent = {"query": query, "time": str(at)}
+        # A redirect would turn the query into another request, and could send the token to another server.
+        async with session.post(address, data=sent, allow_redirects=False) as response:
             status, content = response.status, await _bounded(response.content)
+            target = response.headers.get("Location", "") if 300 <= status < 400 else ""
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise TrainyardError(
+            f"The certificate of Prometheus at {shown} is not trusted: {error.certificate_error}",
+            fix="name the certificate of its authority with --prometheus-ca-file",
+        ) from error
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
         raise TrainyardError(f"No answer from Prometheus at {shown}: {reason}", fix=fix) from error
+    if target:
+        raise TrainyardError(f"{shown} redirects to {_without_password(target)}", fix="use the address that answers")
     if content is None:
         raise TrainyardError(f"The answer from {shown} has more than {_MOST_BYTES} bytes", fix="use a shorter span")
     try:

@@ -1,18 +1,42 @@
 """The tenant queue tree: checked against the rules of the Volcano version, and compiled to Queue objects."""
 
-from trainyard.queues.capacity import Capacity, capacity_of
-from trainyard.queues.fairness_checks import branch_findings
-from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
-from trainyard.queues.queue import DEFAULT, ROOT, Queue
-from trainyard.queues.queue_bodies import QueueObjects, prove_queues, queue_objects
-from trainyard.queues.queue_manifests import Manifests, is_manifest, read_manifests, read_queue
-from trainyard.queues.rules import RULES
-from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
-from trainyard.queues.tree import QueueTree
-from trainyard.queues.tree_checks import check_queues, check_tree
-from trainyard.queues.tree_text import draw
-from trainyard.queues.units import Compiled, Remainder, compile_queues, queue_tree
-from trainyard.queues.webhook_checks import rejections
+from typing import TYPE_CHECKING
+
+from trainyard.names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from trainyard.queues.capacity import Capacity, capacity_of
+    from trainyard.queues.fairness_checks import branch_findings
+    from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
+    from trainyard.queues.queue import DEFAULT, ROOT, Queue
+    from trainyard.queues.queue_bodies import QueueObjects, prove_queues, queue_objects
+    from trainyard.queues.queue_manifests import Manifests, is_manifest, read_manifests, read_queue
+    from trainyard.queues.rules import RULES
+    from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+    from trainyard.queues.tree import QueueTree
+    from trainyard.queues.tree_checks import check_queues, check_tree
+    from trainyard.queues.tree_text import draw
+    from trainyard.queues.units import Compiled, Remainder, compile_queues, queue_tree
+    from trainyard.queues.webhook_checks import rejections
+else:
+    __getattr__ = names_on_demand(
+        __name__,
+        {
+            "capacity": "Capacity capacity_of",
+            "fairness_checks": "branch_findings",
+            "paths": "ManifestPaths Paths SettingsPaths",
+            "queue": "DEFAULT ROOT Queue",
+            "queue_bodies": "QueueObjects prove_queues queue_objects",
+            "queue_manifests": "Manifests is_manifest read_manifests read_queue",
+            "rules": "RULES",
+            "scheduling": "VOLCANO_VERSIONS Plugin Scheduling",
+            "tree": "QueueTree",
+            "tree_checks": "check_queues check_tree",
+            "tree_text": "draw",
+            "units": "Compiled Remainder compile_queues queue_tree",
+            "webhook_checks": "rejections",
+        },
+    )
 
 __all__ = [
     "DEFAULT",

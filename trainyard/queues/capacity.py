@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from trainyard.settings import StackSettings
+if TYPE_CHECKING:
+    from trainyard.settings import StackSettings
 
 __all__ = ["NODE_GROUP_LABEL", "Capacity", "capacity_of"]
 

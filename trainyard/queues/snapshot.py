@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
@@ -16,9 +16,10 @@ from trainyard.queues.queue_manifests import is_manifest, read_manifests, read_q
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.units import queue_tree
-from trainyard.settings import StackSettings
-from trainyard.settings.stack_loader import stack_settings
 from trainyard.settings.tenancy import QueueState
+
+if TYPE_CHECKING:
+    from trainyard.settings import StackSettings
 
 __all__ = ["Snapshot", "snapshot_of_cluster", "snapshot_of_file", "snapshot_of_settings"]
 
@@ -75,6 +76,8 @@ def snapshot_of_file(
         if errors and valid:
             raise TrainyardError(f"{source}: the queues are invalid", findings=errors)
         return Snapshot(_sound(QueueTree(read.queues, read.root), source))
+    from trainyard.settings.stack_loader import stack_settings  # Imports all settings, which a cluster does not need.
+
     return snapshot_of_settings(stack_settings(load(text, source), source=source), source, scheduling)
 
 

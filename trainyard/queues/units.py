@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from trainyard import quantity
 from trainyard.checks.finding import Finding
@@ -18,9 +19,11 @@ from trainyard.queues.paths import Paths, SettingsPaths
 from trainyard.queues.queue import KINDS, ROOT, Queue
 from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
-from trainyard.settings import StackSettings
 from trainyard.settings.shares import ALL, NODES
 from trainyard.settings.tenancy import QueueSettings
+
+if TYPE_CHECKING:
+    from trainyard.settings import StackSettings
 
 __all__ = ["Compiled", "Remainder", "compile_queues", "queue_tree"]
 

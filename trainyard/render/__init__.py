@@ -1,12 +1,37 @@
 """Render a TrainJob and its runtime into JobSet, PodGroup and ConfigMap; pure: no clock, no randomness, no I/O."""
 
-from trainyard.render.defaults import defaulted, wants_runtime
-from trainyard.render.frameworks import key_kind
-from trainyard.render.pipeline import admit, render, validate
-from trainyard.render.platform_facts import context_of
-from trainyard.render.result import COSCHEDULING_SCHEDULER, Decision, Rejected, RenderContext, Rendered, StatusServer
-from trainyard.render.runtime_admission import validate_runtime
-from trainyard.render.runtime_snapshot import read_snapshot, snapshot_name
+from typing import TYPE_CHECKING
+
+from trainyard.names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from trainyard.render.defaults import defaulted, wants_runtime
+    from trainyard.render.frameworks import key_kind
+    from trainyard.render.pipeline import admit, render, validate
+    from trainyard.render.platform_facts import context_of
+    from trainyard.render.result import (
+        COSCHEDULING_SCHEDULER,
+        Decision,
+        Rejected,
+        RenderContext,
+        Rendered,
+        StatusServer,
+    )
+    from trainyard.render.runtime_admission import validate_runtime
+    from trainyard.render.runtime_snapshot import read_snapshot, snapshot_name
+else:
+    __getattr__ = names_on_demand(
+        __name__,
+        {
+            "defaults": "defaulted wants_runtime",
+            "frameworks": "key_kind",
+            "pipeline": "admit render validate",
+            "platform_facts": "context_of",
+            "result": "COSCHEDULING_SCHEDULER Decision Rejected RenderContext Rendered StatusServer",
+            "runtime_admission": "validate_runtime",
+            "runtime_snapshot": "read_snapshot snapshot_name",
+        },
+    )
 
 __all__ = [
     "COSCHEDULING_SCHEDULER",

@@ -26,7 +26,8 @@ def is_evicted(pod: Mapping[str, Any]) -> bool:
 def shares(queues: Iterable[Mapping[str, Any]], counts: Callable[[str], bool] = lambda _: True) -> dict[str, Share]:
     """Return the share of each Queue, of resources that count.
 
-    A queue with queues below it has none: jobs are in leaves, and what it deserves is divided among them.
+    A queue with queues below it has none: jobs are in leaves, and what it deserves is divided among them. What a queue
+    deserves beyond its own capability, the scheduler never gives it.
     """
     found = {queue["metadata"]["name"]: queue.get("spec") or {} for queue in queues}
     parents = {ROOT, *(spec.get("parent") or ROOT for spec in found.values())}
@@ -35,6 +36,8 @@ def shares(queues: Iterable[Mapping[str, Any]], counts: Callable[[str], bool] = 
 
 def _share(spec: Mapping[str, Any], counts: Callable[[str], bool]) -> Share:
     deserved, guarantee = _units(spec.get("deserved")), _units((spec.get("guarantee") or {}).get("resource"))
+    limit = _units(spec.get("capability"))
+    deserved = {name: min(amount, limit.get(name, amount)) for name, amount in deserved.items()}
     named = [name for name in {*deserved, *guarantee} if counts(name)]
     whole = {name: max(deserved.get(name, 0), guarantee.get(name, 0)) for name in named}
     return Share(whole, {name: guarantee[name] for name in named if name in guarantee})

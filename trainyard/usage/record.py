@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from trainyard.usage.record_parts import (
     unpacked,
 )
 
-__all__ = ["Record", "newest", "read_record"]
+__all__ = ["Record", "newest", "place_of", "read_record"]
 
 
 class _Stored(NamedTuple):
@@ -52,18 +53,26 @@ class Record:
         Segments in order, the queues first.
     tenant_gaps
         Gaps by namespace.
-    unreadable
-        Namespaces and numbers of the segments that `lines` could not read.
     """
 
     head: Head
     stored: tuple[_Stored, ...]
     tenant_gaps: Mapping[str, TenantGaps] = field(default_factory=dict)
-    unreadable: set[tuple[str, int]] = field(default_factory=set)
+
+    @cached_property
+    def _contents(self) -> list[list[Line] | None]:
+        """Lines of each stored segment; None: it cannot be read."""
+        return [_readable(each) if each.segment is not None else None for each in self.stored]
+
+    @cached_property
+    def unreadable(self) -> frozenset[tuple[str, int]]:
+        """Namespaces and numbers of the segments that cannot be read."""
+        pairs = zip(self.stored, self._contents, strict=True)
+        return frozenset((each.namespace, each.sequence) for each, lines in pairs if lines is None)
 
     @property
     def segments(self) -> list[tuple[Segment, Mapping[str, Any]]]:
-        """Segments that can be read, as far as `lines` has found out."""
+        """Segments that can be read."""
         return [
             (each.segment, each.body)
             for each in self.stored
@@ -73,14 +82,13 @@ class Record:
     def lines(self) -> Iterator[Line]:
         """Yield all lines; those of a namespace, and of the queues, in the order of time."""
         owners = defaultdict[str, set[str]](set)
-        for namespace, group in groupby(self.stored, key=lambda each: each.namespace):
-            written, exclusive = _Written(namespace), dict[str, bool]()
-            for each in group:
-                lines = _readable(each)
+        pairs = zip(self.stored, self._contents, strict=True)
+        for namespace, group in groupby(pairs, key=lambda pair: pair[0].namespace):
+            written, exclusive, gaps = _Written(namespace), dict[str, bool](), self.gaps((namespace,))
+            for each, lines in group:
                 if lines is None or each.segment is None:
-                    self.unreadable.add(each[:2])
                     continue
-                yield from written.ended(each.segment.since, lines, self.gaps((namespace,)))
+                yield from written.ended(each.segment.since, lines, gaps)
                 for line in lines:
                     if isinstance(line, QueueTenants):
                         exclusive[line.queue] = bool(line.tenants)
@@ -93,7 +101,7 @@ class Record:
             yield QueueTenants(queue, tuple(sorted(tenants)))
 
     def gaps(self, namespaces: Iterable[str] | None = None) -> list[Gap]:
-        """Return the gaps of namespaces, as far as `lines` has read them; by default, of all and of the head."""
+        """Return the gaps of namespaces; by default, of all and of the head."""
         found = set(self.head.gaps) if namespaces is None else set[Gap]()
         wanted = set(namespaces) if namespaces is not None else None
         for namespace, own in self.tenant_gaps.items():
@@ -187,7 +195,7 @@ def read_record(bodies: Iterable[Mapping[str, Any]], begins: Head | None = None)
                     f"ConfigMap {name} is not the head of a record of usage in format {FORMAT}: {error}",
                     fix="delete it, and wait a minute: the record begins again",
                 ) from error
-        elif (place := _place(name)) is not None:
+        elif (place := place_of(name)) is not None:
             namespace, slot = place
             if slot == GAPS:
                 with suppress(*UNREADABLE):
@@ -199,7 +207,7 @@ def read_record(bodies: Iterable[Mapping[str, Any]], begins: Head | None = None)
     return Record(head, tuple(sorted(stored, key=lambda each: each[:2])), gaps)
 
 
-def _place(name: str) -> tuple[str, str] | None:
+def place_of(name: str) -> tuple[str, str] | None:
     """Return the namespace and the last word of the name of a ConfigMap; None: it is none of a segment or of gaps."""
     first, *words = name.split(".")
     if first != HEAD or len(words) < 2:

@@ -26,10 +26,12 @@ __all__ = [
     "HEAD",
     "LABEL",
     "MAX_GAPS",
+    "MAX_SEGMENTS",
     "QUEUES",
     "SEGMENT_BYTES",
     "SLOTS",
     "UNREADABLE",
+    "UNTIL",
     "Head",
     "Segment",
     "TenantGaps",
@@ -43,6 +45,10 @@ HEAD: Final = "trainyard-usage"
 """Name of the head; those of the segments start with it."""
 LABEL: Final = "trainyard.dev/usage"
 """Label of every ConfigMap of the record, with the number of its segment."""
+UNTIL: Final = "trainyard.dev/usage-until"
+"""Label with the instant of the last write of a ConfigMap."""
+MAX_SEGMENTS: Final = 512
+"""Segments of all namespaces: of more, those that were written longest ago are deleted."""
 SLOTS: Final = 16
 """Segments of the queues, and of each namespace; the next one overwrites the oldest."""
 SEGMENT_BYTES: Final = 128 * 1024

@@ -7,7 +7,7 @@ color in a rack are one element, then in the domain above, then in the whole dra
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Final
@@ -87,7 +87,9 @@ class _Box:
     cells: tuple[tuple[int, int, MapNode], ...]
 
 
-def draw_map(top: MapDomain, gangs: Sequence[tuple[str, Sequence[str]]] = ()) -> DrawnMap:
+def draw_map(
+    top: MapDomain, gangs: Sequence[tuple[str, Sequence[str]]] = (), address: Callable[[str], str] | None = None
+) -> DrawnMap:
     """Return a drawing of at most `MAX_ELEMENTS` elements.
 
     Parameters
@@ -96,12 +98,14 @@ def draw_map(top: MapDomain, gangs: Sequence[tuple[str, Sequence[str]]] = ()) ->
         The domain that is drawn.
     gangs
         Name and nodes of each gang that is outlined.
+    address
+        Returns the address of the drawing of a domain, to which its name leads.
     """
     last = len(_DETAILS) - 1
     level = 0 if 2 * top.count < MAX_ELEMENTS else 1
     while True:
         box = _sized(top, level)
-        painter = _Painter(level)
+        painter = _Painter(level, top, address)
         painter.draw(box, 0, 0, 0)
         painter.finish(gangs)
         if painter.drawing.elements < MAX_ELEMENTS or level == last:
@@ -164,8 +168,8 @@ def _arranged(boxes: Sequence[_Box]) -> tuple[list[tuple[int, int, _Box]], int, 
 
 
 class _Painter:
-    def __init__(self, level: int) -> None:
-        self._level = level
+    def __init__(self, level: int, top: MapDomain, address: Callable[[str], str] | None) -> None:
+        self._level, self._top, self._address = level, top, address
         self._corners: dict[str, tuple[int, int]] = {}
         self._pending: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self.drawing = Drawing()
@@ -181,7 +185,7 @@ class _Painter:
             if not leaf or level < 2:
                 self.drawing.box(x, y, box.width, box.height, depth)
             if _header(domain, level):
-                self.drawing.text(x + _PAD, y + _PAD + 9, _heading(domain), "heading")
+                self._write(domain, x + _PAD, y + _PAD + 9)
         for left, top, inner in box.inside:
             self.draw(inner, x + left, y + top, depth + 1)
         for left, top, node in box.cells:
@@ -204,6 +208,12 @@ class _Painter:
             if corners:
                 title = f"{name}: {len(corners)} nodes in several racks"
                 self.drawing.outline(corners, _CELL, f"gang gang-{position % 4}", title)
+
+    def _write(self, domain: MapDomain, x: int, y: int) -> None:
+        if self._address is None or domain is self._top:
+            self.drawing.text(x, y, _heading(domain), "heading")
+        else:
+            self.drawing.link(x, y, _heading(domain), "heading", self._address(domain.name))
 
     def _flush(self) -> None:
         for style, corners in self._pending.items():

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
@@ -112,6 +113,8 @@ class FabricMap:
         Style, text and number of nodes of each color.
     above
         Domains above the drawn one, the highest first.
+    before, after
+        Domains of the same tier beside the drawn one, below the same one; empty: there is none.
     rows, more
         Domains in it, and how many are not listed.
     fits
@@ -132,6 +135,8 @@ class FabricMap:
     detail: str
     legend: tuple[tuple[str, str, int], ...]
     above: tuple[str, ...]
+    before: str
+    after: str
     rows: tuple[DomainRow, ...]
     more: int
     fits: tuple[Fit, ...]
@@ -166,7 +171,8 @@ class _Fabric:
         styles, legend = self._colors(names)
         top = self._tree(query.domain, names, styles)
         gangs = self._gangs(set(names))
-        drawn = draw_map(top, gangs)
+        drawn = draw_map(top, gangs, self._address)
+        before, after = self._beside(query.domain)
         children = self._children(query.domain)
         return drawn, FabricMap(
             query=query,
@@ -175,6 +181,8 @@ class _Fabric:
             detail=drawn.detail,
             legend=legend,
             above=tuple(reversed(self._above(query.domain))) if query.domain else (),
+            before=before,
+            after=after,
             rows=tuple(self._row(each) for each in children[:_ROWS]),
             more=max(0, len(children) - _ROWS),
             fits=tuple(self._fits()) if self._counts else (),
@@ -213,6 +221,18 @@ class _Fabric:
         while (name := self._parents.get(name, _ALL)) and name not in found:
             found.append(name)
         return found
+
+    def _beside(self, name: str) -> tuple[str, str]:
+        """Return the domains before and after one, among those of its tier below the same domain."""
+        if not name:
+            return "", ""
+        tier = self._domains[name].tier
+        names = ["", *(each.name for each in self._children(self._parents[name]) if each.tier == tier), ""]
+        place = names.index(name)
+        return names[place - 1], names[place + 1]
+
+    def _address(self, name: str) -> str:
+        return f"/fabric?{urlencode({'color': self._query.color, 'domain': name})}"
 
     def _tree(self, name: str, nodes: Sequence[str], styles: Mapping[str, tuple[str, str]]) -> MapDomain:
         """Return a domain with all below it; nodes outside of the domains below are its own."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from trainyard.console.views.job_page import Step, changes_of
+from trainyard.console.views.job_timeline import JobTimeline, job_timeline
 from trainyard.console.views.platform_view import JobRow, PlatformView, Reason, age_text, is_device
 from trainyard.explain import State
+from trainyard.explain.situation import Situation
 
 __all__ = ["PAGE", "SORTS", "JobList", "JobQuery", "ListedJob", "job_list"]
 
@@ -85,6 +88,7 @@ class ListedJob:
     row: JobRow
     reason: Reason | None
     age: str
+    phases: JobTimeline
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,21 @@ class JobList:
     causes: tuple[tuple[str, str], ...]
 
 
-def job_list(view: PlatformView, query: JobQuery) -> JobList:
-    """Return a page of the selected jobs."""
+Histories = Callable[[Collection[str]], Mapping[str, tuple[Step, ...]]]
+
+
+def job_list(view: PlatformView, query: JobQuery, histories: Histories = lambda _: {}) -> JobList:
+    """Return a page of the selected jobs.
+
+    Parameters
+    ----------
+    view
+        The platform.
+    query
+        The selection.
+    histories
+        Returns the changes of state that were seen, by `JobRow.identity`.
+    """
     words = query.words.lower().split()
     chosen = [row for row in view.jobs if _matches(view, row, query) and _contains(view, row, words)]
     chosen.sort(key=SORTS[query.sort])
@@ -125,8 +142,9 @@ def job_list(view: PlatformView, query: JobQuery) -> JobList:
     page = min(query.page, pages)
     shown = chosen[(page - 1) * PAGE : page * PAGE]
     counts = Counter(row.state for row in view.jobs)
+    seen = histories({row.identity for row in shown})
     return JobList(
-        jobs=tuple(ListedJob(row, view.reason(row), age_text(view.now, row.created)) for row in shown),
+        jobs=tuple(_listed(view, row, seen.get(row.identity, ())) for row in shown),
         found=len(chosen),
         whole=len(view.jobs),
         pages=pages,
@@ -138,6 +156,11 @@ def job_list(view: PlatformView, query: JobQuery) -> JobList:
             sorted({(each.cause, each.title) for each in view.reasons.copy().values()}, key=lambda each: each[1])
         ),
     )
+
+
+def _listed(view: PlatformView, row: JobRow, history: tuple[Step, ...]) -> ListedJob:
+    phases = job_timeline(Situation(view.cluster, view.roots[row.key]), view.now, changes_of(history))
+    return ListedJob(row, view.reason(row), age_text(view.now, row.created), phases)
 
 
 def _matches(view: PlatformView, row: JobRow, query: JobQuery) -> bool:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from trainyard.console.views.job_timeline import JobTimeline, StateChange, job_timeline
 from trainyard.console.views.platform_view import JobRow, PlatformView, age_text
-from trainyard.explain import Explanation, Kind
+from trainyard.explain import Explanation, Kind, State
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, sequence, text, time, whole
 from trainyard.explain.cluster_index import kind_of
 from trainyard.explain.redaction import redacted
 from trainyard.explain.situation import Situation, short_kind
 from trainyard.manifests.dump import dump
 
-__all__ = ["ConditionRow", "EventRow", "JobPage", "PartRow", "PodRow", "Step", "job_page"]
+__all__ = ["ConditionRow", "EventRow", "JobPage", "PartRow", "PodRow", "Step", "changes_of", "job_page"]
 
 _PODS: Final = 200
 _EVENTS: Final = 100
@@ -79,6 +80,8 @@ class Step:
     when: datetime.datetime
     text: str
     style: str
+    state: State | None = None
+    """State that begins; None: none does, or it is unknown."""
 
     @property
     def shown(self) -> str:
@@ -104,6 +107,8 @@ class JobPage:
         Its pods, and how many are not listed.
     conditions, events, timeline
         Those of its objects, and what happened to it, oldest first.
+    phases
+        When it waited, ran, was suspended, or waited for what was taken back.
     parts
         What was rendered from its runtime.
     rendered
@@ -120,6 +125,7 @@ class JobPage:
     conditions: tuple[ConditionRow, ...]
     events: tuple[EventRow, ...]
     timeline: tuple[Step, ...]
+    phases: JobTimeline
     parts: tuple[PartRow, ...]
     rendered: str
 
@@ -156,9 +162,15 @@ def job_page(view: PlatformView, key: str, history: tuple[Step, ...] = ()) -> Jo
         conditions=tuple(_conditions(bodies)),
         events=tuple(_events(view, [*bodies, *situation.all_pods[:_PODS]])),
         timeline=tuple(_timeline(situation, history)),
+        phases=job_timeline(situation, view.now, changes_of(history)),
         parts=tuple(_part(*each) for each in situation.templates),
         rendered=dump(redacted(rendered))[:_RENDERED] if rendered is not situation.root else "",
     )
+
+
+def changes_of(history: Iterable[Step]) -> list[StateChange]:
+    """Return the changes of state in a history."""
+    return [StateChange(step.when, step.state) for step in history if step.state is not None]
 
 
 def _runtime(situation: Situation) -> tuple[str, str]:

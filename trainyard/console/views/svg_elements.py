@@ -58,6 +58,12 @@ class Drawing:
         """Write a line of text."""
         self._add(f'<text class="{escape(style)}" x="{x}" y="{y}">{escape(text)}</text>', 1)
 
+    def link(self, x: int, y: int, text: str, style: str, address: str) -> None:
+        """Write a line of text that leads to another page."""
+        self._add(f'<a href="{escape(address)}">', 1)
+        self.text(x, y, text, style)
+        self._parts.append("</a>")
+
     def svg(self, width: int, height: int, scale: float, title: str) -> Markup:
         """Return the drawing with a size and a scale, named for screen readers."""
         size = f'width="{round(width * scale)}" height="{round(height * scale)}" viewBox="0 0 {width} {height}"'

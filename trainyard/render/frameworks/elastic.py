@@ -15,7 +15,7 @@ from trainyard.api import Body
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.api.markers import atomic, rules
-from trainyard.api.shape_rules import ShapeRule
+from trainyard.api.shape_rule import ShapeRule
 from trainyard.checks.finding import Finding
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.job_view import JobView

@@ -13,7 +13,7 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.api.markers import rules
-from trainyard.api.shape_rules import ShapeRule
+from trainyard.api.shape_rule import ShapeRule
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework

@@ -12,7 +12,7 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.api.kubernetes_model import IntOrString, KubernetesModel
 from trainyard.api.markers import Name, list_map, rules
-from trainyard.api.shape_rules import ShapeRule
+from trainyard.api.shape_rule import ShapeRule
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework

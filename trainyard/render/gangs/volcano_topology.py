@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import TOPOLOGY_FEATURE
 from trainyard.api.markers import rules
-from trainyard.api.shape_rules import ShapeRule
+from trainyard.api.shape_rule import ShapeRule
 from trainyard.checks.finding import Finding
 from trainyard.render.job_view import JobView
 from trainyard.render.resolved_job import ResolvedJob

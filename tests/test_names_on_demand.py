@@ -1,0 +1,31 @@
+"""Packages whose names are imported on demand."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("api", "queues", "render", "settings", "topology")
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_public_name_is_served_and_is_no_module(name: str) -> None:
+    package = importlib.import_module(f"trainyard.{name}")
+    files = {path.stem for path in Path(str(package.__file__)).parent.iterdir()}
+    assert package.__all__
+    for public in package.__all__:
+        assert getattr(package, public) is getattr(package, public)
+        assert public not in files, "the import system would replace the name by the module"
+    with pytest.raises(AttributeError, match="has no attribute 'absent'"):
+        package.absent  # noqa: B018
+
+
+def test_an_explanation_imports_neither_the_settings_of_stacks_nor_the_renderer() -> None:
+    code = "import sys, trainyard.explain; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"trainyard.settings.stack", "trainyard.render.pipeline", "trainyard.api.train_job", "aiohttp"}
+    assert not heavy & set(loaded)
