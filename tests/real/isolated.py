@@ -31,16 +31,17 @@ _FILES = ("test_platform", "test_job_lifecycle", "test_network_policies", "test_
 
 
 def obstacles() -> list[str]:
-    """Return why the tests cannot run here; without the network they can build nothing."""
+    """Build the images that have changed, which the tests cannot without a network; return why they cannot run here."""
     found = [str(finding) for finding in missing()]
     for program in ("kubelet", "kube-proxy"):
         try:
             own_program(program, build=False)
         except TrainyardError as error:
             found.append(f"{error.message} (fix: trainyard cluster toolchain --with {program})")
+    if found:
+        return found
     try:
-        builder = image_builder(build=False)
-        builder.archives(builder.recipes)
+        image_builder(build=False).build()
     except TrainyardError as error:
         found.append(f"{error.message} (fix: trainyard images build)")
     return found
