@@ -237,7 +237,8 @@ class ImageBuilder:
         inputs = reference = None
         with contextlib.suppress(TrainyardError):
             reference = self._reference(recipe)
-            inputs = self._inputs(recipe)
+            if self.shared or self._record(self._place(recipe, None)):
+                inputs = self._inputs(recipe)
         place = self._place(recipe, inputs)
         record = self._record(place)
         built = bool(record) and place.archive.is_file()
