@@ -290,6 +290,8 @@ def test_the_programs_of_a_node_use_its_own_files_only() -> None:
     assert first["programs"][1]["command"][0] == "/run/programs/kubelet"
     assert kubelet["volumePluginDir"] == "/var/lib/kubelet/volume-plugins"
     assert cni["plugins"][0]["ipam"]["dataDir"] == "/var/lib/cni", "a started node gives no address twice"
+    scores = [yaml.safe_load(written[f"etc/{name}.yaml"])["oomScoreAdj"] for name in ("kubelet", "kube-proxy")]
+    assert scores == [0, 0], "programs of the machine do not end before those of nodes"
 
 
 def test_the_api_server_reaches_nodes_through_the_relay_only_if_they_have_kubelets(folder: ClusterFolder) -> None:
