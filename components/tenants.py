@@ -24,6 +24,7 @@ from trainyard.usage.record_parts import HEAD, names_of
 
 from .common.declaration import Declaration, Group, Resources
 from .common.installation import Installation
+from .common.network_policies import tenant_network_policy
 from .common.objects import FORCED_ANNOTATION, Component, KubernetesObject
 from .common.rbac import (
     cluster_role,
@@ -33,7 +34,7 @@ from .common.rbac import (
     role_binding,
     service_account_subject,
 )
-from .common.workload import namespace
+from .common.workload import CONTROLLER_PORT, namespace
 
 __all__ = ["COMPONENT", "TENANT_LABEL", "Tenants", "TenantsArgs", "role_rules"]
 
@@ -79,7 +80,7 @@ class Tenants(Component):
         for tenant, tenant_settings in settings.active_tenants.items():
             self._tenant(tenant, tenant_settings, TrainerSettings.of(settings))
             own_namespace = self.namespaces[tenant]
-            for each in args.objects.get(tenant, ()):
+            for each in (*_network_policies(tenant, settings), *args.objects.get(tenant, ())):
                 self.child(each, depends_on=[own_namespace], deleted_with=own_namespace)
         self._catalog_readers(settings.active_tenants)
         self.register_outputs({})
@@ -202,6 +203,14 @@ def _no_foreign_neighbors(tenant: str) -> dict[str, Any]:
         "metadata": {"name": "cross-namespace-affinity", "namespace": tenant},
         "spec": {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [scope]}},
     }
+
+
+def _network_policies(tenant: str, settings: StackSettings) -> list[dict[str, Any]]:
+    if not settings.network_policies.tenants:
+        return []
+    trainer = TrainerSettings.of(settings)
+    status_server = (trainer.namespace, CONTROLLER_PORT) if trainer.progress_reports else None
+    return [tenant_network_policy(tenant, settings.network_policies, status_server)]
 
 
 def _install(context: Installation, needed: Resources) -> Tenants:

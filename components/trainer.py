@@ -30,6 +30,7 @@ from .common.declaration import Declaration, Group, Resources
 from .common.flow_control import flow_schemas, priority_levels
 from .common.installation import Installation
 from .common.job_set_definition import custom_resource_definition
+from .common.network_policies import metrics_policy
 from .common.objects import Component, KubernetesObject
 from .common.pod_settings import CONTROLLER_LOG
 from .common.policy_server import PolicyServerParts, policy_server
@@ -45,7 +46,7 @@ from .common.rbac import (
 )
 from .common.target import Target
 from .common.webhook_certificates import certificate
-from .common.workload import ConfigVolume, Workload, config_map, namespace, service
+from .common.workload import CONTROLLER_PORT, ConfigVolume, Workload, config_map, namespace, service
 from .hooks.webhooks import wait_for_ca_bundles
 
 __all__ = ["COMPONENT", "DEFAULTER", "VALIDATOR", "Trainer", "TrainerArgs"]
@@ -80,6 +81,8 @@ class TrainerArgs:
         CustomResourceDefinitions of Volcano and JobSet: the controller starts after them, and is deleted before them.
     namespaces
         Further namespaces, by name, in which the leader writes certificates.
+    metrics_from
+        Namespaces whose pods may read metrics; None: all.
     """
 
     settings: TrainerSettings
@@ -89,6 +92,7 @@ class TrainerArgs:
     policies: PolicyServerParts
     crds: Sequence[pulumi.Resource] = ()
     namespaces: Mapping[str, pulumi.Resource] = field(default_factory=dict)
+    metrics_from: tuple[str, ...] | None = None
 
 
 class Trainer(Component):
@@ -129,6 +133,8 @@ class Trainer(Component):
         ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
         webhook_service = self.child(service(workload, CONTROLLER_SERVICE, ports), depends_on=[own_namespace])
         self._publish_version(settings.namespace, own_namespace)
+        if args.metrics_from is not None:
+            self.child(metrics_policy(workload, args.metrics_from), depends_on=[own_namespace])
         controller = declare_program(
             self,
             workload,
@@ -203,7 +209,7 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
         args=("controller", "run", f"--config={_CONFIG}/config.yaml"),
         replicas=settings.replicas,
         termination_grace_seconds=configuration.termination_grace_seconds,
-        ports={"webhook": 9443, "metrics": 8443, "health": 8081},
+        ports={"webhook": CONTROLLER_PORT, "metrics": 8443, "health": 8081},
         readiness={"httpGet": {"path": "/readyz", "port": "health"}},
         liveness={"httpGet": {"path": "/healthz", "port": "health"}},
         cpu="250m",
@@ -289,6 +295,7 @@ def _install(context: Installation, needed: Resources) -> Trainer:
         policies,
         crds=needed.crds,
         namespaces=needed.namespaces,
+        metrics_from=settings.network_policies.metrics_from,
     )
     return Trainer("trainer", args, context.options)
 

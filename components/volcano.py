@@ -21,6 +21,7 @@ from trainyard.settings.versions import component_release
 
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
+from .common.network_policies import metrics_policy
 from .common.objects import Component, KubernetesObject
 from .common.pod_settings import KLOG
 from .common.program_deployments import declare_program
@@ -87,11 +88,14 @@ class VolcanoArgs:
         Text of ``volcano-scheduler.conf``.
     target
         The cluster.
+    metrics_from
+        Namespaces whose pods may read metrics; None: all.
     """
 
     settings: VolcanoSettings
     scheduler_configuration: str
     target: Target
+    metrics_from: tuple[str, ...] | None = None
 
 
 class Volcano(Component):
@@ -152,6 +156,9 @@ class Volcano(Component):
                 depends_on=[own_namespace],
             ),
         ]
+        if args.metrics_from is not None:
+            for workload in (controllers, schedulers):
+                self.child(metrics_policy(workload, args.metrics_from), depends_on=[own_namespace])
         webhooks = [self.child(each, depends_on=[*self.crds, services[0]]) for each in configurations]
         admission_deployment = declare_program(self, admission, depends_on=[*permissions[admission.name], *webhooks])
         controller_deployment = declare_program(
@@ -335,7 +342,8 @@ def _elected(settings: VolcanoSettings, replicas: int) -> tuple[str, ...]:
 
 def _install(context: Installation, _needed: Resources) -> Volcano:
     settings = context.settings
-    args = VolcanoArgs(VolcanoSettings.of(settings), scheduler.configuration(settings), context.target)
+    configuration, readers = scheduler.configuration(settings), settings.network_policies.metrics_from
+    args = VolcanoArgs(VolcanoSettings.of(settings), configuration, context.target, readers)
     return Volcano("volcano", args, context.options)
 
 

@@ -11,6 +11,7 @@ import pulumi
 from .pod_settings import LogFlag, PodTable, Program
 
 __all__ = [
+    "CONTROLLER_PORT",
     "HOST_PROCESS_LABEL",
     "ConfigVolume",
     "Container",
@@ -23,6 +24,8 @@ __all__ = [
     "service",
 ]
 
+CONTROLLER_PORT = 9443
+"""Container port of the controller's webhooks and of progress reports."""
 HOST_PROCESS_LABEL = "trainyard.dev/host-process"
 """Program that the embedded cluster runs as a host process instead of the first container."""
 

@@ -14,7 +14,7 @@ from trainyard.cluster.controlplane import control_plane, write_configuration
 from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.folders import ClusterFolder, cluster_folder
 from trainyard.cluster.inspection import inspect
-from trainyard.cluster.node import cleanup, control_groups, network, requirements
+from trainyard.cluster.node import cleanup, control_groups, network, node_provider, requirements
 from trainyard.cluster.node.control_groups import Hierarchy
 from trainyard.cluster.node.node_files import NodePrograms, files, init_file
 from trainyard.cluster.node.node_objects import system_objects
@@ -290,6 +290,8 @@ def test_the_programs_of_a_node_use_its_own_files_only() -> None:
     assert first["programs"][1]["command"][0] == "/run/programs/kubelet"
     assert kubelet["volumePluginDir"] == "/var/lib/kubelet/volume-plugins"
     assert cni["plugins"][0]["ipam"]["dataDir"] == "/var/lib/cni", "a started node gives no address twice"
+    scores = [yaml.safe_load(written[f"etc/{name}.yaml"])["oomScoreAdj"] for name in ("kubelet", "kube-proxy")]
+    assert scores == [0, 0], "programs of the machine do not end before those of nodes"
 
 
 def test_the_api_server_reaches_nodes_through_the_relay_only_if_they_have_kubelets(folder: ClusterFolder) -> None:
@@ -324,6 +326,33 @@ def test_a_cluster_of_another_provider_is_not_converted(folder: ClusterFolder) -
     provider.kubelets = ("a",)
     with pytest.raises(TrainyardError, match="was created with simulated nodes"):
         provider._prepare({}, 1)
+
+
+@pytest.mark.parametrize(
+    ("running", "expected"),
+    [(("node-a", "node-b"), []), (("node-a",), ["clean up b"]), ((), ["stop all", "connect"])],
+)
+def test_a_node_that_does_not_run_is_cleaned_up_and_the_others_are_left_alone(
+    folder: ClusterFolder, monkeypatch: pytest.MonkeyPatch, running: tuple[str, ...], expected: list[str]
+) -> None:
+    state = cluster(folder, "a", "b")
+    done: list[str] = []
+    monkeypatch.setattr(EmbeddedProvider, "_prepare", lambda *_: state)
+    monkeypatch.setattr(NodeProvider, "_write", lambda *_: None)
+    for name, stub in {
+        "is_connected": lambda *_: True,
+        "create": lambda *_: [],
+        "read_record": lambda _, name: name,
+        "alive": lambda name: name in running,
+        "clean_up_node": lambda node: done.append(f"clean up {node.name}"),
+        "stop_nodes": lambda *_: done.append("stop all"),
+        "connect": lambda *_: done.append("connect"),
+    }.items():
+        monkeypatch.setattr(node_provider, name, stub)
+    provider = NodeProvider("dev")
+    provider.kubelets = ("a", "b")
+    provider._prepare({}, 2)
+    assert done == expected
 
 
 def test_the_log_of_a_program_of_a_node_is_read_from_its_folder(folder: ClusterFolder) -> None:

@@ -63,6 +63,61 @@ def test_the_raw_role_exists_only_where_a_group_has_it(local: Recording, with_gr
     assert "Role/language/raw" not in {each.name for each in with_groups.of("Role")}
 
 
+def test_pods_of_a_tenant_reach_each_other_and_what_the_settings_name(monkeypatch_module) -> None:
+    config = stack_config()
+    config["networkPolicies"] = {"tenants": True, "fromNamespaces": ["gateway"], "egressTo": ["10.20.0.0/16"]}
+    config["trainer"]["progressReports"] = True
+    spec = record(config, monkeypatch_module).one("NetworkPolicy/vision/tenant").inputs["spec"]
+    own = {"podSelector": {}}
+
+    def namespace(name: str) -> dict[str, object]:
+        return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+
+    assert spec == {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [own, namespace("gateway")]}],
+        "egress": [
+            {"to": [own, {"ipBlock": {"cidr": "10.20.0.0/16"}}]},
+            {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
+            {"to": [namespace("kubeflow-system")], "ports": [{"port": 9443, "protocol": "TCP"}]},
+        ],
+    }
+
+
+def test_connections_to_other_addresses_are_not_limited_by_default(monkeypatch_module, local: Recording) -> None:
+    config = stack_config()
+    config["networkPolicies"] = {"tenants": True}
+    spec = record(config, monkeypatch_module).one("NetworkPolicy/vision/tenant").inputs["spec"]
+    assert spec == {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]}
+    assert local.of("NetworkPolicy") == []
+
+
+@pytest.mark.parametrize("readers", [["monitoring"], []])
+def test_metrics_without_a_login_are_for_the_namespaces_that_the_settings_name(
+    monkeypatch_module, readers: list[str]
+) -> None:
+    config = stack_config()
+    config["networkPolicies"] = {"metricsFrom": readers}
+    recorded = record(config, monkeypatch_module)
+    found = {each.inputs["metadata"]["name"]: each.inputs["spec"] for each in recorded.of("NetworkPolicy")}
+    trainer = "kubeflow-trainer-controller-manager"
+    programs = {
+        "volcano-system/volcano-scheduler": ([], [8080]),
+        "volcano-system/volcano-controllers": ([], [8081]),
+        f"kubeflow-system/{trainer}": ([9443], [8443]),
+    }
+    assert set(found) == {program.partition("/")[2] for program in programs}
+    for program, (webhooks, metrics) in programs.items():
+        selector = recorded.one(f"Deployment/{program}").inputs["spec"]["selector"]
+        peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}} for name in readers]
+        allowed = [{"ports": [{"port": port, "protocol": "TCP"} for port in webhooks]}] if webhooks else []
+        if peers:
+            allowed.append({"from": peers, "ports": [{"port": port, "protocol": "TCP"} for port in metrics]})
+        name = program.partition("/")[2]
+        assert found[name] == {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": allowed}
+
+
 def test_every_group_with_a_role_may_read_the_catalog(with_groups: Recording) -> None:
     subjects = with_groups.one("ClusterRoleBinding/trainyard-catalogue").inputs["subjects"]
     assert [subject["name"] for subject in subjects] == ["vision-admins", "vision-users"]

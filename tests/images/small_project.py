@@ -41,7 +41,7 @@ def project(folder: Path, recipes: Mapping[str, str] | None = None, content: byt
     return folder
 
 
-def builder(folder: Path, out: Path | None = None) -> ImageBuilder:
+def builder(folder: Path, out: Path | None = None, *, shared: bool = False) -> ImageBuilder:
     """Return the builder of a project."""
 
     def program(name: str) -> Path:
@@ -54,4 +54,4 @@ def builder(folder: Path, out: Path | None = None) -> ImageBuilder:
         return hashlib.sha256(f"key {text}".encode()).hexdigest()
 
     sources = LayerSources(folder, folder / "cache", program, lambda place, *arguments: LISTING, seal)
-    return ImageBuilder(read_recipes(folder / "images"), sources, out or folder / "out")
+    return ImageBuilder(read_recipes(folder / "images"), sources, out or folder / "out", shared=shared)

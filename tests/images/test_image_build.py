@@ -76,6 +76,33 @@ def test_only_what_changed_is_built(tmp_path: Path) -> None:
     assert [image.state for image in builder(folder).images()] == ["built"]
 
 
+def test_checkouts_that_share_a_folder_do_not_replace_the_images_of_each_other(tmp_path: Path) -> None:
+    one, other = project(tmp_path / "one"), project(tmp_path / "other", content=b"another program")
+    shared = tmp_path / "archives"
+    (first,) = builder(one, shared, shared=True).build()
+    (second,) = builder(other, shared, shared=True).build()
+    assert first.digest != second.digest
+    for folder, image in ((one, first), (other, second)):
+        (found,) = builder(folder, shared, shared=True).archives(["tool"])
+        assert (found.state, found.digest, found.archive) == ("built", image.digest, image.archive)
+    (same,) = builder(project(tmp_path / "same"), shared, shared=True).images()
+    assert (same.state, same.archive) == ("built", first.archive)
+
+
+def test_images_that_no_checkout_has_built_for_a_month_are_removed(tmp_path: Path) -> None:
+    folder, shared = project(tmp_path / "one"), tmp_path / "archives"
+    (first,) = builder(folder, shared, shared=True).build()
+    record = first.archive.with_name("tool.build.json")
+    month = time.time() - 31 * 86400
+    os.utime(record, (month, month))
+    builder(folder, shared, shared=True).build()
+    assert first.archive.is_file()
+    os.utime(record, (month, month))
+    (folder / "tool").write_bytes(b"another program")
+    builder(folder, shared, shared=True).build()
+    assert not first.archive.parent.exists()
+
+
 def test_a_changed_archive_is_built_again_and_never_used(tmp_path: Path) -> None:
     folder = project(tmp_path)
     (first,) = builder(folder).build()

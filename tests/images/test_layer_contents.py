@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -205,16 +205,51 @@ def test_pause_is_static_reaps_processes_and_ends_on_sigterm(tmp_path: Path) -> 
     assert process.wait(20) == 0
 
 
-def test_folders_of_volumes_are_made_for_every_user_and_removed_with_their_content(tmp_path: Path) -> None:
-    program, folder = tmp_path / "program", tmp_path / "volumes" / "one"
+def volume_folders(folder: Path) -> Callable[..., int]:
+    """Build the program, and return what calls it for the folder of a volume."""
+    program = folder.parent.parent / "program"
     source = ROOT / "images" / "volume_folders.c"
     subprocess.run(["cc", "-static", "-Os", "-Wall", "-Wextra", "-Werror", "-o", program, source], check=True)
     folder.parent.mkdir()
 
-    def call(action: str) -> int:
-        arguments = ["-p", folder, "-s", "1", "-m", "Filesystem", "-a", action]
+    def call(action: str, path: Path = folder) -> int:
+        arguments = ["-p", path, "-s", "1", "-m", "Filesystem", "-a", action]
         return subprocess.run([program, *arguments], check=False, capture_output=True).returncode
 
+    return call
+
+
+def test_folders_that_are_deeper_than_a_path_is_long_are_removed_with_few_descriptors(tmp_path: Path) -> None:
+    folder = tmp_path / "volumes" / "pvc-deep"
+    call = volume_folders(folder)
+    assert call("create") == 0
+    place = os.open(folder, os.O_RDONLY)
+    for _ in range(3000):
+        for name in (".0", "x"):
+            os.mkdir(name, dir_fd=place)
+        (below, _) = (os.open("x", os.O_RDONLY, dir_fd=place), os.close(place))
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=below))
+        place = below
+    os.close(place)
+    assert call("delete") == 0
+    assert not folder.exists()
+
+
+def test_nothing_is_removed_that_is_not_the_folder_of_a_volume(tmp_path: Path) -> None:
+    folder = tmp_path / "volumes" / "pvc-one"
+    call = volume_folders(folder)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    folder.symlink_to(kept)
+    assert call("delete") == 1
+    assert [call("delete", path) for path in (kept, folder / "..", folder.parent)] == [2, 2, 2]
+    assert (kept / "file").exists()
+
+
+def test_folders_of_volumes_are_made_for_every_user_and_removed_with_their_content(tmp_path: Path) -> None:
+    folder = tmp_path / "volumes" / "pvc-one"
+    call = volume_folders(folder)
     assert [call("create"), call("create")] == [0, 0]
     assert folder.stat().st_mode & 0o777 == 0o777
     (tmp_path / "kept").write_text("of another")

@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.real.isolated import RUN
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
 from trainyard.cluster.node.requirements import missing
+from trainyard.kube.blocking import Session
 
 NAME = os.environ.get(RUN, "")
 """Of the cluster; `isolated` gives each run one of its own."""
@@ -40,12 +42,15 @@ class RealCluster:
         Their duration.
     before
         What this machine had before.
+    objects
+        What the cluster had before the installation.
     """
 
     cluster: LiveCluster
     output: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     before: dict[str, list[str]] = field(default_factory=dict)
+    objects: set[str] = field(default_factory=set)
 
     def timed(self, *arguments: str) -> str:
         """Run a command on the cluster's stack, and record its output and duration."""
@@ -102,6 +107,45 @@ def node_commands() -> list[str]:
     return found
 
 
+def every_object(cluster: LiveCluster) -> set[str]:
+    """Return all objects of all kinds, those with generated names without them; events are not listed."""
+    with Session(cluster.kubeconfig) as session:
+
+        def read(path: str) -> Any:
+            response = session.request("GET", path)
+            if not response.ok:
+                raise response.error
+            return response.body
+
+        groups = ["/api/v1", *(f"/apis/{g['preferredVersion']['groupVersion']}" for g in read("/apis")["groups"])]
+        found = set()
+        for group in groups:
+            for kind in read(group)["resources"]:
+                if "/" in kind["name"] or "list" not in kind["verbs"] or kind["kind"] == "Event":
+                    continue
+                for each in read(f"{group}/{kind['name']}")["items"]:
+                    metadata = each["metadata"]
+                    name = metadata.get("generateName") or metadata["name"]
+                    found.add(f"{kind['kind']} {metadata.get('namespace', '')}/{name}")
+        return found
+
+
+def process_of(real: RealCluster, name: str) -> int:
+    """Return the id of a process of the cluster."""
+    status = require(trainyard("cluster", "status", *real.options, "-o", "json", env=real.cluster.env))
+    return next(int(line["pid"]) for line in json.loads(status)["processes"] if line["name"] == name)
+
+
+def _with_devices(config: dict[str, Any]) -> None:
+    """Give nodes and shares devices, and keep the record of usage and of progress, which metrics are about."""
+    device = "nvidia.com/gpu"
+    config["trainyard:fabric"]["nodeShape"]["capacity"][device] = "2"
+    for name, share in (("research", "2"), ("vision", "1"), ("language", "1")):
+        queue = config["trainyard:queues"][name]
+        queue["deserved"][device], queue["capability"][device] = share, "6"
+    config["trainyard:trainer"] |= {"recordUsage": True, "progressReports": True}
+
+
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     """The stack of production on three nodes, with its smoke job."""
@@ -111,12 +155,13 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         pytest.skip("; ".join(map(str, found)))
     before = machine_state()
     env = environment(tmp_path_factory.mktemp("state"))
-    config = stack_file(tmp_path_factory.mktemp("real"), NAME, stack="node")
+    config = stack_file(tmp_path_factory.mktemp("real"), NAME, _with_devices, stack="node")
     found = RealCluster(LiveCluster(NAME, config, env), before=before)
     try:
         found.timed("cluster", "up")
         exported = json.loads(require(trainyard("cluster", "env", *found.options, "-o", "json", env=env)))
         found.cluster = LiveCluster(NAME, config, env | exported)
+        found.objects = every_object(found.cluster)
         began = time.monotonic()
         done = trainyard("quickstart", "--stack", "node", "--config-file", str(config), env=env)
         found.output["quickstart"], found.seconds["quickstart"] = require(done), time.monotonic() - began

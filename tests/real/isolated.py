@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.real.prometheus import fetched
 from tests.support import ROOT
 from trainyard.cluster.image_sources import image_builder
 from trainyard.cluster.node.control_groups import hierarchies, remove
@@ -26,21 +27,25 @@ RUN = "TRAINYARD_REAL_RUN"
 _LOCK = Path("/tmp/trainyard-test-real.lock")
 _SLICE_SECONDS, _SECONDS = 600.0, 3600.0
 _NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
-_FILES = ("test_platform", "test_job_lifecycle", "test_network_policies", "test_disturbances", "test_removal")
+_FILES = (
+    *("test_platform", "test_job_lifecycle", "test_competition", "test_network_policies", "test_metrics"),
+    *("test_upgrade", "test_disturbances", "test_removal"),
+)
 """In this order, on one cluster; the first one also runs after the other tests."""
 
 
 def obstacles() -> list[str]:
-    """Return why the tests cannot run here; without the network they can build nothing."""
+    """Build the images that have changed, which the tests cannot without a network; return why they cannot run here."""
     found = [str(finding) for finding in missing()]
     for program in ("kubelet", "kube-proxy"):
         try:
             own_program(program, build=False)
         except TrainyardError as error:
             found.append(f"{error.message} (fix: trainyard cluster toolchain --with {program})")
+    if found:
+        return found
     try:
-        builder = image_builder(build=False)
-        builder.archives(builder.recipes)
+        image_builder(build=False).build()
     except TrainyardError as error:
         found.append(f"{error.message} (fix: trainyard images build)")
     return found
@@ -55,6 +60,10 @@ def main() -> int:
         sys.stdout.write("Skipped: the tests on real nodes (docs/real.md) cannot run here:\n")
         sys.stdout.writelines(f"  {each}\n" for each in found)
         return 0
+    try:
+        fetched()
+    except TrainyardError as error:
+        sys.stdout.write(f"Without Prometheus, which cannot be downloaded: {error.message}\n")
     files = [f"tests/real/{name}.py" for name in (_FILES[:1] if arguments.slice else _FILES)]
     pytest = [
         sys.executable,

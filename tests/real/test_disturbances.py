@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.real.conftest import RealCluster
-from tests.real.real_jobs import job
+from tests.real.real_jobs import GATED, job, open_gate
 from tests.support import awaited, repeated, require
 
 pytestmark = pytest.mark.real
 
+PLATFORM = ("kubeflow-system", "volcano-system", "jobset-system")
 NODES = ("worker-0", "worker-1", "worker-2")
 
 
@@ -38,16 +42,30 @@ def all_ready(real: RealCluster) -> bool:
     )
 
 
-def test_no_job_is_refused_or_lost_while_each_node_is_drained(real: RealCluster) -> None:
-    count = 0
+Submission = tuple[str, subprocess.CompletedProcess[str]]
 
-    def submit() -> tuple[str, subprocess.CompletedProcess[str]]:
-        nonlocal count
-        count += 1
-        body = job(f"drain-{count}", suspend=True)
+
+def submissions(real: RealCluster, prefix: str) -> Callable[[], Submission]:
+    """Return what submits another suspended TrainJob at each call."""
+    numbers = count(1)
+
+    def submit() -> Submission:
+        body = job(f"{prefix}-{next(numbers)}", suspend=True)
         return body["metadata"]["name"], real.cluster.apply(body)
 
-    with repeated(submit, every=1.0) as submitted:
+    return submit
+
+
+def none_is_lost(real: RealCluster, names: Iterable[str]) -> None:
+    """Check that TrainJobs exist, and delete them: a tenant has a limited number of them."""
+    wanted = set(names)
+    found = {each["metadata"]["name"] for each in real.cluster.get("trainjobs", "-n", "language")["items"]}
+    assert wanted - found == set()
+    require(real.cluster.kubectl("delete", "trainjobs", *sorted(wanted), "-n", "language", "--wait=false"))
+
+
+def test_no_job_is_refused_or_lost_while_each_node_is_drained(real: RealCluster) -> None:
+    with repeated(submissions(real, "drain"), every=1.0) as submitted:
         for node in NODES:
             options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=150s")
             require(real.cluster.kubectl("drain", node, *options, timeout=200))
@@ -57,8 +75,67 @@ def test_no_job_is_refused_or_lost_while_each_node_is_drained(real: RealCluster)
     assert len(submitted) > len(NODES)
     for name, result in submitted:
         assert result.returncode == 0, (name, result.stderr)
-    suspended = {each["metadata"]["name"] for each in real.cluster.get("trainjobs", "-n", "language")["items"]}
-    assert {name for name, _ in submitted} <= suspended
+    none_is_lost(real, [name for name, _ in submitted])
+
+
+def leaders(real: RealCluster) -> dict[tuple[str, str], str]:
+    """Return the pod that holds each lease of the platform, by namespace and name of the lease."""
+    return {
+        (namespace, lease["metadata"]["name"]): pod["metadata"]["name"]
+        for namespace in PLATFORM
+        for lease in real.cluster.get("leases", "-n", namespace)["items"]
+        for pod in real.cluster.get("pods", "-n", namespace)["items"]
+        if lease["spec"].get("holderIdentity", "").startswith(pod["metadata"]["name"])
+    }
+
+
+def kill_one(program: str) -> None:
+    """Kill a program of a node or of the control plane, and wait until it was started again."""
+    before = processes(program)
+    os.kill(before[0], signal.SIGKILL)
+    awaited(f"a new {program}", lambda: len(now := processes(program)) == len(before) and now != before, timeout=30)
+
+
+def test_a_running_job_and_all_others_survive_the_end_of_programs_and_leaders(real: RealCluster) -> None:
+    require(real.cluster.apply(job("steady", code=GATED, workers=3)))
+
+    def workers() -> dict[str, dict[str, Any]]:
+        pods = real.cluster.pods("steady", "language")
+        return {pod["metadata"]["uid"]: pod for pod in pods if pod["status"]["phase"] == "Running"}
+
+    before = awaited("three workers", lambda: found if len(found := workers()) == 3 else None)
+    former = leaders(real)
+    assert {namespace for namespace, _ in former} == set(PLATFORM)
+    with repeated(submissions(real, "kill"), every=1.0) as submitted:
+        for program in ("kubelet", "containerd", "kube-apiserver"):
+            kill_one(program)
+            awaited("the API server", lambda: real.cluster.kubectl("get", "--raw", "/readyz").returncode == 0)
+        for (namespace, _), pod in former.items():
+            force = ("--grace-period=0", "--force", "--ignore-not-found")
+            require(real.cluster.kubectl("delete", "pod", pod, "-n", namespace, *force))
+        awaited(
+            "other leaders",
+            lambda: (now := leaders(real)).keys() == former.keys() and not set(now.values()) & set(former.values()),
+            timeout=90,
+        )
+        awaited("ready nodes", lambda: all_ready(real))
+    refused = {name: result.stderr for name, result in submitted if result.returncode}
+    assert len(refused) < len(submitted)
+    assert [text for text in refused.values() if not _is_outage(text)] == []
+    none_is_lost(real, [name for name, result in submitted if result.returncode == 0])
+    assert workers().keys() == before.keys()
+    for pod in before.values():
+        open_gate(real.cluster, pod)
+    real.cluster.condition("steady", "language", "Complete")
+    statuses = [each for pod in real.cluster.pods("steady", "language") for each in pod["status"]["containerStatuses"]]
+    assert [each["restartCount"] for each in statuses] == [0, 0, 0]
+    require(real.cluster.apply(job("after-all")))
+    real.cluster.condition("after-all", "language", "Complete")
+
+
+def _is_outage(message: str) -> bool:
+    """Return whether a request did not reach an API server; it was not denied."""
+    return any(sign in message for sign in ("refused", "EOF", "connection reset", "connection lost", "shutting down"))
 
 
 @pytest.mark.parametrize("program", ["kubelet", "containerd", "kube-proxy"])

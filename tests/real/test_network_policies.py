@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.real.conftest import RealCluster
-from tests.real.real_jobs import IMAGE, PYTHON
+from tests.real.real_jobs import IMAGE, PYTHON, WAIT, job
 from tests.support import awaited, require
 
 pytestmark = pytest.mark.real
@@ -60,9 +60,9 @@ def address(real: RealCluster) -> Iterator[str]:
     require(real.cluster.kubectl("delete", "namespace", *NAMESPACES, "--timeout=90s"))
 
 
-def connects(real: RealCluster, namespace: str, address: str) -> bool:
-    code = f"import socket; socket.create_connection(('{address}', {PORT}), 2)"
-    done = real.cluster.kubectl("exec", "client", "-n", namespace, "--", PYTHON, "-c", code)
+def connects(real: RealCluster, namespace: str, address: str, name: str = "client", port: int = PORT) -> bool:
+    code = f"import socket; socket.create_connection(('{address}', {port}), 2)"
+    done = real.cluster.kubectl("exec", name, "-n", namespace, "--", PYTHON, "-c", code)
     assert done.returncode == 0 or "timed out" in done.stderr, done.stderr
     return done.returncode == 0
 
@@ -89,3 +89,39 @@ def test_connections_follow_the_policies(real: RealCluster, address: str) -> Non
     assert ready, "probes of the kubelet are allowed"
     require(real.cluster.kubectl("delete", "networkpolicy", "deny", "-n", "left"))
     reached(real, address, True, True)
+
+
+SERVER = f"""
+import http.server, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+http.server.ThreadingHTTPServer(("", {PORT}), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+def test_workers_of_a_job_reach_each_other_and_no_other_tenant_reaches_them(real: RealCluster) -> None:
+    require(real.cluster.apply(job("served", code=SERVER, workers=2), job("caller", namespace="vision", code=WAIT)))
+    homes = {"served": ("language", 2), "caller": ("vision", 1)}
+    pods = {
+        name: awaited(
+            f"{name} to run",
+            lambda name=name, space=space, size=size: (  # type: ignore[misc]
+                found
+                if len(found := [p for p in real.cluster.pods(name, space) if p["status"]["phase"] == "Running"])
+                == size
+                else None
+            ),
+        )
+        for name, (space, size) in homes.items()
+    }
+    (server, peer), (caller,) = pods["served"], pods["caller"]
+    names = [pod["metadata"]["name"] for pod in (peer, caller)]
+    address = server["status"]["podIP"]
+    awaited("its peer", lambda: connects(real, "language", address, names[0]))
+    awaited("the rules for the other tenant", lambda: not connects(real, "vision", address, names[1]))
+    assert connects(real, "language", address, names[0])
+    code = "import socket; print(socket.getaddrinfo('kubernetes.default.svc.cluster.local', 443)[0][4][0])"
+    found = real.cluster.kubectl("exec", names[1], "-n", "vision", "--", PYTHON, "-c", code)
+    assert require(found) == "10.96.0.1\n", "names are resolved"
+    assert not connects(real, "vision", "10.96.0.1", names[1], 443), "egressTo names no address"
+    for name, (space, _) in homes.items():
+        require(real.cluster.kubectl("delete", "trainjob", name, "-n", space, "--timeout=90s"))

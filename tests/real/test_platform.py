@@ -11,7 +11,7 @@ import pytest
 from tests.real.conftest import RealCluster, lines, machine_state
 from tests.real.real_jobs import IMAGE, PYTHON, job
 from tests.support import awaited, require
-from trainyard.cluster.node.node_plan import junction, machine_name
+from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name, plan_nodes
 
 pytestmark = pytest.mark.real
 
@@ -45,6 +45,9 @@ def test_the_machine_has_no_interface_address_route_or_rule_of_the_nodes(real: R
     assert others == real.before["mounts"]
     hub = junction(machine_name(real.root))
     assert [line for line in lines("ip", "-n", hub, "route") if line.startswith("default")] == []
+    for node in plan_nodes(machine_name(real.root), ["worker-0", "worker-1", "worker-2"]):
+        inside = ("nsenter", f"--net={NAMESPACE_FOLDER / node.namespace}", "sysctl", "-n")
+        assert lines(*inside, "net.ipv4.conf.all.rp_filter") == ["1"], "no pod sends with the address of another one"
 
 
 def test_every_program_of_the_platform_runs_twice_on_different_nodes_at_the_restricted_level(real: RealCluster) -> None:

@@ -24,7 +24,7 @@ def image_builder(out: Path | None = None, *, build: bool = True, progress: Prog
     Parameters
     ----------
     out
-        Folder of the archives; None: a folder in the cache.
+        Folder of the archives; None: a folder in the cache, which checkouts share.
     build
         Whether missing programs are built.
     """
@@ -36,4 +36,4 @@ def image_builder(out: Path | None = None, *, build: bool = True, progress: Prog
         lambda place, *arguments: find_go().run(place, *arguments),
         seal,
     )
-    return ImageBuilder(read_recipes(project / "images"), sources, out or folder / "archives")
+    return ImageBuilder(read_recipes(project / "images"), sources, out or folder / "archives", shared=out is None)

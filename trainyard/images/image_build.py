@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
+import os
+import shutil
 import time
 import zlib
 from collections.abc import Iterable, Mapping
@@ -30,6 +33,7 @@ __all__ = ["BuiltImage", "ImageBuilder"]
 _SHELLS: Final = tuple(
     f"{folder}/{name}" for folder in ("bin", "usr/bin") for name in ("sh", "bash", "dash", "busybox")
 )
+_UNUSED_SECONDS: Final = 30 * 86400.0
 _ACCOUNTS: Final = {
     "etc/passwd": b"root:x:0:0:root:/:/nonexistent\nnonroot:x:65532:65532:nonroot:/tmp:/nonexistent\n",
     "etc/group": b"root:x:0:\nnonroot:x:65532:\n",
@@ -88,6 +92,26 @@ class BuiltImage:
         }
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Files of a built image."""
+
+    folder: Path
+    name: str
+
+    @property
+    def archive(self) -> Path:
+        return self.folder / f"{self.name}.tar"
+
+    @property
+    def bill(self) -> Path:
+        return self.folder / f"{self.name}.cdx.json"
+
+    @property
+    def record(self) -> Path:
+        return self.folder / f"{self.name}.build.json"
+
+
 class ImageBuilder:
     """Builds images into a folder.
 
@@ -99,11 +123,17 @@ class ImageBuilder:
         Sources of layers.
     out
         Folder of the archives.
+    shared
+        Whether checkouts share the folder: it then has one folder for the inputs of each image, so that none replaces
+        an image of another one.
     """
 
-    def __init__(self, recipes: Mapping[str, Recipe], sources: LayerSources, out: Path) -> None:
+    def __init__(
+        self, recipes: Mapping[str, Recipe], sources: LayerSources, out: Path, *, shared: bool = False
+    ) -> None:
         self.recipes = recipes
         self.out = out
+        self.shared = shared
         self.sources = sources
         self._layers = sources.cache / "layers"
 
@@ -116,6 +146,7 @@ class ImageBuilder:
             A recipe does not exist, a source is missing, or an image breaks a rule without an exception.
         """
         built = [self._build(recipe, progress or SilentProgress()) for recipe in self._chosen(names)]
+        self._remove_unused()
         write_lock(self.out, [self._locked(image) for image in self.images() if image.digest is not None])
         return built
 
@@ -144,7 +175,7 @@ class ImageBuilder:
                 raise TrainyardError(
                     f"{image.archive} was built from other inputs", fix=f"trainyard images build {image.name}"
                 )
-            if self._record(image.name).get("archive") != _sha256(image.archive):
+            if self._record(_Place(image.archive.parent, image.name)).get("archive") != _sha256(image.archive):
                 raise TrainyardError(
                     f"{image.archive} is not what was built", fix=f"trainyard images build {image.name}"
                 )
@@ -162,8 +193,10 @@ class ImageBuilder:
         started = time.monotonic()
         with progress.step(f"Image {recipe.name}") as step:
             inputs = self._inputs(recipe)
-            record = self._record(recipe.name)
-            if record.get("inputs") == inputs and record.get("archive") == _sha256(self._archive(recipe.name)):
+            place = self._place(recipe, inputs)
+            record = self._record(place)
+            if record.get("inputs") == inputs and record.get("archive") == _sha256(place.archive):
+                os.utime(place.record)
                 step.done("unchanged")
                 return self._found(recipe)
             below, blobs, components = FileTree(), [self._base()], []
@@ -183,10 +216,10 @@ class ImageBuilder:
                 recipe.folder,
                 _labels(recipe, reference),
             )
-            image = write_archive(self._archive(recipe.name), reference, config, blobs)
-            self._bill(recipe.name).write_text(bill_of_materials(reference, image.digest, components))
+            image = write_archive(place.archive, reference, config, blobs)
+            place.bill.write_text(bill_of_materials(reference, image.digest, components))
             self._write_record(
-                self._record_file(recipe.name),
+                place.record,
                 {
                     "name": recipe.name,
                     "inputs": inputs,
@@ -194,22 +227,22 @@ class ImageBuilder:
                     "digest": image.digest,
                     "size": image.size,
                     "unpackedSize": below.size,
-                    "archive": _sha256(self._archive(recipe.name)),
+                    "archive": _sha256(place.archive),
                 },
             )
             step.done(f"{image.size / 1e6:.1f} MB, {image.digest[:19]}")
         return replace(self._found(recipe), seconds=time.monotonic() - started)
 
     def _found(self, recipe: Recipe) -> BuiltImage:
-        record = self._record(recipe.name)
-        built = bool(record) and self._archive(recipe.name).is_file()
-        state, reference = "missing", None
-        try:
+        inputs = reference = None
+        with contextlib.suppress(TrainyardError):
             reference = self._reference(recipe)
-            if built:
-                state = "built" if record["inputs"] == self._inputs(recipe) else "changed"
-        except TrainyardError:
-            state = "changed" if built else "missing"
+            if self.shared or self._record(self._place(recipe, None)):
+                inputs = self._inputs(recipe)
+        place = self._place(recipe, inputs)
+        record = self._record(place)
+        built = bool(record) and place.archive.is_file()
+        state = ("built" if record["inputs"] == inputs else "changed") if built else "missing"
         return BuiltImage(
             recipe.name,
             record["reference"] if state == "changed" else reference or record.get("reference", recipe.repository),
@@ -217,8 +250,8 @@ class ImageBuilder:
             record["size"] if built else None,
             record["unpackedSize"] if built else 0,
             state,
-            self._archive(recipe.name),
-            self._bill(recipe.name),
+            place.archive,
+            place.bill,
             recipe.user,
             {str(rule): reason for rule, reason in recipe.exceptions.items()},
         )
@@ -288,19 +321,23 @@ class ImageBuilder:
         recipe = self.recipes[image.name]
         return LockedImage(image.name, image.reference, image.digest or "", recipe.setting, recipe.replaces)
 
-    def _archive(self, name: str) -> Path:
-        return self.out / f"{name}.tar"
+    def _remove_unused(self) -> None:
+        """Remove images of inputs that no build has had for a long time."""
+        if not self.shared:
+            return
+        oldest = time.time() - _UNUSED_SECONDS
+        for record in self.out.glob("*/*.build.json"):
+            with contextlib.suppress(FileNotFoundError):  # Another build has removed it.
+                if record.stat().st_mtime < oldest:
+                    shutil.rmtree(record.parent, ignore_errors=True)
 
-    def _bill(self, name: str) -> Path:
-        return self.out / f"{name}.cdx.json"
+    def _place(self, recipe: Recipe, inputs: str | None) -> _Place:
+        return _Place(self.out / inputs[:16] if self.shared and inputs is not None else self.out, recipe.name)
 
-    def _record_file(self, name: str) -> Path:
-        return self.out / f"{name}.build.json"
-
-    def _record(self, name: str) -> dict[str, Any]:
+    def _record(self, place: _Place) -> dict[str, Any]:
         """Return the record of an image; empty if it is that of another image."""
-        record = self._read_record(self._record_file(name))
-        return record if record.get("name") == name else {}
+        record = self._read_record(place.record)
+        return record if record.get("name") == place.name else {}
 
     def _write_record(self, file: Path, document: Mapping[str, Any]) -> None:
         text = json.dumps(document, sort_keys=True)

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from trainyard.checks.finding import Finding
 from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings
+from trainyard.settings.network import NetworkPolicySettings
 from trainyard.settings.platform import (
     ImageSettings,
     InstalledSettings,
@@ -56,6 +57,10 @@ class StackSettings(SettingsModel):
     pods: PlatformPodSettings = Field(
         default=PlatformPodSettings(),
         description="Pods of the platform's own programs: where they run, resources, log level",
+    )
+    network_policies: NetworkPolicySettings = Field(
+        default=NetworkPolicySettings(),
+        description="Connections between tenants, and to metrics; enforced by the cluster's network plug-in",
     )
     protect: bool = Field(
         default=False,

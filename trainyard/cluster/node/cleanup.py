@@ -12,13 +12,13 @@ from pathlib import Path
 from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.node.control_groups import hierarchies, kill, remove
 from trainyard.cluster.node.network import disconnect, namespaces
-from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, control_group, machine_name
+from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, NodePlan, control_group, machine_name
 from trainyard.cluster.node.node_processes import RELAY
 from trainyard.cluster.process import alive, read_record, stop
 from trainyard.errors import TrainyardError
 from trainyard.progress import Step
 
-__all__ = ["clean_up", "processes_in", "stop_nodes"]
+__all__ = ["clean_up", "clean_up_node", "processes_in", "stop_nodes"]
 
 _PATIENCE = 10.0
 _MACHINE = (Path("/proc/self/ns/net"), Path("/proc/1/ns/net"))
@@ -91,6 +91,18 @@ def clean_up(cluster: str) -> int:
         raise PermissionError(f"{NAMESPACE_FOLDER / names[0]} belongs to root")
     disconnect(names)
     return len(names) + len(groups)
+
+
+def clean_up_node(node: NodePlan) -> None:
+    """Kill what one node has left whose first process has ended, so that it can be started again beside the others.
+
+    Raises
+    ------
+    TrainyardError
+        A process does not end.
+    """
+    _kill([node.namespace])
+    remove(node.cgroup, hierarchies())
 
 
 def processes_in(names: Iterable[str]) -> set[int]:

@@ -21,6 +21,8 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 COVERED = ("/run", "/tmp", "/dev/shm", "/var/lib", "/var/log")  # noqa: S108
 """Folders that each node has of its own, and where it sees no file of the machine."""
 
+_OOM_SCORE = 0
+"""The programs' own defaults would make the kernel end other programs of the machine before them."""
 _INSIDE = Path("/run/node")
 """Where a node sees its folder."""
 _PROGRAMS = Path("/run/programs")
@@ -206,6 +208,7 @@ def _kubelet(node: NodePlan, reserved: dict[str, str], pods: int) -> dict[str, A
         "syncFrequency": "10s",
         "nodeStatusUpdateFrequency": "5s",
         "shutdownGracePeriod": "0s",
+        "oomScoreAdj": _OOM_SCORE,
     }
 
 
@@ -220,4 +223,5 @@ def _proxy(node: NodePlan) -> dict[str, Any]:
         "conntrack": {"maxPerCore": 0, "min": 0},
         "healthzBindAddress": f"{node.address}:10256",
         "metricsBindAddress": "127.0.0.1:10249",
+        "oomScoreAdj": _OOM_SCORE,
     }

@@ -46,6 +46,12 @@ _KERNEL = {
     "kernel/keys/root_maxbytes": "25000000",
 }
 """What a kubelet sets for the whole machine where it finds other values (setupKernelTunables)."""
+_NETWORK = {
+    "ip_forward": "1",
+    # Drops packets of a pod with the address of another one, which a NetworkPolicy may allow.
+    "conf/all/rp_filter": "1",
+}
+"""Of the node's network namespace."""
 _FOLDER, _PROGRAMS = Path("/run/node"), Path("/run/programs")
 
 
@@ -184,7 +190,8 @@ def main(file: str) -> None:
     node = json.loads(Path(file).read_text())
     _join(node["cgroups"])
     _own_files(node)
-    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    for name, value in _NETWORK.items():
+        (Path("/proc/sys/net/ipv4") / name).write_text(value)
     logs = [program["log"] for program in node["programs"]]
     threading.Thread(target=_rotate_always, args=(logs,), daemon=True).start()
     _supervise(node["programs"])

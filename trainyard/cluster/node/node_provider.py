@@ -15,7 +15,7 @@ from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.folders import private_folder, write_private
 from trainyard.cluster.image_sources import image_builder
 from trainyard.cluster.kubeconfig import certificate_kubeconfig
-from trainyard.cluster.node.cleanup import stop_nodes
+from trainyard.cluster.node.cleanup import clean_up_node, stop_nodes
 from trainyard.cluster.node.control_groups import create, hierarchies
 from trainyard.cluster.node.network import connect, is_connected
 from trainyard.cluster.node.node_files import NodeFolder, NodePrograms, files, init_file
@@ -111,23 +111,22 @@ class NodeProvider(EmbeddedProvider):
         state = super()._prepare(programs, nodes)
         cluster = machine_name(self.folder.root)
         plans = plan_nodes(cluster, state.kubelets)
-        groups = [create(plan.cgroup, hierarchies()) for plan in plans] if self._intact(plans, former) else None
-        if groups is None:
+        running = [plan for plan in plans if alive(read_record(self.folder.processes, plan.process))]
+        if running and self._intact(plans, former):
+            for plan in plans:
+                if plan not in running:
+                    clean_up_node(plan)
+        else:
             # What is there belongs to other nodes or to an interrupted start.
             stop_nodes(self.folder)
             connect(cluster, plans)
-            groups = [create(plan.cgroup, hierarchies()) for plan in plans]
+        groups = [create(plan.cgroup, hierarchies()) for plan in plans]
         for plan, folders in zip(plans, groups, strict=True):
             self._write(plan, state, folders)
         return state
 
     def _intact(self, plans: tuple[NodePlan, ...], former: ClusterState | None) -> bool:
-        return (
-            former is not None
-            and former.kubelets == self.kubelets
-            and is_connected(plans[0].cluster, plans)
-            and all(alive(read_record(self.folder.processes, plan.process)) for plan in plans)
-        )
+        return former is not None and former.kubelets == self.kubelets and is_connected(plans[0].cluster, plans)
 
     def _write(self, plan: NodePlan, state: ClusterState, cgroups: list[Path]) -> None:
         assert self._programs is not None  # noqa: S101
