@@ -153,7 +153,8 @@ class SharedReader:
         while True:
             await asyncio.sleep(max(_SHORTEST, duration / _SHARE))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._watched.wait(), _IDLE)
+                async with asyncio.timeout(_IDLE):  # wait_for of Python 3.11 ignores some cancellations
+                    await self._watched.wait()
             await self.source.changed()
             try:
                 duration = await self._build()
@@ -175,7 +176,8 @@ class SharedReader:
                     self._publish()
                     news = 0.0
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), _OLD)
+                    async with asyncio.timeout(_OLD):
+                        await self._news.wait()
                 keys = view.by_key
                 self._explained = {key: when for key, when in self._explained.items() if key in keys}
                 continue

@@ -57,7 +57,7 @@ _PAGES: Final = (
 )
 
 
-def application(reader: SharedReader, scenarios: ScenarioFolder | None = None) -> Starlette:
+def application(reader: SharedReader, scenarios: ScenarioFolder | None = None, viewer: str = "") -> Starlette:
     """Return the pages as an ASGI application.
 
     Parameters
@@ -66,8 +66,10 @@ def application(reader: SharedReader, scenarios: ScenarioFolder | None = None) -
         The state; the application starts and closes it.
     scenarios
         Folder of reports of `trainyard simulate`.
+    viewer
+        Name of the user who has signed in; empty: there is no sign-in.
     """
-    pages = _Pages(reader, scenarios or ScenarioFolder(None))
+    pages = _Pages(reader, scenarios or ScenarioFolder(None), viewer)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -119,9 +121,10 @@ def _shown(value: object) -> object:
 
 
 class _Pages:
-    def __init__(self, reader: SharedReader, scenarios: ScenarioFolder) -> None:
+    def __init__(self, reader: SharedReader, scenarios: ScenarioFolder, viewer: str) -> None:
         self._reader = reader
         self._scenarios = scenarios
+        self._viewer = viewer
         self._environment = _environment()
 
     async def _page(self, request: Request, template: str, compute: Callable[[], dict[str, Any]]) -> Response:
@@ -138,6 +141,7 @@ class _Pages:
         query = request.url.query
         return {
             "pages": _PAGES,
+            "viewer": self._viewer,
             "live": request.method == "GET",
             "version": self._reader.version,
             "path": request.url.path,
