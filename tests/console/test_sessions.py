@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.console import browser as driver
 from tests.console.served_console import PROGRAM
 from tests.console.test_access_guard import PAGES
 from tests.console.viewers import ACCOUNT, HOST, Rights, Served, certificate, console
@@ -364,3 +365,39 @@ async def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         assert await process.wait() in (0, -signal.SIGTERM)
     for secret in (ACCOUNT, "alice-token"):
         assert secret not in "".join(lines) + rest
+
+
+@pytest.mark.slow
+async def test_a_browser_signs_in_and_returns_to_the_sign_in(soon: None, served: Served) -> None:
+    if reason := driver.reason_to_skip():
+        pytest.skip(reason)
+
+    def signed_in(found: driver.Browser) -> None:
+        found.command("Security.setIgnoreCertificateErrors", ignore=True)
+        found.open(f"{served.base}/jobs?state=Running")
+        assert found.violations() == []
+        found.run("document.querySelector('#token').value = 'alice-token'; document.querySelector('form').submit()")
+        found.wait("return document.readyState === 'complete' && document.querySelector('.viewer') !== null")
+        assert found.run("return location.pathname + location.search") == "/jobs?state=Running"
+        assert "wide" in found.run("return document.querySelector('#page').innerText")
+        assert found.run("return document.cookie") == ""
+        assert found.violations() == []
+
+    def left(found: driver.Browser) -> None:
+        found.wait("return document.querySelector('#token') !== null")
+        assert "wide" not in found.run("return document.body.innerText")
+
+    def signed_out(found: driver.Browser) -> None:
+        found.run("document.querySelector('.viewer form, form.viewer').querySelector('button').click()")
+        found.wait("return document.readyState === 'complete' && location.pathname === '/sign-in'")
+        found.open(f"{served.base}/jobs")
+        assert found.run("return document.querySelector('#token') !== null")
+
+    with driver.browser() as found:
+        await asyncio.to_thread(signed_in, found)
+        assert [each for each in await asyncio.to_thread(found.errors) if "401" not in each] == []
+        del served.rights.tokens["alice-token"]
+        await asyncio.to_thread(left, found)
+        served.rights.tokens["alice-token"] = "alice"
+        await asyncio.to_thread(signed_in, found)
+        await asyncio.to_thread(signed_out, found)
