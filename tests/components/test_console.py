@@ -99,3 +99,29 @@ def test_the_embedded_cluster_runs_it_as_a_program_of_this_machine(local: Record
     assert command[-3:] == ["--kubeconfig=/p/kubeconfig", "--listen=127.0.0.1", f"--port={ports[f'{NAME}/https']}"]
     assert f"{NAME}/https" in PORT_NAMES
     assert HOST_PROGRAMS[NAME].optional
+
+
+def test_a_proxy_grants_reads_of_the_kinds_shown_and_no_other_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = {"authority": "-----BEGIN CERTIFICATE-----\nx", "names": ["front-proxy"]}
+    recording = record(stack_config(console={"install": True, "proxy": proxy}), monkeypatch, access=service_access())
+    rules = recording.one(f"ClusterRole/{NAME}").inputs["rules"]
+    created = {each for rule in rules if "create" in rule["verbs"] for each in rule["resources"]}
+    assert created == {"tokenreviews", "subjectaccessreviews"}
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"create", "get", "list", "watch"}
+    assert not {"secrets", "configmaps", "pods/log", "*"} & {each for rule in rules for each in rule["resources"]}
+    assert all("*" not in rule["apiGroups"] for rule in rules)
+    (container,) = deployment(recording)["spec"]["template"]["spec"]["containers"]
+    flags = {"--proxy-authority=/etc/trainyard-console-proxy/ca.crt", "--proxy-name=front-proxy"}
+    assert flags <= set(container["args"])
+    assert recording.one(f"ConfigMap/{NAME}/trainyard-console-proxy").inputs["data"] == {"ca.crt": proxy["authority"]}
+    ports = {each["name"]: each["port"] for each in recording.one(f"Service/{NAME}/{NAME}").inputs["spec"]["ports"]}
+    assert ports == {"https": 443, "proxy": 8443}
+    context = RunContext(Path(), NAME, Path("/k"), Path("/p"), {f"{NAME}/https": 1})
+    command = HOST_PROGRAMS[NAME].command(context, [*container["command"], *container["args"]])
+    assert not [each for each in command if each.startswith("--proxy")]
+
+
+def test_without_a_proxy_there_is_no_port_for_one(installed: Recording) -> None:
+    (container,) = deployment(installed)["spec"]["template"]["spec"]["containers"]
+    assert not [each for each in container["args"] if each.startswith("--proxy")]
+    assert [each["name"] for each in container["ports"]] == ["https"]

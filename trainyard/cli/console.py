@@ -120,6 +120,20 @@ def _serve(
         int, typer.Option("--sessions", min=1, max=100, help="Viewers who are signed in at the same time.")
     ] = 10,
     name: Annotated[str, typer.Option("--name", help="Name of the cluster for the pages.")] = "",
+    proxy_authority: Annotated[
+        Path | None,
+        typer.Option(
+            "--proxy-authority",
+            metavar="FILE",
+            help="Authority of the client certificate of an authenticating proxy, whose X-Remote-User and "
+            "X-Remote-Group headers are believed; requires --proxy-name.",
+        ),
+    ] = None,
+    proxy_names: Annotated[
+        list[str] | None,
+        typer.Option("--proxy-name", metavar="NAME", help="Common name of that certificate; repeat it for several."),
+    ] = None,
+    proxy_port: Annotated[int, typer.Option("--proxy-port", min=0, max=65535, help="Port for the proxy.")] = 9444,
     listen: Annotated[str, typer.Option("--listen", help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: a free one.")] = 9443,
     kubeconfig: Annotated[
@@ -131,20 +145,24 @@ def _serve(
     """Serve the pages to several viewers over TLS, in a cluster, until SIGTERM.
 
     Viewers sign in with their own Kubernetes tokens, with which all their reads are made. The console's own credentials
-    only review tokens.
+    only review tokens, and for viewers of a proxy read what SubjectAccessReviews let them see.
     """
     with _packages():
-        from trainyard.console.cluster_server import ClusterConsole, serve_cluster
+        from trainyard.console.cluster_server import ClusterConsole, ProxyAccess, serve_cluster
     from trainyard.kube import credentials
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     connection = credentials.kubeconfig(kubeconfig, context) if kubeconfig is not None else credentials.in_cluster()
+    if (proxy_authority is None) != (not proxy_names):
+        raise TrainyardError("--proxy-authority and --proxy-name need each other", fix="set both, or neither")
+    proxy = ProxyAccess(proxy_authority, tuple(proxy_names or ()), proxy_port) if proxy_authority else None
     console = ClusterConsole(
         connection=connection,
         name=name or connection.server,
         namespaces=tuple(namespaces or ()),
         hosts=tuple(hosts or ()),
         sessions=sessions,
+        proxy=proxy,
     )
 
     def ready(bound: int) -> None:

@@ -23,18 +23,27 @@ class ServingFiles:
     ----------
     folder
         Folder of a Secret volume, with ``tls.crt`` and ``tls.key``.
+    clients
+        File with the authority of the certificates that clients must present; None: they present none.
 
     Raises
     ------
     TrainyardError
-        The folder has no valid certificate.
+        The folder has no valid certificate, or the file no valid authority.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clients: Path | None = None) -> None:
         self._files = folder / "tls.crt", folder / "tls.key"
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._loaded: object = None
+        if clients is not None:
+            self.context.verify_mode = ssl.CERT_REQUIRED
+            try:
+                self.context.load_verify_locations(clients)
+            except (OSError, ValueError) as error:
+                fix = "set a PEM certificate of an authority"
+                raise TrainyardError(f"{clients} has no valid certificate authority: {error}", fix=fix) from error
         try:
             self._load()
         except (OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from trainyard.console.asset_lock import ASSETS
 from trainyard.console.page_headers import confined
+from trainyard.console.request_origin import refusal
 from trainyard.console.sign_in_limit import SignInLimit
 from trainyard.console.token_review import MAX_TOKEN
 from trainyard.console.viewer_sessions import SignInError, ViewerSessions
@@ -30,7 +31,6 @@ LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1")
 _SESSION: Final = "/session"
 """Whether the session continues, for a page whose updates have ended."""
 _PROBES: Final = ("/healthz", "/readyz")
-_METHODS: Final = ("GET", "HEAD", "POST")
 _MAX_FORM: Final = 2 * MAX_TOKEN
 _MAX_PATH: Final = 2048
 _HTTPS_PORT: Final = "443"
@@ -69,7 +69,7 @@ class SessionGuard:
             return
         send = confined(send)
         request = Request(scope, receive)
-        answer = self._probed(request) or self._refusal(request)
+        answer = self._probed(request) or refusal(request, self._hosts)
         if answer is None and request.url.path.startswith("/assets/"):
             await self._assets(scope, receive, send)
             return
@@ -88,19 +88,6 @@ class SessionGuard:
         """Return the answer to a probe, which has the address of the pod as host."""
         if request.method == "GET" and request.url.path in _PROBES:
             return PlainTextResponse("ok")
-        return None
-
-    def _refusal(self, request: Request) -> Response | None:
-        """Return the answer to a request that is not passed on."""
-        hosts = request.headers.getlist("host")
-        if len(hosts) != 1 or _name_of(hosts[0]) not in self._hosts:
-            return PlainTextResponse("The Host header is not that of this console.", 421)
-        origins = request.headers.getlist("origin")
-        same = [each.lower() for each in origins] == [f"https://{hosts[0].lower()}"]
-        if (origins or request.method == "POST") and not same:
-            return PlainTextResponse("The request comes from another page.", 403)
-        if request.method not in _METHODS:
-            return PlainTextResponse("The console only reads.", 405, {"allow": "GET, HEAD"})
         return None
 
     async def _own_page(self, request: Request) -> Response | None:
@@ -150,12 +137,6 @@ class SessionGuard:
         target = _local(address if asked else target)
         text = self._template.render(name=self._name, message=message, target=target, again=again, action=SIGN_IN)
         return HTMLResponse(text, status)
-
-
-def _name_of(host: str) -> str:
-    """Return the name in a Host header, without its port."""
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdecimal() else host).lower()
 
 
 def _local(target: str) -> str:

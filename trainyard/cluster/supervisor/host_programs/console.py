@@ -21,10 +21,12 @@ __all__ = ["PROGRAMS"]
 
 def _command(context: RunContext, arguments: list[str]) -> list[str]:
     own = arguments[arguments.index("serve") + 1 :] if "serve" in arguments else arguments[1:]
-    flags = {
+    flags: dict[str, str | None] = {
         "kubeconfig": str(context.kubeconfig),
         "listen": HOST,
         "port": str(context.ports["trainyard-console/https"]),
+        "proxy-authority": None,  # there is no proxy on this machine
+        "proxy-name": None,
     }
     return [sys.executable, "-m", "trainyard", "console", "serve", *with_flags(own, flags)]
 
