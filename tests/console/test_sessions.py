@@ -302,6 +302,16 @@ async def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert [(await each.get("/session")).status_code for each in (first, second, third)] == [204, 401, 204]
 
 
+async def test_readers_share_half_a_core_and_end_with_their_sessions(tmp_path: Path) -> None:
+    async with console(tmp_path) as served, browsers(served, 3) as clients:
+        for client, name in zip(clients, ("alice", "bob", "root"), strict=True):
+            await served.sign_in(client, f"{name}-token")
+        readers = served.console.readers
+        assert [each._share() for each in readers] == pytest.approx([0.5 / 3] * 3)
+        await clients[0].post("/sign-out", headers={"origin": served.base})
+        assert [each._share() for each in readers] == [0.25] * 2
+
+
 async def test_a_viewer_has_three_sessions(served: Served) -> None:
     async with browsers(served, 4) as clients:
         for client in clients:

@@ -117,6 +117,8 @@ def certificate(folder: Path, name: str = HOST) -> ssl.SSLContext:
 class Served:
     """A served console."""
 
+    console: ClusterConsole
+
     def __init__(self, port: int, trust: ssl.SSLContext, api: FakeApi, rights: Rights, proxy_port: int = 0) -> None:
         self.base = f"https://127.0.0.1:{port}"
         self.proxy = f"https://127.0.0.1:{proxy_port}"
@@ -159,7 +161,9 @@ async def console(folder: Path, **options: Any) -> AsyncIterator[Served]:
             task.result()
         try:
             other = await others.get() if found.proxy is not None else 0
-            yield Served(got.result(), trust, api, rights, other)
+            served = Served(got.result(), trust, api, rights, other)
+            served.console = found
+            yield served
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from trainyard.console.access_review import AccessReviews
 from trainyard.console.filtered_source import FilteredSource, SourceHub
 from trainyard.console.live_source import LiveSource
 from trainyard.console.proxy_guard import ProxyGuard, ProxyViews, named_protocol
+from trainyard.console.recorded_source import Source
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.console.session_guard import LOOPBACK_NAMES, SessionGuard
 from trainyard.console.shared_reader import SharedReader
@@ -33,6 +34,8 @@ _CONNECTIONS: Final = 512
 _WATCH_SECONDS: Final = (15, 20)
 """Timeouts of watches: a right that is taken away hides what was read with it within a minute."""
 _USER_AGENT: Final = "trainyard-console"
+_SHARE: Final = 0.5
+"""Share of a core that the states and explanations of all viewers may use; of one, half of it."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class ClusterConsole:
     hosts: Sequence[str] = ()
     sessions: int = 10
     proxy: ProxyAccess | None = None
+    readers: list[SharedReader] = field(default_factory=list, init=False, repr=False)
 
     async def reader(self, viewer: Viewer, token: str) -> OpenedReader:
         """Start a reader with the token of a viewer.
@@ -99,10 +103,17 @@ class ClusterConsole:
             own = Client(self.connection.with_token(token), user_agent=_USER_AGENT, observe=observe)
             await resources.enter_async_context(own)
             source = LiveSource(own, self.name, self.namespaces, lambda: count, _WATCH_SECONDS)
-            reader = SharedReader(source)
-            resources.push_async_callback(reader.close)
+            reader = self._shared_reader(source, resources)
             await reader.start()
             return OpenedReader(reader, application(reader, viewer=viewer.name), resources.pop_all())
+
+    def _shared_reader(self, source: Source, resources: AsyncExitStack) -> SharedReader:
+        """Return a reader, whose share of the processor is smaller while there are others."""
+        reader = SharedReader(source, share=lambda: _SHARE / max(2, len(self.readers)))
+        self.readers.append(reader)
+        resources.callback(self.readers.remove, reader)
+        resources.push_async_callback(reader.close)
+        return reader
 
     def source(self, account: Client) -> LiveSource:
         """Return the whole state, with the console's own credentials."""
@@ -118,8 +129,8 @@ class ClusterConsole:
         """
         async with AsyncExitStack() as resources:
             await hub.start()
-            reader = SharedReader(FilteredSource(hub, viewer, reviews, tuple(self.namespaces)))
-            resources.push_async_callback(reader.close)
+            source = FilteredSource(hub, viewer, reviews, tuple(self.namespaces))
+            reader = self._shared_reader(source, resources)
             await reader.start()
             pages = application(reader, viewer=viewer.name, signs_out=False)
             return OpenedReader(reader, pages, resources.pop_all())
