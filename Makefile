@@ -116,10 +116,11 @@ console-assets: $(READY)  ## fetch the pinned browser assets of the console with
 upstream-lock: $(READY)  ## update components/upstream.lock from the pinned modules; review the diff
 	@$(BIN)/python -m components.upstream_lock
 
-lock: $(READY)  ## update requirements.lock, and controller.lock for the image, from pyproject.toml
+lock: $(READY)  ## update requirements.lock, and controller.lock and console.lock for the images, from pyproject.toml
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra policy --constraint requirements.lock pyproject.toml -o controller.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra console --constraint requirements.lock pyproject.toml -o console.lock
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Error: $(PYTHON) is older than 3.11. Fix: make PYTHON=/path/to/python3.11"; exit 2; }

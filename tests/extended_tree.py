@@ -22,6 +22,7 @@ _LINKED = (
     "pyproject.toml",
     "requirements.lock",
     "controller.lock",
+    "console.lock",
 )
 
 

@@ -66,7 +66,7 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookServer:
-    """A webhook server whose certificate the trainer controller's leader issues.
+    """A server, usually of webhooks, whose certificate the trainer controller's leader issues.
 
     Parameters
     ----------
@@ -78,12 +78,15 @@ class WebhookServer:
         Returns its webhook configurations, whose caBundles the leader writes.
     deployment
         Its Deployment, if its pods read the certificate only when they start: the leader replaces them after a renewal.
+    names
+        Returns further DNS names of the certificate, from its section of the settings.
     """
 
     secret: str
     service: str
     configurations: Callable[[Any, Target], Iterable[Mapping[str, Any]]]
     deployment: str = ""
+    names: Callable[[Any], Iterable[str]] = lambda _settings: ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +163,7 @@ class Declaration:
             self.webhooks.service,
             target,
             deployment=self.webhooks.deployment,
+            names=self.webhooks.names(section),
             mutating=names["MutatingWebhookConfiguration"],
             validating=names["ValidatingWebhookConfiguration"],
         )

@@ -18,6 +18,7 @@ def certificate(
     target: Target,
     *,
     deployment: str = "",
+    names: Iterable[str] = (),
     mutating: Iterable[str] = (),
     validating: Iterable[str] = (),
 ) -> Certificate:
@@ -33,6 +34,8 @@ def certificate(
         The cluster; if webhooks are called by URL, 127.0.0.1 is in the certificate too.
     deployment
         Deployment whose pods read the certificate only when they start; the leader replaces them after a renewal.
+    names
+        Further DNS names.
     mutating, validating
         Webhook configurations whose caBundle the leader writes.
     """
@@ -40,7 +43,7 @@ def certificate(
     return Certificate(
         secret=secret,
         namespace=namespace_name,
-        dns_names=(host, f"{host}.cluster.local"),
+        dns_names=(host, f"{host}.cluster.local", *names),
         ip_addresses=() if target.access.webhook_ports is None else ("127.0.0.1",),
         deployment=deployment,
         mutating_webhook_configurations=tuple(sorted(mutating)),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import copy
+import json
 import re
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,22 +76,26 @@ def requests(client: httpx.Client) -> int:
     return int(found[1])
 
 
-def tenant_kubeconfig(platform: LiveCluster, folder: Path) -> Path:
-    """Return a kubeconfig of a user with the roles of tenant vision in its namespace."""
-    roles = [each["metadata"]["name"] for each in platform.get("roles", "-n", "vision")["items"]]
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": VIEWER, "namespace": "vision"}}
+def tenant_token(platform: LiveCluster, home: str) -> str:
+    """Return the token of a user with the roles of a tenant in its namespace."""
+    roles = [each["metadata"]["name"] for each in platform.get("roles", "-n", home)["items"]]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": VIEWER, "namespace": home}}
     bindings = [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
-            "metadata": {"name": f"{VIEWER}-{role}", "namespace": "vision"},
+            "metadata": {"name": f"{VIEWER}-{role}", "namespace": home},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": VIEWER, "namespace": "vision"}],
+            "subjects": [{"kind": "ServiceAccount", "name": VIEWER, "namespace": home}],
         }
         for role in roles
     ]
     require(platform.apply(account, *bindings))
-    token = require(platform.kubectl("create", "token", VIEWER, "-n", "vision")).strip()
+    return require(platform.kubectl("create", "token", VIEWER, "-n", home)).strip()
+
+
+def tenant_kubeconfig(platform: LiveCluster, folder: Path, token: str) -> Path:
+    """Return a kubeconfig of a user with a token."""
     document = copy.deepcopy(yaml.safe_load(platform.kubeconfig.read_text()))
     for user in document["users"]:
         user["user"] = {"token": token}
@@ -98,14 +106,21 @@ def tenant_kubeconfig(platform: LiveCluster, folder: Path) -> Path:
 
 
 @pytest.fixture
-def tenant(platform: LiveCluster, tmp_path: Path) -> Iterator[Path]:
+def tokens(platform: LiveCluster) -> Iterator[dict[str, str]]:
+    """Return the token of a user of each tenant; the users are gone afterwards."""
     try:
-        yield tenant_kubeconfig(platform, tmp_path)
+        yield {home: tenant_token(platform, home) for home in NAMES}
     finally:
-        names = [each["metadata"]["name"] for each in platform.get("rolebindings", "-n", "vision")["items"]]
-        for name in [each for each in names if each.startswith(VIEWER)]:
-            platform.kubectl("delete", "rolebinding", name, "-n", "vision")
-        platform.kubectl("delete", "serviceaccount", VIEWER, "-n", "vision", "--ignore-not-found")
+        for home in NAMES:
+            names = [each["metadata"]["name"] for each in platform.get("rolebindings", "-n", home)["items"]]
+            for name in [each for each in names if each.startswith(VIEWER)]:
+                platform.kubectl("delete", "rolebinding", name, "-n", home)
+            platform.kubectl("delete", "serviceaccount", VIEWER, "-n", home, "--ignore-not-found")
+
+
+@pytest.fixture
+def tenant(platform: LiveCluster, tokens: dict[str, str], tmp_path: Path) -> Path:
+    return tenant_kubeconfig(platform, tmp_path, tokens["vision"])
 
 
 def test_pages_of_two_tenants_and_of_one(jobs: LiveCluster, tenant: Path) -> None:
@@ -164,3 +179,43 @@ def updated(client: httpx.Client, platform: LiveCluster) -> None:
         found.wait(text, 60)
         assert found.run("return window.kept")
         assert found.errors() == []
+
+
+ACCOUNT = "system:serviceaccount:trainyard-console:trainyard-console"
+
+
+@contextlib.contextmanager
+def signed_in(platform: LiveCluster, token: str) -> Iterator[httpx.Client]:
+    """Return a client of the component's console that has signed in over its own certificate."""
+    status = json.loads(require(platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json")))
+    (address,) = {each["address"] for each in status["processes"] if each["name"] == "trainyard-console"}
+    certificates = platform.get("secret", "trainyard-console-cert", "-n", "trainyard-console")["data"]
+    trust = ssl.create_default_context(cadata=base64.b64decode(certificates["ca.crt"]).decode())
+    base = f"https://{address}"
+    with httpx.Client(base_url=base, verify=trust, timeout=60, follow_redirects=True) as client:
+        assert client.get("/jobs").status_code == 401
+        answer = client.post("/sign-in", data={"token": token, "to": "/jobs"}, headers={"origin": base})
+        assert answer.status_code == 200, answer.text
+        assert answer.url.path == "/jobs"
+        yield client
+
+
+def test_the_component_shows_each_viewer_what_its_token_may_read(jobs: LiveCluster, tokens: dict[str, str]) -> None:
+    may = {
+        (verb, kind): jobs.kubectl("auth", "can-i", verb, kind, "-A", "--as", ACCOUNT).stdout.strip()
+        for verb, kind in (("create", "tokenreviews.authentication.k8s.io"), ("list", "pods"), ("get", "secrets"))
+    }
+    assert list(may.values()) == ["yes", "no", "no"]
+    with contextlib.ExitStack() as stack:
+        clients = {home: stack.enter_context(signed_in(jobs, token)) for home, token in tokens.items()}
+        for home, client in clients.items():
+            (other,) = NAMES.keys() - {home}
+            assert NAMES[home] in shown(client, "/jobs")
+            for path in PAGES:
+                assert NAMES[other] not in shown(client, path), path
+            assert client.get(f"/jobs/trainjob/{other}/{NAMES[other]}").status_code == 404
+            assert client.get(f"/jobs/trainjob/{home}/{NAMES[home]}").status_code == 200
+        require(jobs.kubectl("delete", "serviceaccount", VIEWER, "-n", "vision"))
+        awaited("the end of the session", lambda: clients["vision"].get("/session").status_code == 401, timeout=60)
+        assert NAMES["vision"] not in clients["vision"].get("/jobs").text
+        assert clients["language"].get("/session").status_code == 204

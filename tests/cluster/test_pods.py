@@ -39,7 +39,7 @@ def evict(platform: LiveCluster, namespace: str, name: str, **options: Any) -> s
 
 def test_every_pod_of_the_platform_may_be_evicted(platform: LiveCluster) -> None:
     deployments = platform.get("deployments", "-A")["items"]
-    assert len(deployments) == 5
+    assert len(deployments) == 6
     for deployment in deployments:
         name = deployment["metadata"]["name"]
         for namespace, pod in awaited(f"budget of {name}", lambda name=name: pods(platform, name), timeout=90):

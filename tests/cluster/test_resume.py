@@ -159,6 +159,7 @@ def colleagues(complete: LiveCluster, tmp_path: Path) -> tuple[LiveCluster, Live
     def on_an_existing_cluster(config: dict[str, Any]) -> None:
         config["trainyard:cluster"] = {"provider": "existing", "context": context}
         config.update({f"trainyard:{name}": {"install": "existing"} for name in ("volcano", "jobset", "trainer")})
+        config["trainyard:console"] = {"install": False}  # its certificate is issued by the trainer
         del config["trainyard:fabric"]
 
     config = stack_file(tmp_path, "shared", on_an_existing_cluster)

@@ -97,5 +97,5 @@ def test_logs_of_a_replica_are_found_by_its_name(folder: ClusterFolder) -> None:
 
 def test_every_slot_of_every_program_is_stopped_by_down() -> None:
     names = [name for name, _ in host_processes()]
-    assert len(names) == len(set(names)) == 7 * SLOTS
+    assert len(names) == len(set(names)) == 8 * SLOTS
     assert {PROGRAM, f"{PROGRAM}.{SLOTS - 1}"} <= set(names)

@@ -40,7 +40,19 @@ def test_the_program_installs_it_before_the_tenants(known: dict[str, Any]) -> No
 
 def test_it_is_installed_after_those_that_it_needs_and_before_those_that_need_it(known: dict[str, Any]) -> None:
     assert known["order"] == [
-        *("volcano", "jobset", "kueue", "topology", "cache", "trainer", "platform", "policies", "queues", "runtimes"),
+        *(
+            "volcano",
+            "jobset",
+            "kueue",
+            "console",
+            "topology",
+            "cache",
+            "trainer",
+            "platform",
+            "policies",
+            "queues",
+            "runtimes",
+        ),
         "tenants",
     ]
     assert any(name.startswith("HyperNode/") for name in known["before"])
@@ -63,7 +75,13 @@ def test_its_pods_follow_the_settings_of_the_platforms_pods(known: dict[str, Any
 
 
 def test_its_namespace_belongs_to_the_platform(known: dict[str, Any]) -> None:
-    assert known["namespaces"] == ["volcano-system", "jobset-system", "kubeflow-system", "cache-system"]
+    assert known["namespaces"] == [
+        "volcano-system",
+        "jobset-system",
+        "kubeflow-system",
+        "cache-system",
+        "trainyard-console",
+    ]
     assert "cache-system" in known["exempt"]
 
 

@@ -113,7 +113,7 @@ def test_the_admission_program_serves_exactly_the_configured_webhooks(local: Rec
 
 def test_platform_pods_are_restricted_and_stay_off_accelerator_nodes(local: Recording, services: Recording) -> None:
     for recording, selector in ((local, {"trainyard.dev/platform": "true"}), (services, None)):
-        assert len(recording.of("Deployment")) == 5
+        assert len(recording.of("Deployment")) == 6
         for each in recording.of("Deployment"):
             pod = each.inputs["spec"]["template"]["spec"]
             assert pod.get("nodeSelector") == selector

@@ -19,6 +19,7 @@ KUEUE = {"install": True}
 LOG_LEVEL = "--log-level"
 PROGRAMS = (
     *("vc-webhook-manager", "vc-controller-manager", "vc-scheduler", "jobset", "kueue", "trainyard-controller", "opa"),
+    "trainyard-console",
 )
 TOLERATIONS = [{"key": "dedicated", "operator": "Equal", "value": "platform", "effect": "NoSchedule"}]
 POOL = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["system"]}]}]
@@ -145,7 +146,7 @@ def test_every_program_gets_its_own_log_flag_once(everything: Recording) -> None
     flags = {
         **dict.fromkeys(("vc-webhook-manager", "vc-controller-manager", "vc-scheduler"), "-v=5"),
         **dict.fromkeys(("jobset", "kueue"), "--zap-log-level=5"),
-        "trainyard-controller": "--log-level=debug",
+        **dict.fromkeys(("trainyard-controller", "trainyard-console"), "--log-level=debug"),
         "opa": "--log-level=info",
     }
     for program, container in containers(everything).items():

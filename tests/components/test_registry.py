@@ -53,6 +53,7 @@ def test_a_component_that_does_not_exist_cannot_be_needed() -> None:
 def test_the_platform_is_installed_from_the_controllers_to_the_tenants() -> None:
     found = declarations()
     assert installation_order(found) == list(found)
-    assert needed_by(found["trainer"], found) == ["volcano", "jobset", "kueue"]
-    assert needed_by(found["policies"], found) == ["volcano", "jobset", "kueue", "trainer", "platform"]
+    assert needed_by(found["trainer"], found) == ["volcano", "jobset", "kueue", "console"]
+    controllers = ["volcano", "jobset", "kueue", "console", "trainer", "platform"]
+    assert needed_by(found["policies"], found) == controllers
     assert needed_by(found["tenants"], found) == [name for name in found if name != "tenants"]

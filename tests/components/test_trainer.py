@@ -118,6 +118,6 @@ def test_the_controller_may_touch_secrets_by_name_or_where_a_tenant_grants_it(lo
 
 def test_a_foreign_trainer_is_granted_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     existing = {"install": "existing"}
-    recording = record(stack_config(trainer=existing, volcano=existing, jobset=existing), monkeypatch)
+    recording = record(stack_config(trainer=existing, volcano=existing, jobset=existing, console={}), monkeypatch)
     assert not [each for each in recording.of("RoleBinding") if ACCOUNT in each.inputs["subjects"]]
     assert not recording.of("FlowSchema")

@@ -118,7 +118,7 @@ def test_the_first_preview_names_the_command_that_downloads_the_manifests(
 
 def test_an_existing_cluster_gets_the_whole_platform(environment: Environment, tmp_path: Path) -> None:
     found = registered(environment, "existing_cluster", tmp_path, TRAINYARD_NO_CLUSTER="true")
-    assert components_of(found) == set(declarations()) - {"kueue"}
+    assert components_of(found) == set(declarations()) - {"kueue", "console"}
     outputs = outputs_of(found)
     assert outputs["namespaces"] == ["volcano-system", "jobset-system", "kubeflow-system", "vision"]
     assert (outputs["queues"], outputs["kubeconfigContext"]) == (["vision"], "gpu")
@@ -127,7 +127,7 @@ def test_an_existing_cluster_gets_the_whole_platform(environment: Environment, t
 
 def test_a_cluster_of_the_same_program_is_created_before_every_object(environment: Environment, tmp_path: Path) -> None:
     found = registered(environment, "new_cluster", tmp_path, PYTHONPATH=str(STAND_INS))
-    assert components_of(found) == set(declarations()) - {"kueue"}
+    assert components_of(found) == set(declarations()) - {"kueue", "console"}
     resources = found["resources"]
     (provider,) = (urn for urn, each in resources.items() if each["type"] == "pulumi:providers:kubernetes")
     pools = {urn for urn, each in resources.items() if each["type"].startswith("gcp:container/")}

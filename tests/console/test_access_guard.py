@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 
 from tests.console.recorded_platform import ADDRESS, PORT, console, platform, signed_in, token_of
 from trainyard.console import access_guard
-from trainyard.console.access_guard import CONTENT_SECURITY_POLICY, TOKEN_SECONDS, AccessGuard
+from trainyard.console.access_guard import TOKEN_SECONDS, AccessGuard
+from trainyard.console.page_headers import CONTENT_SECURITY_POLICY
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.web_application import application

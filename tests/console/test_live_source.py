@@ -111,7 +111,7 @@ async def test_what_may_not_be_read_is_named_and_read_in_the_namespace(api: Fake
 
     api.fault = forbidden
     async with api.client() as client:
-        source = LiveSource(client, "test", "vision")
+        source = LiveSource(client, "test", ["vision"])
         await asyncio.wait_for(source.start(), 20)
         view = PlatformView(source.observed())
         await source.close()

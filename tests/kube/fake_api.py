@@ -37,6 +37,7 @@ class FakeApi:
         self.after_write: Callable[[FakeApi], None] | None = None
         self.review: Callable[[Body], Body] = lambda spec: {"authenticated": False}
         self.reviewed: list[Body] = []
+        self.access: Callable[[Body], bool] = lambda spec: False
         self.ownership = FieldOwnership()
         self.unserved: set[str] = set()
         self.pruned: dict[str, set[str]] = {}
@@ -188,6 +189,8 @@ class FakeApi:
         if request.method == "POST" and path.endswith("/tokenreviews"):
             self.reviewed.append(sent["spec"])
             return web.json_response({**sent, "status": self.review(sent["spec"])}, status=201)
+        if request.method == "POST" and path.endswith("/subjectaccessreviews"):
+            return web.json_response({**sent, "status": {"allowed": self.access(sent["spec"])}}, status=201)
         if request.method == "POST":
             name = sent["metadata"]["name"]
             if (path, namespace, name) in self.objects:

@@ -304,3 +304,34 @@ async def test_an_exec_plugin_prints_a_client_certificate(tmp_path: Path) -> Non
             assert await client.request("GET", "/api") == {"user": "first", "token": None}
             await asyncio.sleep(0.5)
             assert await client.request("GET", "/api") == {"user": "second", "token": None}
+
+
+async def test_the_connection_of_another_user_presents_the_token_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, life = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    ca = pki.authority("ca", now=now, lifetime=life)
+    pair = pki.issue(ca, "me", now=now, lifetime=life, client=True)
+    user = {
+        "client-certificate-data": base64.b64encode(pair.certificate).decode(),
+        "client-key-data": base64.b64encode(pair.key).decode(),
+        "token": "mine",
+    }
+    trust = {"certificate-authority-data": base64.b64encode(ca.certificate).decode()}
+    identified: list[ssl.SSLContext] = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def recorded(context: ssl.SSLContext, *arguments: object, **options: object) -> None:
+        identified.append(context)
+        load(context, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", recorded)
+    own = credentials.kubeconfig(kubeconfig(tmp_path, "https://127.0.0.1:1", user, **trust))
+    assert (await own.credentials.current()).tls in identified
+    other = own.with_token("theirs")
+    found = await other.credentials.current()
+    assert found.token == "theirs"
+    assert found.tls is not None
+    assert found.tls not in identified
+    assert [entry["subject"] for entry in found.tls.get_ca_certs()]
+    assert await other.credentials.current(rejected=found) == found  # and there is no other one

@@ -1,8 +1,12 @@
-"""`trainyard console`: pages about a platform in the browser."""
+"""`trainyard console`: pages about a platform in the browser, of one viewer or of several."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,15 +17,29 @@ from trainyard.errors import TrainyardError
 
 __all__ = ["register"]
 
+_SERVE_EPILOG = "Example: trainyard console serve --certificate /etc/trainyard-console --host console.example.com"
 _EPILOG = "Examples: trainyard console --stack production; trainyard console --from cluster.json --port 8090"
 
 
+class LogLevel(StrEnum):
+    """Log levels."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("console", epilog=_EPILOG)(_console)
+    """Add the command, which is a group for the server in a cluster."""
+    group = typer.Typer(invoke_without_command=True, epilog=_EPILOG)
+    group.callback()(_console)
+    group.command("serve", epilog=_SERVE_EPILOG)(_serve)
+    app.add_typer(group, name="console")
 
 
 def _console(
+    ctx: typer.Context,
     from_: Annotated[
         Path | None,
         typer.Option("--from", metavar="FILE", help="File of `trainyard snapshot save`, instead of a cluster."),
@@ -46,14 +64,10 @@ def _console(
 
     All reads use your credentials. The address is valid once, for ten minutes.
     """
-    try:
-        import python_multipart  # noqa: F401 - the plan needs it, when it is asked for
-
+    if ctx.invoked_subcommand is not None:
+        return
+    with _packages():
         from trainyard.console.loopback_server import serve
-    except ModuleNotFoundError as error:
-        raise TrainyardError(
-            f"The console needs the Python package {error.name}", fix="pip install 'trainyard[console]'"
-        ) from error
     from trainyard.console.recorded_source import RecordedSource
     from trainyard.console.scenario_folder import ScenarioFolder
 
@@ -82,7 +96,95 @@ def _console(
 
         async with reader_of(stack, kubeconfig, context, observe=observe) as client:
             name = stack or context or client.connection.server
-            source = LiveSource(client, name, namespace, requests=lambda: count)
+            source = LiveSource(client, name, (namespace,) if namespace else (), requests=lambda: count)
             await serve(source, port=port, scenarios=folder, browser=browser, announce=announce, say=say)
 
     asyncio.run(recorded(from_) if from_ is not None else live())
+
+
+def _serve(
+    certificate: Annotated[
+        Path, typer.Option("--certificate", metavar="FOLDER", help="Folder with tls.crt and tls.key.")
+    ],
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="NAME", help="Name by which it is opened; repeat it for several."),
+    ] = None,
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace", "-n", help="Namespace to read for viewers who may not list all; repeat it for several."
+        ),
+    ] = None,
+    sessions: Annotated[
+        int, typer.Option("--sessions", min=1, max=100, help="Viewers who are signed in at the same time.")
+    ] = 10,
+    name: Annotated[str, typer.Option("--name", help="Name of the cluster for the pages.")] = "",
+    proxy_authority: Annotated[
+        Path | None,
+        typer.Option(
+            "--proxy-authority",
+            metavar="FILE",
+            help="Authority of the client certificate of an authenticating proxy, whose X-Remote-User and "
+            "X-Remote-Group headers are believed; requires --proxy-name.",
+        ),
+    ] = None,
+    proxy_names: Annotated[
+        list[str] | None,
+        typer.Option("--proxy-name", metavar="NAME", help="Common name of that certificate; repeat it for several."),
+    ] = None,
+    proxy_port: Annotated[int, typer.Option("--proxy-port", min=0, max=65535, help="Port for the proxy.")] = 9444,
+    listen: Annotated[str, typer.Option("--listen", help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: a free one.")] = 9443,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Kubeconfig; by default the pod's ServiceAccount.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    log_level: Annotated[LogLevel, typer.Option("--log-level", help="Log level.")] = LogLevel.INFO,
+) -> None:
+    """Serve the pages to several viewers over TLS, in a cluster, until SIGTERM.
+
+    Viewers sign in with their own Kubernetes tokens, with which all their reads are made. The console's own credentials
+    only review tokens, and for viewers of a proxy read what SubjectAccessReviews let them see.
+    """
+    with _packages():
+        from trainyard.console.cluster_server import ClusterConsole, ProxyAccess, serve_cluster
+    from trainyard.kube import credentials
+
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    connection = credentials.kubeconfig(kubeconfig, context) if kubeconfig is not None else credentials.in_cluster()
+    if (proxy_authority is None) != (not proxy_names):
+        raise TrainyardError("--proxy-authority and --proxy-name need each other", fix="set both, or neither")
+    proxy = ProxyAccess(proxy_authority, tuple(proxy_names or ()), proxy_port) if proxy_authority else None
+    console = ClusterConsole(
+        connection=connection,
+        name=name or connection.server,
+        namespaces=tuple(namespaces or ()),
+        hosts=tuple(hosts or ()),
+        sessions=sessions,
+        proxy=proxy,
+    )
+
+    def ready(bound: int) -> None:
+        logging.getLogger(__name__).info("serving on port %s", bound)
+
+    asyncio.run(serve_cluster(console, certificate, host=listen, port=port, ready=ready))
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    """Explain a missing package of the console, which the library does not require.
+
+    Raises
+    ------
+    TrainyardError
+        A package is missing.
+    """
+    try:
+        import python_multipart  # noqa: F401 - forms need it, when they are sent
+
+        yield
+    except ModuleNotFoundError as error:
+        raise TrainyardError(
+            f"The console needs the Python package {error.name}", fix="pip install 'trainyard[console]'"
+        ) from error

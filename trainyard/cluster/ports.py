@@ -52,12 +52,12 @@ PORT_NAMES = (
     "kube-controller-manager/secure",
     "kube-scheduler/secure",
     "kwok/server",
-    *(f"{program}/webhook" for program in WEBHOOK_PROGRAMS),
+    *(program.serving_port for program in HOST_PROGRAMS.values() if program.serving_port),
     *(f"{slot}.{use}" for slot in range(SLOTS) for use in _REPLICA_USES),
 )
 """Uses of ports: ``<program>/<use>``, and ``<slot>.<program>/<use>`` for a replica.
 
-The webhook port of a program is that of the webhook URL; the forwarder passes its connections to ready replicas.
+The serving port of a program is that of its URL; the forwarder passes its connections to ready replicas.
 """
 
 

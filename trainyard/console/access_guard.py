@@ -13,28 +13,17 @@ from html import escape
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["CONTENT_SECURITY_POLICY", "TOKEN_SECONDS", "AccessGuard"]
+from trainyard.console.page_headers import confined
+
+__all__ = ["TOKEN_SECONDS", "AccessGuard"]
 
 TOKEN_SECONDS: Final = 600.0
 """Seconds for which a token is valid."""
 
-CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-_HEADERS: Final = {
-    "content-security-policy": CONTENT_SECURITY_POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # with no-referrer, browsers send forms with `Origin: null`
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
 _READS: Final = ("GET", "HEAD")
 _NAMES: Final = ("127.0.0.1", "localhost")
 _HTTP_PORT: Final = 80
@@ -72,16 +61,8 @@ class AccessGuard:
             return
         if scope["type"] != "http":
             return
-
-        async def confined(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
         answer = self._refusal(scope)
-        await (answer or self._app)(scope, receive, confined)
+        await (answer or self._app)(scope, receive, confined(send))
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request that is not passed on."""

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import datetime
 import logging
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from trainyard.kube import ApiError, Client, Informer, Object, Resource, Transpo
 from trainyard.kube.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from trainyard.kube.leader import LEASES
 from trainyard.kube.store import Change
+from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.live.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS, MAX_EVENTS, MAX_OBJECTS
 
 __all__ = ["LOG_BYTES", "LOG_LINES", "LiveSource"]
@@ -56,18 +58,27 @@ class LiveSource:
         API client of the viewer.
     name
         Name of the cluster for the pages.
-    namespace
-        Namespace in which kinds are read that the viewer may not list in all.
+    namespaces
+        Namespaces in which kinds are read that the viewer may not list in all. Of several, those count in which the
+        viewer may list TrainJobs or pods.
     requests
         Returns the number of requests of the client so far.
+    watch_seconds
+        Shortest and longest timeout of a watch: a right that is taken away is noticed when a watch is opened again.
     """
 
     def __init__(
-        self, client: Client, name: str, namespace: str | None = None, requests: Callable[[], int] = lambda: 0
+        self,
+        client: Client,
+        name: str,
+        namespaces: Sequence[str] = (),
+        requests: Callable[[], int] = lambda: 0,
+        watch_seconds: tuple[int, int] = (30, 36),
     ) -> None:
         self._client = client
         self.name = name
-        self._namespace = namespace
+        self._namespaces = tuple(namespaces)
+        self._watch_seconds = watch_seconds
         self._requests = requests
         self._informers: list[tuple[str, Informer]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,6 +100,8 @@ class LiveSource:
         """Start the informers, and wait for their first lists, but not for kinds whose lists fail."""
         namespaced = [(resource, kind) for resource, kind in (*JOB_KINDS, (PODS, Kind.POD))]
         kinds = [*namespaced, *CLUSTER_KINDS, *((each, f"{each.kind}.{each.group}") for each in _WEBHOOKS)]
+        if len(self._namespaces) > 1:
+            self._namespaces = await self._readable_namespaces()
         await asyncio.gather(*(self._add(resource, kind) for resource, kind in kinds), self._add_deployments())
         for _, informer in self._informers:
             informer.subscribe(self._on_change)
@@ -112,7 +125,8 @@ class LiveSource:
     async def changed(self) -> None:
         """Wait until an object has changed since the last `observed`, at most a minute: ages and heartbeats change."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._dirty.wait(), _REFRESH_SECONDS)
+            async with asyncio.timeout(_REFRESH_SECONDS):  # wait_for of Python 3.11 ignores some cancellations
+                await self._dirty.wait()
 
     def observed(self) -> Observed:
         """Return the state."""
@@ -147,15 +161,29 @@ class LiveSource:
                 break
         return response.payload[-LOG_BYTES:].decode("utf-8", "replace")
 
+    async def _readable_namespaces(self) -> tuple[str, ...]:
+        """Return the namespaces in which the viewer may list TrainJobs or pods; none is read if all may be listed."""
+        if await self._may_list(TRAIN_JOBS, None, None) and await self._may_list(PODS, None, None):
+            return ()
+
+        async def readable(namespace: str) -> bool:
+            return await self._may_list(TRAIN_JOBS, namespace, None) or await self._may_list(PODS, namespace, None)
+
+        found = await asyncio.gather(*(readable(each) for each in self._namespaces))
+        return tuple(each for each, may in zip(self._namespaces, found, strict=True) if may)
+
     async def _add(self, resource: Resource, kind: str, selector: str | None = None) -> None:
-        namespace = None
-        if not await self._may_list(resource, None, selector):
-            self._unread.add(kind)
-            namespace = self._namespace
-            if namespace is None or not resource.namespaced or selector is not None:
-                return
-            if not await self._may_list(resource, namespace, selector):
-                return
+        if await self._may_list(resource, None, selector):
+            self._follow(resource, kind, None, selector)
+            return
+        self._unread.add(kind)
+        if not resource.namespaced or selector is not None:
+            return
+        for namespace in self._namespaces:
+            if await self._may_list(resource, namespace, selector):
+                self._follow(resource, kind, namespace, selector)
+
+    def _follow(self, resource: Resource, kind: str, namespace: str | None, selector: str | None) -> None:
         transform = webhook_body if resource in _WEBHOOKS else redacted
         informer = Informer(
             self._client,
@@ -164,6 +192,7 @@ class LiveSource:
             field_selector=selector,
             transform=lambda body: dict(transform(body)),
             missing_retry=_MISSING_SECONDS,
+            timeout_seconds=lambda: random.randint(*self._watch_seconds),  # noqa: S311 - spreads load
         )
         self._informers.append((kind, informer))
 
@@ -204,7 +233,8 @@ class LiveSource:
         await self._read_leases()
         failing = [pair for pair in self._informers if pair[1].failure is not None and not _is_forbidden(pair[1])]
         self.fault = self._lease_fault or _fault_of(failing)
-        known = self.fault, self._unread_now(), self._stopped()
+        closed = tuple(_is_closed(*pair) for pair in self._informers)  # a kind may be read in some namespaces only
+        known = self.fault, self._unread_now(), closed, self._stopped()
         if known != self._known:
             self._known = known
             self._dirty.set()

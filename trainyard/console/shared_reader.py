@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
@@ -25,7 +25,7 @@ _SHORTEST: Final = 1.0
 _IDLE: Final = 10.0
 """Seconds between two states, and further ones while no page is open."""
 _SHARE: Final = 0.25
-"""Share of a core that states and explanations may use."""
+"""Share of a core that states and explanations of one reader may use."""
 _REASONS: Final = 5.0
 """Seconds between updates of pages with further reasons."""
 _OLD: Final = 30.0
@@ -45,6 +45,8 @@ class SharedReader:
         Source of the state.
     explains
         Whether waiting jobs are explained in the background.
+    share
+        Returns the share of a core that states and explanations may use; None: a quarter.
 
     Attributes
     ----------
@@ -52,13 +54,14 @@ class SharedReader:
         Why the state could not be built again; empty: it could.
     """
 
-    def __init__(self, source: Source, *, explains: bool = True) -> None:
+    def __init__(self, source: Source, *, explains: bool = True, share: Callable[[], float] | None = None) -> None:
         self.source = source
         self.history = StateHistory()
         self.version = 0
         self.viewers = 0
         self.fault = ""
         self._explains = explains
+        self._share = share or (lambda: _SHARE)
         self._view: PlatformView | None = None
         self._news = asyncio.Event()
         self._watched = asyncio.Event()
@@ -151,9 +154,10 @@ class SharedReader:
     async def _follow(self) -> None:
         duration = 0.0
         while True:
-            await asyncio.sleep(max(_SHORTEST, duration / _SHARE))
+            await asyncio.sleep(max(_SHORTEST, duration / self._share()))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._watched.wait(), _IDLE)
+                async with asyncio.timeout(_IDLE):  # wait_for of Python 3.11 ignores some cancellations
+                    await self._watched.wait()
             await self.source.changed()
             try:
                 duration = await self._build()
@@ -175,7 +179,8 @@ class SharedReader:
                     self._publish()
                     news = 0.0
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), _OLD)
+                    async with asyncio.timeout(_OLD):
+                        await self._news.wait()
                 keys = view.by_key
                 self._explained = {key: when for key, when in self._explained.items() if key in keys}
                 continue
@@ -186,7 +191,7 @@ class SharedReader:
             if time.monotonic() - news > _REASONS:
                 self._publish()
                 news = 0.0
-            await asyncio.sleep(spent / _SHARE - spent)
+            await asyncio.sleep(spent / self._share() - spent)
 
     def _explain_one(self, view: PlatformView, key: str) -> None:
         try:

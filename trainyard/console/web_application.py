@@ -57,7 +57,9 @@ _PAGES: Final = (
 )
 
 
-def application(reader: SharedReader, scenarios: ScenarioFolder | None = None) -> Starlette:
+def application(
+    reader: SharedReader, scenarios: ScenarioFolder | None = None, viewer: str = "", *, signs_out: bool = True
+) -> Starlette:
     """Return the pages as an ASGI application.
 
     Parameters
@@ -66,8 +68,12 @@ def application(reader: SharedReader, scenarios: ScenarioFolder | None = None) -
         The state; the application starts and closes it.
     scenarios
         Folder of reports of `trainyard simulate`.
+    viewer
+        Name of the user; empty: the pages do not show one.
+    signs_out
+        Whether the user can sign out.
     """
-    pages = _Pages(reader, scenarios or ScenarioFolder(None))
+    pages = _Pages(reader, scenarios or ScenarioFolder(None), viewer, signs_out=signs_out)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -119,9 +125,11 @@ def _shown(value: object) -> object:
 
 
 class _Pages:
-    def __init__(self, reader: SharedReader, scenarios: ScenarioFolder) -> None:
+    def __init__(self, reader: SharedReader, scenarios: ScenarioFolder, viewer: str, *, signs_out: bool) -> None:
         self._reader = reader
         self._scenarios = scenarios
+        self._viewer = viewer
+        self._signs_out = bool(viewer) and signs_out
         self._environment = _environment()
 
     async def _page(self, request: Request, template: str, compute: Callable[[], dict[str, Any]]) -> Response:
@@ -138,6 +146,8 @@ class _Pages:
         query = request.url.query
         return {
             "pages": _PAGES,
+            "viewer": self._viewer,
+            "signs_out": self._signs_out,
             "live": request.method == "GET",
             "version": self._reader.version,
             "path": request.url.path,

@@ -101,11 +101,18 @@ class Connection:
         Credentials for its requests.
     namespace
         Namespace of the kubeconfig context or of the pod.
+    authority
+        TLS context that only verifies the server; None for plain HTTP.
     """
 
     server: str
     credentials: Credentials = field(default_factory=Credentials)
     namespace: str = "default"
+    authority: FileBacked[ssl.SSLContext] | None = None
+
+    def with_token(self, token: str) -> Connection:
+        """Return the connection of another user: neither this one's token nor its client certificate is presented."""
+        return Connection(self.server, Credentials(self.authority, token), self.namespace, self.authority)
 
 
 def kubeconfig(path: str | Path, context: str | None = None) -> Connection:
@@ -169,7 +176,9 @@ def _connection(chosen: SingleConfig, where: str) -> Connection:
         except CredentialsError as error:
             raise TrainyardError(f"{where}: {error.message}", fix="Write the kubeconfig again") from error
     plugin = ExecPlugin(user.exec, _command(chosen, user.exec.command)) if user.exec else None
-    return Connection(cluster.server.rstrip("/"), Credentials(tls, _token(chosen, user), plugin), chosen.namespace)
+    own = Credentials(tls, _token(chosen, user), plugin)
+    authority = None if plain else _tls(chosen, User())
+    return Connection(cluster.server.rstrip("/"), own, chosen.namespace, authority)
 
 
 def _tls(chosen: SingleConfig, user: User) -> FileBacked[ssl.SSLContext]:

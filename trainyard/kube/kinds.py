@@ -33,6 +33,7 @@ __all__ = [
     "SERVICE_ACCOUNTS",
     "STATEFUL_SETS",
     "STORAGE_CLASSES",
+    "SUBJECT_ACCESS_REVIEWS",
     "TOKEN_REVIEWS",
     "VALIDATING_WEBHOOKS",
 ]
@@ -69,6 +70,9 @@ SERVICES: Final = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet")
 STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+SUBJECT_ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
 TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 VALIDATING_WEBHOOKS: Final = Resource(
     _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False

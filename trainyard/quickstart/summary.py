@@ -174,6 +174,7 @@ def summary(
     namespace, _, name = job.name.partition("/")
     place = ", ".join(domains) or "no domain"
     placed = ", ".join(sorted(set(job.nodes.values())))
+    console = next((each.address for each in processes if each.name == "trainyard-console"), "")
     lines: list[RenderableType] = [
         "",
         f"[bold]Trainyard is up[/bold] on cluster {cluster}.",
@@ -196,6 +197,11 @@ def summary(
         "[bold]Kubeconfig[/bold]",
         f"  {kubeconfig}",
         "",
+        *(
+            ["[bold]Console[/bold]", f"  https://{console}    # sign in with a token: docs/console.md", ""]
+            if console
+            else []
+        ),
         "[bold]Try next[/bold]",
         f'  eval "$(.venv/bin/trainyard cluster env{chosen})"          # kubectl and pulumi for this cluster',
         f"  kubectl get trainjob,podgroup,pods -n {namespace}     # the job, its gang and its pods",

@@ -41,6 +41,7 @@ def main() -> None:
         "trainer": {"install": "existing"},
         "volcano": {"install": "existing"},
         "jobset": {"install": "existing"},
+        "console": {"install": False},
     }
     try:
         validate_stack(parse_stack({**config, **existing}, source="test"))

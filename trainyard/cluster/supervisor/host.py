@@ -158,6 +158,8 @@ class HostProcess:
         variables = {name: local_paths(value, mounts) for name, value in container.environment.items()}
         serving_port = self._host_program.serving_port
         port = self.ports[serving_port] if serving_port else self._host_program.health(context).port
+        if serving_port and "webhook" not in self._host_program.ports:
+            port = self._state.ports[serving_port]  # people open the address of the forwarder, which stays
         spec = ProcessSpec(
             name=self.name,
             version=container.version,

@@ -186,7 +186,7 @@ class Kubelet:
     def _route(self, placements: Mapping[str, Placement]) -> None:
         for program, forwarder in self._forwarders.items():
             forwarder.targets = [
-                self._hosts[program, slot].ports[f"{program}/webhook"]
+                self._hosts[program, slot].ports[str(HOST_PROGRAMS[program].serving_port)]
                 for slot, pod in placements[program].slots.items()
                 if not ending(pod) and self._ready(pod, slot)
             ]

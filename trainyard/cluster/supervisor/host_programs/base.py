@@ -78,13 +78,13 @@ class HostProgram:
     health
         Health endpoint.
     serving_port
-        Use of a further port that must accept connections.
+        Use of the port of its URL, which must accept connections.
     configuration
         Rewrites a file of a ConfigMap volume.
     fast_stop_signal
         Signal to stop without delay; a kubelet sends SIGTERM.
     ports
-        Names of the ports that each replica has; ``webhook`` is also the port of a webhook URL.
+        Names of the ports that each replica has; ``webhook`` is that of webhooks.
     deployment
         Deployment whose first container it is; None: it runs beside another program.
     optional

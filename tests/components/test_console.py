@@ -1,0 +1,127 @@
+"""The console in the cluster: permissions, certificate, pods, and that it is off by default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from tests.components.recording import Recording, record, service_access, stack_config
+from trainyard.cluster.ports import PORT_NAMES, slot_ports
+from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext
+
+NAME = "trainyard-console"
+HOSTS = ["console.example.com"]
+
+
+@pytest.fixture(scope="module")
+def installed(monkeypatch_module: pytest.MonkeyPatch) -> Recording:
+    return record(
+        stack_config(console={"install": True, "hosts": HOSTS, "sessions": 3}),
+        monkeypatch_module,
+        access=service_access(),
+    )
+
+
+def issued(recording: Recording) -> list[dict[str, Any]]:
+    file = recording.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
+    return [each for each in yaml.safe_load(file)["certificates"] if each["namespace"] == NAME]
+
+
+def deployment(recording: Recording) -> dict[str, Any]:
+    return dict(recording.one(f"Deployment/{NAME}/{NAME}").inputs)
+
+
+def test_it_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = record(stack_config(console={}), monkeypatch, access=service_access())
+    assert not [each.name for each in recording.objects if NAME in each.name]
+    assert not issued(recording)
+
+
+def test_its_only_permission_is_to_review_tokens(installed: Recording) -> None:
+    (rule,) = installed.one(f"ClusterRole/{NAME}").inputs["rules"]
+    assert rule == {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": NAME}
+    kinds = ("RoleBinding", "ClusterRoleBinding")
+    bound = [each.name for kind in kinds for each in installed.of(kind) if account in each.inputs["subjects"]]
+    assert bound == [f"ClusterRoleBinding/{NAME}"]
+
+
+def test_the_controller_issues_its_certificate_for_its_names(installed: Recording, local: Recording) -> None:
+    (found,) = issued(installed)
+    host = f"{NAME}.{NAME}.svc"
+    assert found == {
+        "secret": f"{NAME}-cert",
+        "namespace": NAME,
+        "dnsNames": [host, f"{host}.cluster.local", *HOSTS, "localhost"],
+    }
+    assert issued(local)[0]["ipAddresses"] == ["127.0.0.1"]
+    (role,) = [each for each in installed.of("Role") if each.inputs["metadata"]["namespace"] == NAME]
+    (rule,) = role.inputs["rules"]
+    assert (rule["resources"], rule["resourceNames"]) == (["secrets"], [f"{NAME}-cert"])
+
+
+def test_it_serves_tls_to_the_names_and_reads_the_namespaces_of_the_settings(installed: Recording) -> None:
+    spec = deployment(installed)["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})  # its sessions are in memory
+    (container,) = spec["template"]["spec"]["containers"]
+    hosts = [each.partition("=")[2] for each in container["args"] if each.startswith("--host=")]
+    assert hosts == [f"{NAME}.{NAME}.svc", f"{NAME}.{NAME}.svc.cluster.local", *HOSTS]
+    read = [each.partition("=")[2] for each in container["args"] if each.startswith("--namespace=")]
+    assert read == ["language", "vision"]
+    assert "--sessions=3" in container["args"]
+    assert {each["httpGet"]["scheme"] for each in (container["readinessProbe"], container["livenessProbe"])} == {
+        "HTTPS"
+    }
+    (port,) = installed.one(f"Service/{NAME}/{NAME}").inputs["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (443, "https")
+    namespace = installed.one(f"Namespace/{NAME}").inputs["metadata"]["labels"]
+    assert namespace["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert installed.one(f"PodDisruptionBudget/{NAME}/{NAME}")
+
+
+def test_a_second_replica_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = stack_config(console={"install": True}, pods={"programs": {NAME: {"replicas": 2}}})
+    with pytest.raises(pulumi.RunError, match="sessions are in memory"):
+        record(config, monkeypatch)
+
+
+def test_the_embedded_cluster_runs_it_as_a_program_of_this_machine(local: Recording) -> None:
+    ports = slot_ports({use: 20000 + position for position, use in enumerate(PORT_NAMES)}, 0)
+    context = RunContext(Path(), NAME, Path("/p/kubeconfig"), Path("/p"), ports)
+    (container,) = deployment(local)["spec"]["template"]["spec"]["containers"]
+    arguments = [*container["command"], *container["args"]]
+    _, *command = HOST_PROGRAMS[NAME].command(context, arguments)
+    assert command[:4] == ["-m", "trainyard", "console", "serve"]
+    assert command[-3:] == ["--kubeconfig=/p/kubeconfig", "--listen=127.0.0.1", f"--port={ports[f'{NAME}/https']}"]
+    assert f"{NAME}/https" in PORT_NAMES
+    assert HOST_PROGRAMS[NAME].optional
+
+
+def test_a_proxy_grants_reads_of_the_kinds_shown_and_no_other_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = {"authority": "-----BEGIN CERTIFICATE-----\nx", "names": ["front-proxy"]}
+    recording = record(stack_config(console={"install": True, "proxy": proxy}), monkeypatch, access=service_access())
+    rules = recording.one(f"ClusterRole/{NAME}").inputs["rules"]
+    created = {each for rule in rules if "create" in rule["verbs"] for each in rule["resources"]}
+    assert created == {"tokenreviews", "subjectaccessreviews"}
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"create", "get", "list", "watch"}
+    assert not {"secrets", "configmaps", "pods/log", "*"} & {each for rule in rules for each in rule["resources"]}
+    assert all("*" not in rule["apiGroups"] for rule in rules)
+    (container,) = deployment(recording)["spec"]["template"]["spec"]["containers"]
+    flags = {"--proxy-authority=/etc/trainyard-console-proxy/ca.crt", "--proxy-name=front-proxy"}
+    assert flags <= set(container["args"])
+    assert recording.one(f"ConfigMap/{NAME}/trainyard-console-proxy").inputs["data"] == {"ca.crt": proxy["authority"]}
+    ports = {each["name"]: each["port"] for each in recording.one(f"Service/{NAME}/{NAME}").inputs["spec"]["ports"]}
+    assert ports == {"https": 443, "proxy": 8443}
+    context = RunContext(Path(), NAME, Path("/k"), Path("/p"), {f"{NAME}/https": 1})
+    command = HOST_PROGRAMS[NAME].command(context, [*container["command"], *container["args"]])
+    assert not [each for each in command if each.startswith("--proxy")]
+
+
+def test_without_a_proxy_there_is_no_port_for_one(installed: Recording) -> None:
+    (container,) = deployment(installed)["spec"]["template"]["spec"]["containers"]
+    assert not [each for each in container["args"] if each.startswith("--proxy")]
+    assert [each["name"] for each in container["ports"]] == ["https"]

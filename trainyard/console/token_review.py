@@ -1,0 +1,58 @@
+"""Users of bearer tokens, as the API server identifies them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard.kube import Client
+from trainyard.kube.kinds import TOKEN_REVIEWS
+
+__all__ = ["MAX_TOKEN", "Viewer", "review_token"]
+
+MAX_TOKEN: Final = 16 << 10
+"""Characters of a token."""
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """A user of the cluster.
+
+    Parameters
+    ----------
+    name
+        Name of the user.
+    uid
+        Its uid; empty: unknown.
+    groups
+        Groups of the user.
+    """
+
+    name: str
+    uid: str = ""
+    groups: frozenset[str] = frozenset()
+
+
+async def review_token(client: Client, token: str) -> Viewer | None:
+    """Return the user of a token; None if the API server does not accept it.
+
+    Parameters
+    ----------
+    client
+        API client that may create TokenReviews.
+
+    Raises
+    ------
+    ApiError, TransportError
+        The API server rejects the review, or does not answer.
+    """
+    if not 0 < len(token) <= MAX_TOKEN or not all("!" <= each <= "~" for each in token):
+        return None
+    body = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": {"token": token}}
+    answer = await client.request("POST", TOKEN_REVIEWS.path(), resource=TOKEN_REVIEWS, body=body)
+    status = answer.get("status") or {}
+    user = status.get("user") or {}
+    name = user.get("username")
+    if status.get("authenticated") is not True or not isinstance(name, str) or not name:
+        return None
+    return Viewer(name, str(user.get("uid") or ""), frozenset(map(str, user.get("groups") or ())))
