@@ -22,10 +22,11 @@ from tests.controller.harness import (
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually, serving
+from trainyard.controller import adoption, cluster_cache
 from trainyard.controller.adoption import PARALLEL, adopt
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
-from trainyard.kube import Client, FencedError
+from trainyard.kube import Backoff, Client, FencedError
 
 Body = dict[str, Any]
 JOB = {"name": "job", "namespace": "team", "uid": "of-the-job"}
@@ -367,3 +368,68 @@ async def test_a_process_that_no_longer_leads_labels_nothing(api: FakeApi) -> No
         with pytest.raises(FencedError):
             await adopt(client.fenced(lambda: 0.0), cache)
     assert api.writes == []
+
+
+def broken_conversion(fake: FakeApi, request: Any) -> Any:
+    """Answer as an API server does while the conversion webhook of an installed CustomResourceDefinition is gone."""
+    if request.path.startswith("/apis/scheduling.x-k8s.io/"):
+        return error(500, "InternalError", "conversion webhook for scheduling.x-k8s.io/v1alpha1 failed")
+    return None
+
+
+async def test_a_broken_optional_kind_does_not_keep_a_leader_from_starting(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_cache, "_OPTIONAL_SETTLE_SECONDS", 0.1)
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    api.fault = broken_conversion
+    async with controller(api) as process:
+        await process.settle()
+        assert process.cache.settled
+        assert api.find("jobsets", "job", "team") is not None
+
+
+async def test_the_objects_of_a_job_of_another_version_are_deleted_while_an_optional_kind_is_broken(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_cache, "_OPTIONAL_SETTLE_SECONDS", 0.1)
+    await made_by_another_version(api)
+    change(api, TRAIN_JOBS, "trainjobs", "job", spec={"activeDeadlineSeconds": 60})
+    clock = Clock()
+    clock.now += datetime.timedelta(seconds=100)
+    api.fault = broken_conversion
+    async with controller(api, clock):
+        await eventually(lambda: conditions(api).get("Failed") == ("True", "DeadlineExceeded"))
+        await eventually(lambda: not (api.of("jobsets") or api.of("podgroups")))
+
+
+async def test_an_optional_kind_that_breaks_before_the_adoption_is_skipped(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoption, "_OPTIONAL_SECONDS", 0.2)
+    unlabeled_job_sets(api, 1)
+    async with api.client(patience=0) as client:
+        cache = ClusterCache(client)
+        for informer in cache.owned:
+            await informer.refresh()
+        api.fault = broken_conversion
+        assert await adopt(client, cache, backoff=Backoff(0.05, 0.1)) == frozenset()
+        assert cache.job_sets.store.keys() == [("team", "job-0")]
+
+
+async def test_an_optional_kind_whose_lists_are_not_answered_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(FakeApi):
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            if request.path.startswith("/apis/scheduling.x-k8s.io/"):
+                await asyncio.sleep(60)
+            return await super().handle(request)
+
+    monkeypatch.setattr(adoption, "_OPTIONAL_SECONDS", 0.2)
+    async with serving(Silent()) as api:
+        unlabeled_job_sets(api, 1)
+        async with api.client(patience=0) as client:
+            cache = ClusterCache(client)
+            await cache.train_jobs.refresh()
+            assert await adopt(client, cache) == frozenset()
+            assert cache.job_sets.store.keys() == [("team", "job-0")]

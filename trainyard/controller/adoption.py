@@ -21,6 +21,10 @@ __all__ = ["PARALLEL", "adopt"]
 _LOG = logging.getLogger(__name__)
 _PAGE = 500
 _LABEL_SECONDS = 60.0
+_OPTIONAL_SECONDS = 10.0
+"""Seconds after which an optional resource whose lists fail is skipped."""
+_OPTIONAL_REFRESH_SECONDS = 60.0
+"""Seconds for the relist of an optional resource; a long one may be large."""
 PARALLEL = 32
 """Patches at a time: half of the client's requests."""
 
@@ -33,6 +37,7 @@ async def adopt(
     An object whose patch is rejected, even temporarily, or not answered is skipped, so that it does not delay the
     others: the caches lack it. A TrainJob that has not finished reads its JobSet by name and labels it. A finished one
     does not, so its key is returned: the objects to delete have to be looked for by name (`Reconciler.search_by_name`).
+    An optional resource whose lists fail is skipped, so that it delays nothing; the next leader labels its objects.
 
     Parameters
     ----------
@@ -57,29 +62,46 @@ async def adopt(
     """
     backoff = backoff or Backoff(0.2, 30.0)
     skipped: set[Key] = set()
+    refreshed = list(cache.owned)
     for informer in cache.children:
+        optional = informer in cache.optional
+        gives_up_at = time.monotonic() + (_OPTIONAL_SECONDS if informer.failure is None else 0.0)
         while True:
             try:
-                skipped |= await _label_all(client, informer, time.monotonic() + label_seconds)
+                ends_at = time.monotonic() + label_seconds
+                skipped |= await _label_all(client, informer, ends_at, _OPTIONAL_SECONDS if optional else None)
                 break
-            except (ApiError, TransportError) as error:
+            except (ApiError, TransportError, TimeoutError) as error:
                 if isinstance(error, ApiError) and error.not_found:
                     break
+                failure = str(error) or "timed out"
+                if optional and time.monotonic() >= gives_up_at:
+                    _LOG.warning("adoption of %s: %s; skipped, as the resource is optional", informer.resource, failure)
+                    refreshed.remove(informer)
+                    break
                 delay = backoff.next()
-                _LOG.warning("adoption of %s: %s; retry in %.1f s", informer.resource, error, delay)
+                _LOG.warning("adoption of %s: %s; retry in %.1f s", informer.resource, failure, delay)
                 await asyncio.sleep(delay)
-    await asyncio.gather(*(informer.refresh() for informer in cache.owned))
+    await asyncio.gather(*(_refresh(informer, optional=informer in cache.optional) for informer in refreshed))
     return frozenset(key for key in skipped if cache.train_jobs.store.get(*key) is not None)
 
 
-async def _label_all(client: Client, informer: Informer, ends_at: float) -> set[Key]:
+async def _refresh(informer: Informer, *, optional: bool) -> None:
+    try:
+        async with asyncio.timeout(_OPTIONAL_REFRESH_SECONDS if optional else None):
+            await informer.refresh()
+    except TimeoutError:
+        _LOG.warning("adoption of %s: not listed again within %g s", informer.resource, _OPTIONAL_REFRESH_SECONDS)
+
+
+async def _label_all(client: Client, informer: Informer, ends_at: float, page_seconds: float | None) -> set[Key]:
     """Label the unlabeled objects of a resource; return the keys of the TrainJobs whose objects were skipped.
 
     Once none of several patches is answered, a webhook hangs: no further ones are sent.
     """
     total, hangs = 0, False
     skipped: set[Key] = set()
-    async for bodies in _unlabeled(client, informer.resource):
+    async for bodies in _unlabeled(client, informer.resource, page_seconds):
         total += len(bodies)
         for start in range(0, len(bodies), PARALLEL):
             batch = bodies[start : start + PARALLEL]
@@ -98,12 +120,13 @@ async def _label_all(client: Client, informer: Informer, ends_at: float) -> set[
     return skipped
 
 
-async def _unlabeled(client: Client, resource: Resource) -> AsyncIterator[list[Object]]:
+async def _unlabeled(client: Client, resource: Resource, page_seconds: float | None) -> AsyncIterator[list[Object]]:
     continues: str | None = None
     while True:
-        page = await client.page(
-            resource, label_selector=f"!{TRAIN_JOB_LABEL}", limit=_PAGE, continues=continues, metadata_only=True
-        )
+        async with asyncio.timeout(page_seconds):
+            page = await client.page(
+                resource, label_selector=f"!{TRAIN_JOB_LABEL}", limit=_PAGE, continues=continues, metadata_only=True
+            )
         yield [
             body
             for body in page.items
