@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import datetime
 from typing import Any
 
@@ -20,10 +21,12 @@ from tests.controller.harness import (
     runtime,
     train_job,
 )
-from tests.kube.fake_api import FakeApi, error, eventually
-from trainyard.controller.adoption import adopt
+from tests.kube.fake_api import FakeApi, error, eventually, serving
+from trainyard.controller import adoption, cluster_cache
+from trainyard.controller.adoption import PARALLEL, adopt
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
+from trainyard.kube import Backoff, Client, FencedError
 
 Body = dict[str, Any]
 JOB = {"name": "job", "namespace": "team", "uid": "of-the-job"}
@@ -268,3 +271,165 @@ async def test_a_label_that_a_webhook_takes_off_again_is_a_rejection(api: FakeAp
         assert cache.job_sets.store.keys() == []
     finally:
         await client.close()
+
+
+class HangingApi(FakeApi):
+    """An API server behind which a webhook of updates hangs longer than clients wait."""
+
+    hangs = ""
+    patches = peak = waiting = 0
+    least = 0
+    """Patches that are answered together, as soon as so many wait."""
+
+    def client(self, **options: Any) -> Client:
+        return super().client(**{"timeout": 0.3, **options})
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "PATCH" and self.hangs and self.hangs in request.path:
+            self.patches += 1
+            await asyncio.sleep(60)
+        if request.method == "PATCH" and self.least and "/jobsets/" in request.path:
+            self.waiting += 1
+            self.peak = max(self.peak, self.waiting)
+            await eventually(lambda: self.peak >= self.least)
+            self.waiting -= 1
+        return await super().handle(request)
+
+
+def unlabeled_job_sets(api: FakeApi, count: int) -> set[tuple[str, str]]:
+    """Store running JobSets of TrainJobs without the label; return the keys of the TrainJobs."""
+    for number in range(count):
+        name = f"job-{number}"
+        job = api.put(TRAIN_JOBS, train_job(name))
+        owner = {**OWNER, "name": name, "uid": job["metadata"]["uid"]}
+        metadata = {"name": name, "namespace": "team", "ownerReferences": [owner]}
+        body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {}}
+        api.put(JOB_SETS, body)
+    return {("team", f"job-{number}") for number in range(count)}
+
+
+async def test_a_new_leader_starts_while_a_webhook_hangs_at_a_label() -> None:
+    async with serving(HangingApi()) as api:
+        await made_by_another_version(api)
+        api.put(TRAIN_JOBS, train_job("second"))
+        async with controller(api) as process:
+            await eventually(lambda: api.find("jobsets", "second", "team"))
+            await process.settle()
+        body = api.find("jobsets", "job", "team")
+        assert body is not None
+        api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}})
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        change(api, JOB_SETS, "jobsets", "second", status=job_set_status("Completed", "AllJobsCompleted", "over"))
+        api.hangs = "/jobsets/job"
+        async with controller(api) as process:
+            await eventually(lambda: conditions(api, "second").get("Complete") == ("True", "AllJobsCompleted"))
+            api.hangs = ""
+            await eventually(lambda: bool((api.find("jobsets", "job", "team") or {})["spec"].get("suspend")))
+            await process.settle()
+
+
+async def test_labels_are_not_tried_one_by_one_while_a_webhook_hangs() -> None:
+    async with serving(HangingApi()) as api:
+        keys = unlabeled_job_sets(api, 3 * PARALLEL)
+        api.hangs = "/jobsets/"
+        async with api.client(patience=0) as client:
+            cache = ClusterCache(client)
+            await cache.train_jobs.refresh()
+            assert await adopt(client, cache) == keys
+        assert 0 < api.patches <= PARALLEL, "the objects of the others are looked for by name"
+
+
+async def test_labels_are_written_side_by_side_within_a_bound() -> None:
+    async with serving(HangingApi()) as api:
+        unlabeled_job_sets(api, 3 * PARALLEL)
+        api.least = PARALLEL
+        async with api.client(patience=0, timeout=30.0) as client:
+            cache = ClusterCache(client)
+            await cache.train_jobs.refresh()
+            assert await adopt(client, cache) == frozenset()
+            assert len(cache.job_sets.store.keys()) == 3 * PARALLEL
+        assert api.peak == PARALLEL
+
+
+async def test_labels_of_a_slow_webhook_are_given_up_after_a_while() -> None:
+    async with serving(HangingApi()) as api:
+        keys = unlabeled_job_sets(api, 2)
+        async with api.client(patience=0) as client:
+            cache = ClusterCache(client)
+            await cache.train_jobs.refresh()
+            assert await adopt(client, cache, label_seconds=0.0) == keys
+        assert not any(method == "PATCH" for method, _ in api.requests)
+
+
+async def test_a_process_that_no_longer_leads_labels_nothing(api: FakeApi) -> None:
+    unlabeled_job_sets(api, 3)
+    async with api.client(patience=0) as client:
+        cache = ClusterCache(client)
+        with pytest.raises(FencedError):
+            await adopt(client.fenced(lambda: 0.0), cache)
+    assert api.writes == []
+
+
+def broken_conversion(fake: FakeApi, request: Any) -> Any:
+    """Answer as an API server does while the conversion webhook of an installed CustomResourceDefinition is gone."""
+    if request.path.startswith("/apis/scheduling.x-k8s.io/"):
+        return error(500, "InternalError", "conversion webhook for scheduling.x-k8s.io/v1alpha1 failed")
+    return None
+
+
+async def test_a_broken_optional_kind_does_not_keep_a_leader_from_starting(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_cache, "_OPTIONAL_SETTLE_SECONDS", 0.1)
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    api.fault = broken_conversion
+    async with controller(api) as process:
+        await process.settle()
+        assert process.cache.settled
+        assert api.find("jobsets", "job", "team") is not None
+
+
+async def test_the_objects_of_a_job_of_another_version_are_deleted_while_an_optional_kind_is_broken(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_cache, "_OPTIONAL_SETTLE_SECONDS", 0.1)
+    await made_by_another_version(api)
+    change(api, TRAIN_JOBS, "trainjobs", "job", spec={"activeDeadlineSeconds": 60})
+    clock = Clock()
+    clock.now += datetime.timedelta(seconds=100)
+    api.fault = broken_conversion
+    async with controller(api, clock):
+        await eventually(lambda: conditions(api).get("Failed") == ("True", "DeadlineExceeded"))
+        await eventually(lambda: not (api.of("jobsets") or api.of("podgroups")))
+
+
+async def test_an_optional_kind_that_breaks_before_the_adoption_is_skipped(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoption, "_OPTIONAL_SECONDS", 0.2)
+    unlabeled_job_sets(api, 1)
+    async with api.client(patience=0) as client:
+        cache = ClusterCache(client)
+        for informer in cache.owned:
+            await informer.refresh()
+        api.fault = broken_conversion
+        assert await adopt(client, cache, backoff=Backoff(0.05, 0.1)) == frozenset()
+        assert cache.job_sets.store.keys() == [("team", "job-0")]
+
+
+async def test_an_optional_kind_whose_lists_are_not_answered_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(FakeApi):
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            if request.path.startswith("/apis/scheduling.x-k8s.io/"):
+                await asyncio.sleep(60)
+            return await super().handle(request)
+
+    monkeypatch.setattr(adoption, "_OPTIONAL_SECONDS", 0.2)
+    async with serving(Silent()) as api:
+        unlabeled_job_sets(api, 1)
+        async with api.client(patience=0) as client:
+            cache = ClusterCache(client)
+            await cache.train_jobs.refresh()
+            assert await adopt(client, cache) == frozenset()
+            assert cache.job_sets.store.keys() == [("team", "job-0")]

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, runtime, train_job
-from tests.kube.fake_api import FakeApi, error, eventually
+from tests.kube.fake_api import FakeApi, error, eventually, serving
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
 from trainyard.controller.permissions import cluster_rules, key_rules, keys_fix, namespaced_rules
@@ -125,6 +125,32 @@ def test_pods_are_watched_only_for_the_record_of_usage() -> None:
 
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.05)
 HOME = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}}
+
+
+async def test_a_replica_that_stops_during_a_write_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server may still execute the write, beside those of another leader."""
+
+    class Silent(FakeApi):
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            if request.method == "POST" and "/jobsets" in request.path:
+                waiting.set()
+                await asyncio.sleep(30)
+            return await super().handle(request)
+
+    waiting = asyncio.Event()
+    monkeypatch.setattr("trainyard.controller.application._DRAIN_SECONDS", 0.1)
+    async with serving(Silent()) as api:
+        api.put(CLUSTER_RUNTIMES, runtime())
+        api.put(TRAIN_JOBS, train_job())
+        election = LeaderElection(enabled=True, lease_seconds=15, renew_seconds=10, retry_seconds=1)
+        controller = Controller(configuration(webhooks=False, leader_election=election), api.connection)
+        running = asyncio.create_task(controller.run())
+        await waiting.wait()
+        holder = api.of("leases")[0]["spec"]["holderIdentity"]
+        controller.stop()
+        await asyncio.wait_for(running, 10)
+        assert holder
+        assert api.of("leases")[0]["spec"]["holderIdentity"] == holder
 
 
 async def test_a_replica_that_stops_hands_over_at_once_and_serves_on(api: FakeApi) -> None:

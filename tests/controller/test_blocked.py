@@ -102,6 +102,19 @@ async def test_the_retry_delay_grows_to_a_minute(api: FakeApi) -> None:
         assert len(messages(api)) == 1, "the same message is recorded once a minute"
 
 
+async def test_the_message_is_recorded_again_although_the_clock_was_set_back(api: FakeApi) -> None:
+    clock = Clock()
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api, clock) as process:
+        await process.settle()
+        assert [event["count"] for event in api.of("events")] == [1]
+        clock.now -= datetime.timedelta(hours=1)
+        for _ in range(2):
+            await process.reconciler.reconcile(KEY)
+        await process.events.flush()
+        assert [event["count"] for event in api.of("events")] == [2]
+
+
 def namespaced_runtime(name: str) -> dict[str, Any]:
     return {**runtime(name), "kind": "TrainingRuntime", "metadata": {"name": name, "namespace": "team"}}
 

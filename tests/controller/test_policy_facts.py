@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually
@@ -195,3 +196,17 @@ async def test_a_namespace_that_goes_is_left_alone(api: FakeApi) -> None:
     async with running(api):
         await eventually(lambda: set(held(api, "vision")) == TENANT_FACTS)
         assert not held(api, "gone")
+
+
+async def test_a_tenant_policy_that_cannot_be_read_is_logged_and_keeps_no_other_from_being_written(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "vision"):
+        namespace(api, name)
+    api.put(POLICIES, {"metadata": {"name": "tenant", "namespace": "a"}, "spec": "text"})
+    policy(api, "vision", VISION)
+    async with running(api):
+        await eventually(lambda: held(api, "vision") == tenant_facts(VISION))
+        await eventually(lambda: "facts of namespace a: " in caplog.text)
+        policy(api, "a", VISION)
+        await eventually(lambda: held(api, "a") == tenant_facts(VISION))

@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.kube.fake_api import FakeApi, eventually
+import pytest
+from aiohttp import web
+
+from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.queue_states import CLOSED_ANNOTATION, QueueStates
 from trainyard.kube import Backoff, Informer
 from trainyard.kube.training_kinds import PLATFORMS
@@ -171,3 +174,39 @@ async def test_without_volcano_nothing_is_asked_of_it(api: FakeApi) -> None:
     async with running(api):
         await eventually(lambda: any("queues" in path for _, path in api.requests))
         assert api.of("commands") == []
+
+
+async def test_a_queue_that_cannot_be_annotated_does_not_keep_the_others_open(api: FakeApi) -> None:
+    for name in ("a", "b", "c"):
+        queue(api, name)
+    platform(api, "a", "b", "c")
+
+    def refuse(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        refused = request.method == "PATCH" and request.path.endswith("/queues/a")
+        return error(403, "Forbidden", "denied by a webhook") if refused else None
+
+    api.fault = refuse
+    async with running(api) as volcano:
+        await eventually(lambda: state(api, "b") == state(api, "c") == "Closed")
+        assert state(api, "a") == "Open"
+        api.fault = None
+        await eventually(lambda: state(api, "a") == "Closed")
+        assert set(volcano.seen) == {"CloseQueue a", "CloseQueue b", "CloseQueue c"}, "a lagging watch repeats some"
+
+
+async def test_a_platform_that_cannot_be_read_is_logged_and_tried_again(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue(api, "vision")
+    api.put(PLATFORM_PATH, {"metadata": {"name": "platform"}, "spec": {"closedQueues": 1}})
+    async with running(api):
+        await eventually(lambda: "states of queues: " in caplog.text)
+        platform(api, "vision")
+        await eventually(lambda: state(api, "vision") == "Closed")
+
+
+async def test_a_platform_without_a_spec_closes_no_queue(api: FakeApi) -> None:
+    queue(api, "vision", "Closed", **{CLOSED_ANNOTATION: "true"})
+    api.put(PLATFORM_PATH, {"metadata": {"name": "platform"}})
+    async with running(api):
+        await eventually(lambda: state(api, "vision") == "Open" and not annotated(api, "vision"))

@@ -152,7 +152,10 @@ async def test_the_record_goes_with_the_first_status_that_is_written_anyway(api:
         assert api.writes == CREATES
 
 
-async def test_records_are_kept_again_after_the_definition_that_prunes_them_was_replaced(api: FakeApi) -> None:
+@pytest.mark.parametrize("step", [datetime.timedelta(minutes=11), datetime.timedelta(hours=-1)], ids=["on", "back"])
+async def test_records_are_kept_again_after_the_definition_that_prunes_them_was_replaced(
+    api: FakeApi, step: datetime.timedelta
+) -> None:
     clock = Clock()
     api.pruned["trainjobs"] = {"jobSet"}
     api.put(CLUSTER_RUNTIMES, runtime())
@@ -165,7 +168,7 @@ async def test_records_are_kept_again_after_the_definition_that_prunes_them_was_
         await process.settle()
         assert len(api.writes) == writes, "what is pruned is not written at every look"
         api.pruned.clear()
-        clock.now += datetime.timedelta(minutes=11)
+        clock.now += step
         process.manager.queue.add(("team", "job"))
         await process.settle()
         assert api.of("trainjobs")[0]["status"]["jobSet"] == {"uid": api.of("jobsets")[0]["metadata"]["uid"]}

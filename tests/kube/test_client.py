@@ -183,6 +183,45 @@ async def test_no_write_outlives_the_time_that_remains(api: FakeApi) -> None:
     assert asked == ["0.600s", "0.600s", "5.000s", ""]
 
 
+async def test_a_fenced_client_knows_when_a_write_was_last_left_without_an_answer(api: FakeApi) -> None:
+    async with api.client(timeout=0.2) as client:
+        writer = client.fenced(lambda: 100.0)
+        await writer.create(CONFIG_MAPS, config_map("a"))
+        with pytest.raises(ApiError):
+            await writer.create(CONFIG_MAPS, config_map("a"))
+        assert writer.unanswered_at == float("-inf")
+        original, inside = api.answer, asyncio.Event()
+
+        async def silent(request: web.Request) -> web.StreamResponse:
+            inside.set()
+            await asyncio.sleep(30)
+            return await original(request)
+
+        api.answer = silent  # type: ignore[method-assign]
+        with pytest.raises(TransportError):
+            await writer.get(CONFIG_MAPS, "a", namespace="ns")
+        with pytest.raises(TransportError):
+            await client.create(CONFIG_MAPS, config_map("b"))
+        assert writer.unanswered_at == float("-inf"), "a read, and a write of another client"
+        before = time.monotonic()
+        with pytest.raises(TransportError):
+            await writer.create(CONFIG_MAPS, config_map("b"))
+        timed_out = writer.unanswered_at
+        assert before <= timed_out <= time.monotonic()
+        inside.clear()
+        writing = asyncio.create_task(writer.create(CONFIG_MAPS, config_map("b")))
+        await inside.wait()
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        assert writer.unanswered_at > timed_out
+    async with Client(Connection("http://127.0.0.1:1")) as client:
+        writer = client.fenced(lambda: 100.0)
+        with pytest.raises(TransportError):
+            await writer.create(CONFIG_MAPS, config_map("a"))
+        assert writer.unanswered_at == float("-inf"), "it was not sent"
+
+
 async def test_a_separate_client_waits_for_no_other_request(api: FakeApi) -> None:
     inside = asyncio.Event()
     original = api.answer

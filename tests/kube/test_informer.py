@@ -473,3 +473,15 @@ async def test_a_refresh_waits_out_errors_and_knows_what_is_not_served(api: Fake
         await asyncio.wait_for(state.informer.refresh(), 5)
         assert state.informer.missing
         assert state.names() == []
+
+
+async def test_an_optional_resource_that_keeps_failing_settles_and_is_complete_once_it_recovers(api: FakeApi) -> None:
+    api.put(PATH, config_map("a"))
+    api.fault = lambda fake, request: error(500, "InternalError", "conversion webhook failed")
+    async with running(api, settle_after=0.1) as optional, running(api) as required:
+        await eventually(lambda: optional.informer.settled)
+        assert not optional.informer.synced
+        assert not required.informer.settled
+        api.fault = None
+        await eventually(lambda: optional.informer.synced and required.informer.synced)
+        assert optional.changes == ["added a"]

@@ -210,3 +210,94 @@ async def test_a_lease_of_odd_content_does_not_end_a_candidate(api: FakeApi) -> 
     api.put("/apis/coordination.k8s.io/v1/leases", {"metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": spec})
     async with api.client() as client:
         assert not await candidate(client, "a", Clock())._attempt()
+
+
+LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+async def test_a_deleted_lease_is_not_created_while_its_leader_may_still_write(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await first.acquire()
+        assert not await second._attempt()
+        clock.now += 9
+        await first._attempt()
+        clock.now += 5
+        api.remove(LEASES, NAMESPACE, NAME)
+        assert not await second._attempt(), "a renewal that it did not observe"
+        clock.now += 4
+        assert not await second._attempt()
+        assert first.is_leader()
+        clock.now += 12
+        assert not first.is_leader()
+        assert await second._attempt()
+
+
+async def test_a_leader_creates_its_deleted_lease_again(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await second.acquire()
+        assert not await first._attempt()
+        await second.release()
+        assert await first._attempt()
+        api.remove(LEASES, NAMESPACE, NAME)
+        clock.now += 2
+        assert await first._attempt()
+        assert not await second._attempt()
+        lease = api.find("leases", NAME, NAMESPACE)
+        assert lease is not None
+        assert lease["spec"]["holderIdentity"] == "a"
+
+
+@pytest.mark.parametrize("holder", ["", None])
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+async def test_a_lease_whose_holder_was_removed_is_not_acquired_while_its_leader_may_still_write(
+    api: FakeApi, holder: str | None, restarted: bool
+) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await first.acquire()
+        if not restarted:
+            assert not await second._attempt()
+        lease = api.find("leases", NAME, NAMESPACE)
+        assert lease is not None
+        api.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": holder}})
+        clock.now += 9
+        assert not await second._attempt()
+        assert first.is_leader()
+        clock.now += 14
+        assert not await second._attempt()
+        clock.now += 2
+        assert await second._attempt()
+
+
+async def test_a_leader_whose_name_was_removed_from_the_lease_renews_it(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await first.acquire()
+        lease = api.find("leases", NAME, NAMESPACE)
+        assert lease is not None
+        api.put(LEASES, {**lease, "spec": {}})
+        assert not await second._attempt()
+        clock.now += 2
+        assert await first._attempt()
+        assert not await second._attempt()
+        assert first.is_leader()
+
+
+async def test_a_released_lease_is_acquired_at_once_also_after_it_was_deleted(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await first.acquire()
+        assert not await second._attempt()
+        await first.release()
+        assert await second._attempt()
+        await second.release()
+        third = candidate(client, "c", clock)
+        api.remove(LEASES, NAMESPACE, NAME)
+        assert await third._attempt()

@@ -10,6 +10,7 @@ from aiohttp import web
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.support import ROOT
 from trainyard.errors import TrainyardError
+from trainyard.live import admission
 from trainyard.live.admission import await_admission
 from trainyard.settings import load_stack
 from trainyard.settings.stack import StackSettings
@@ -18,6 +19,7 @@ SETTINGS: StackSettings = load_stack(ROOT / "stacks" / "Pulumi.local.yaml")
 TENANT = min(SETTINGS.tenants)
 NAMESPACES = "/api/v1/namespaces"
 RUNTIMES = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
+PASSES = f"tenant {TENANT} can submit"
 DENIED = "trainjobs is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 TRANSIENT = [
     "ValidatingAdmissionPolicy 'acc-001.trainyard.dev' denied request: failed to configure policy: failed to find "
@@ -25,6 +27,7 @@ TRANSIENT = [
     DENIED + "QUE-002 parameters: TenantPolicy is missing; use a queue",
     'failed calling webhook "validator.trainjob.trainer.kubeflow.org": connection refused',
     'admission webhook "v" denied the request: POL-000 : No policy decision: no answer',
+    'trainjobs "admission-probe" is forbidden: status unknown for quota: tenant, resources: count/trainjobs',
 ]
 
 
@@ -61,7 +64,8 @@ async def fake() -> Any:
 async def waited(api: FakeApi, patience: float = 20.0) -> tuple[str | None, list[str]]:
     reports: list[str] = []
     async with api.client() as client:
-        return await await_admission(client, SETTINGS, report=reports.append, patience=patience), reports
+        found = await await_admission(client, SETTINGS, report=reports.append, patience=patience)
+        return None if found is None else str(found), reports
 
 
 async def test_nothing_is_asked_where_no_tenant_has_a_namespace(fake: FakeApi) -> None:
@@ -74,15 +78,15 @@ async def test_nothing_is_asked_where_no_tenant_has_a_namespace(fake: FakeApi) -
 async def test_a_train_job_and_a_job_are_tried(fake: FakeApi) -> None:
     installed(fake)
     seen = refusing(fake, [])
-    assert await waited(fake) == (TENANT, [])
+    assert await waited(fake) == (PASSES, [])
     assert [path.rsplit("/", 1)[-1] for path in seen] == ["trainjobs", "jobs"]
 
 
 async def test_rejections_of_a_control_plane_that_starts_are_waited_out(fake: FakeApi) -> None:
     installed(fake)
     refusing(fake, TRANSIENT)
-    tenant, reports = await waited(fake)
-    assert tenant == TENANT
+    found, reports = await waited(fake)
+    assert found == PASSES
     assert [text for text, report in zip(TRANSIENT, reports, strict=True) if text not in report] == []
 
 
@@ -99,8 +103,8 @@ async def test_kinds_that_are_not_served_yet_are_waited_for(fake: FakeApi) -> No
         return web.json_response({}, status=201) if request.method == "POST" else None
 
     fake.fault = fault
-    tenant, reports = await waited(fake)
-    assert tenant == TENANT
+    found, reports = await waited(fake)
+    assert found == PASSES
     assert len(reports) == 1
 
 
@@ -108,14 +112,15 @@ async def test_kinds_that_are_not_served_yet_are_waited_for(fake: FakeApi) -> No
 async def test_a_rejection_by_a_rule_or_a_quota_is_an_answer(fake: FakeApi, text: str) -> None:
     installed(fake)
     refusing(fake, [text] * 100)
-    assert await waited(fake) == (TENANT, [])
+    rejected = f"requests of tenant {TENANT} are evaluated; a TrainJob without options is rejected: {text}"
+    assert await waited(fake) == (rejected, [])
 
 
 async def test_a_job_that_is_rejected_is_waited_for_too(fake: FakeApi) -> None:
     installed(fake)
     refusing(fake, TRANSIENT[:1], kind="jobs")
-    tenant, reports = await waited(fake)
-    assert (tenant, len(reports)) == (TENANT, 1)
+    found, reports = await waited(fake)
+    assert (found, len(reports)) == (PASSES, 1)
 
 
 async def test_the_last_rejection_is_reported_in_the_end(fake: FakeApi) -> None:
@@ -123,3 +128,13 @@ async def test_the_last_rejection_is_reported_in_the_end(fake: FakeApi) -> None:
     refusing(fake, TRANSIENT[:1] * 1000)
     with pytest.raises(TrainyardError, match=f"Tenant {TENANT} cannot submit after 0.5 s: TrainJob: .*paramKind"):
         await waited(fake, patience=0.5)
+
+
+async def test_a_quota_that_is_counted_late_is_waited_for_longer(
+    fake: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(fake)
+    monkeypatch.setattr(admission, "COUNTING_PATIENCE", 20.0)
+    refusing(fake, TRANSIENT[-1:] * 4)
+    found, reports = await waited(fake, patience=0.5)
+    assert (found, len(reports)) == (PASSES, 4)

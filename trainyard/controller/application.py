@@ -225,14 +225,21 @@ class Controller:
             _LOG.warning("the record of usage was not completed before the shutdown: %s", error)
 
     async def _release_leadership(self, leading: asyncio.Task[None]) -> None:
-        """Finish running reconciliations and release the lease: another replica leads while this one still serves."""
+        """Finish running reconciliations and release the lease: another replica leads while this one still serves.
+
+        The lease is kept while the API server may execute a write that was cancelled or timed out.
+        """
         self._manager.stop()
         if self._reconciling:
             await asyncio.wait((leading,), timeout=_DRAIN_SECONDS)
         leading.cancel()
         await asyncio.wait((leading,))
-        if self._elector is not None:
-            await self._elector.release()
+        if self._elector is None:
+            return
+        if time.monotonic() - self._writer.unanswered_at < self.configuration.leader_election.lease_seconds:
+            _LOG.warning("a write was not answered and may still be executed: the lease is not released, but expires")
+            return
+        await self._elector.release()
 
     async def _serve_during_shutdown(self) -> None:
         """Serve webhooks until no API server or proxy sends requests to this replica."""

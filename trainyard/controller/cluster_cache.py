@@ -28,6 +28,8 @@ __all__ = ["ClusterCache"]
 _LOG = logging.getLogger(__name__)
 _RETRY, _OPTIONAL_RETRY = 2.0, 30.0
 """Longest wait, in seconds, for a resource that is not served yet."""
+_OPTIONAL_SETTLE_SECONDS = 5.0
+"""Seconds after which nothing waits for an optional resource whose lists fail, such as by a conversion webhook."""
 
 
 class ClusterCache:
@@ -67,6 +69,7 @@ class ClusterCache:
                 label_selector=TRAIN_JOB_LABEL,
                 transform=_metadata_only,
                 missing_retry=_OPTIONAL_RETRY if child.optional else _RETRY,
+                settle_after=_OPTIONAL_SETTLE_SECONDS if child.optional else None,
             )
             for resource, child in resources.GANG_OBJECTS.items()
         )
@@ -121,6 +124,17 @@ class ClusterCache:
     def children(self) -> Sequence[Informer]:
         """Informers of JobSets and PodGroups of TrainJobs."""
         return (self.job_sets, *self.pod_groups)
+
+    @property
+    def optional(self) -> Sequence[Informer]:
+        """Informers of children that a cluster may lack: nothing but the jobs that use them depends on them."""
+        kinds_of_gangs = zip(self.pod_groups, resources.GANG_OBJECTS.values(), strict=True)
+        return tuple(informer for informer, child in kinds_of_gangs if child.optional)
+
+    @property
+    def readable_pod_groups(self) -> Sequence[Informer]:
+        """Informers of PodGroups without the optional ones that fail."""
+        return tuple(each for each in self.pod_groups if each.failure is None or each not in self.optional)
 
     def job_set(self, train_job: Object) -> Object | None:
         """Return the cached summary of the JobSet that a TrainJob owns, or None."""

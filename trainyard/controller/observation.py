@@ -114,7 +114,7 @@ class Observer:
         if not observed.pod_groups:
             metadata = step.train_job["metadata"]
             found: list[tuple[Resource, Object]] = []
-            for informer in self._cache.pod_groups:
+            for informer in self._cache.readable_pod_groups:
                 resource = informer.resource
                 body = await self._client.find_metadata(resource, metadata["name"], namespace=metadata["namespace"])
                 if body is not None and owns(step.train_job, body):

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
-from trainyard.controller.level_triggered import run_level_triggered
-from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
+from trainyard.controller.level_triggered import log_failure, run_level_triggered
+from trainyard.kube import Backoff, Change, Client, FencedError, Informer, Object
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.policy.engines.vap.facts import (
     PLATFORM_FACTS,
@@ -75,7 +75,7 @@ class PolicyFacts:
         await asyncio.gather(*(informer.wait_settled() for informer in sources))
         # The shared watches may lag behind what the former leader read and wrote.
         await asyncio.gather(self._tenant_policies.refresh(), self._platforms.refresh())
-        await run_level_triggered(self.step, self._changed, self._backoff)
+        await run_level_triggered("policy facts", self.step, self._changed, self._backoff)
 
     async def step(self) -> bool:
         """Write changed facts; return whether all sources are synced and all writes succeeded."""
@@ -85,9 +85,11 @@ class PolicyFacts:
         for name in sorted(stale):
             try:
                 await self._write(name)
-            except (ApiError, TransportError) as error:
+            except FencedError:
+                raise
+            except Exception as error:
                 unsettled.add(name)
-                _LOG.warning("facts of namespace %s: %s; retrying", name, error)
+                log_failure(f"facts of namespace {name}", error)
         self._stale |= unsettled
         return synced and not unsettled
 

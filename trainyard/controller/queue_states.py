@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import Any
 
 from trainyard.api.constants import PLATFORM_NAME
-from trainyard.controller.level_triggered import run_level_triggered
-from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
+from trainyard.controller.level_triggered import log_failure, run_level_triggered
+from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object
 from trainyard.kube.training_kinds import COMMANDS, QUEUES
 
 __all__ = ["CLOSED_ANNOTATION", "QueueStates"]
@@ -84,31 +84,34 @@ class QueueStates:
         await asyncio.gather(self._queues.wait_settled(), self._platforms.wait_settled())
         # The shared watch may lag behind what the former leader read and wrote.
         await self._platforms.refresh()
-        await run_level_triggered(self._step_or_retry, self._changed, self._backoff)
-
-    async def _step_or_retry(self) -> bool:
-        try:
-            return await self.step()
-        except (ApiError, TransportError) as error:
-            _LOG.warning("states of queues: %s; retrying", error)
-            return False
+        await run_level_triggered("states of queues", self.step, self._changed, self._backoff)
 
     async def step(self) -> bool:
         """Create missing Commands; return whether all queues have the desired state.
 
+        A rejected queue is logged and does not delay the others.
+
         Raises
         ------
-        ApiError, TransportError
-            If a write failed; retry.
+        FencedError
+            If this process is no longer the leader.
         """
         platform = self._platforms.store.get("", PLATFORM_NAME)
         if platform is None:
             return True
-        closed = {*platform["spec"].get("closedQueues", ()), *platform["spec"].get("retiredQueues", ())}
+        spec = platform.get("spec") or {}
+        closed = {*spec.get("closedQueues", ()), *spec.get("retiredQueues", ())}
         settled = True
         for _, name in sorted(self._queues.store.keys()):
-            if (queue := self._queues.store.get("", name)) is not None:
+            if (queue := self._queues.store.get("", name)) is None:
+                continue
+            try:
                 settled &= await (self._close(queue) if name in closed else self._open(queue))
+            except FencedError:
+                raise
+            except Exception as error:
+                log_failure(f"state of queue {name}", error)
+                settled = False
         return settled
 
     async def _close(self, queue: Object) -> bool:

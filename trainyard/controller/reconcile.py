@@ -150,7 +150,7 @@ class Reconciler:
     @property
     def _record_supported(self) -> bool:
         """Whether the API server stores status.jobSet; tried again ten minutes after it was pruned."""
-        return self._pruned_at is None or self._clock() - self._pruned_at >= _PRUNED_DURATION
+        return self._pruned_at is None or _passed(self._clock() - self._pruned_at, _PRUNED_DURATION)
 
     def forget(self, key: Key) -> None:
         """Drop the state of a deleted TrainJob."""
@@ -383,7 +383,7 @@ class Reconciler:
         before, since = self._last_events.get(key, ("", now))
         if defer and self._age(job) < _EVENT_DELAY:
             return full
-        if before != text or now - since >= _EVENT_INTERVAL:
+        if before != text or _passed(now - since, _EVENT_INTERVAL):
             self._last_events[key] = (text, now)
             self._events.warning(job, reason, text)
         return full
@@ -393,3 +393,8 @@ class Reconciler:
         if created is None:
             return datetime.timedelta()
         return self._clock() - datetime.datetime.fromisoformat(created.replace("Z", "+00:00"))
+
+
+def _passed(elapsed: datetime.timedelta, interval: datetime.timedelta) -> bool:
+    """Whether an interval has passed, or the clock was set back, so that it would take as much longer."""
+    return not datetime.timedelta() <= elapsed < interval

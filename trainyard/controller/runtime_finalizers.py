@@ -46,7 +46,7 @@ class RuntimeFinalizers:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        await run_level_triggered(self.step, self._changed, self._backoff)
+        await run_level_triggered("finalizers of runtimes", self.step, self._changed, self._backoff)
 
     async def step(self) -> bool:
         """Remove the finalizer from all runtimes; return whether none is left."""

@@ -92,6 +92,14 @@ class Client:
         view._transport = self._transport.fenced(remaining)
         return view
 
+    @property
+    def unanswered_at(self) -> float:
+        """`time.monotonic` of the newest write that was sent and not answered, so it may still be executed; else -inf.
+
+        A fenced client knows of its own writes only.
+        """
+        return self._transport.unanswered_at
+
     def separate(self, **options: Any) -> Client:
         """Return a client of the same server with its own connections and request slots.
 

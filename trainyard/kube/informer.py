@@ -45,6 +45,9 @@ class Informer:
         Delays after failures.
     missing_retry
         Longest delay, in seconds, between lists of a resource that is not served yet.
+    settle_after
+        Seconds of `run` after which the informer counts as settled although lists fail: nothing has to wait for an
+        optional resource. None: never.
     timeout_seconds, grace
         Returns the timeout of one watch request; further seconds without data after which it is considered broken.
         Together they bound how long a dead connection stays undetected, see `Client.watch`.
@@ -74,6 +77,7 @@ class Informer:
         page_size: int = 500,
         backoff: Backoff | None = None,
         missing_retry: float = 2.0,
+        settle_after: float | None = None,
         timeout_seconds: Callable[[], int] = lambda: random.randint(30, 36),  # noqa: S311 - spreads load
         grace: float = 7.0,
     ) -> None:
@@ -93,6 +97,8 @@ class Informer:
         self._unexpected_backoff = copy.copy(self._backoff)
         self._unexpected_at = float("-inf")
         self._missing_retry = missing_retry
+        self._settle_after = settle_after
+        self._started_at = float("inf")
         self._timeout_seconds = timeout_seconds
         self._grace = grace
         self._handlers: list[Handler] = []
@@ -107,7 +113,7 @@ class Informer:
 
     @property
     def settled(self) -> bool:
-        """Whether the store is synced or the resource is known not to be served."""
+        """Whether the store is synced, the resource is known not to be served, or `settle_after` has passed."""
         return self._settled.is_set()
 
     async def wait_synced(self) -> None:
@@ -115,7 +121,7 @@ class Informer:
         await self._synced.wait()
 
     async def wait_settled(self) -> None:
-        """Wait until the store is synced or the resource is known not to be served."""
+        """Wait until `settled` is true."""
         await self._settled.wait()
 
     def subscribe(self, handler: Handler) -> None:
@@ -154,6 +160,7 @@ class Informer:
         """List and watch until cancelled; all other exceptions are logged and retried."""
         version: str | None = None
         reason = "start"
+        self._started_at = time.monotonic()
         while True:
             try:
                 if version is None:
@@ -263,6 +270,8 @@ class Informer:
         if self.failure is None:
             self.failing_since = time.monotonic()
         self.failure = error
+        if self._settle_after is not None and time.monotonic() - self._started_at >= self._settle_after:
+            self._settled.set()
 
     def _resume(self, version: str | None) -> str | None:
         return None if version is None else str(max(int(version), self.store.observed))

@@ -17,6 +17,7 @@ from trainyard.kube.resource import Object, Resource
 __all__ = ["LEASES", "LeaderElector", "LeadershipLostError", "monotonic"]
 
 _LOG = logging.getLogger(__name__)
+_RELEASED_SECONDS = 1
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
 
@@ -43,6 +44,11 @@ class LeaderElector:
     and the earliest acquisition by another candidate. Writes that are delayed even longer (a frozen machine whose
     kernel sends buffered requests) fail: all writes except creates and Events carry a uid or resourceVersion as
     precondition, and a create conflicts on the name.
+
+    A Lease that was deleted, or whose holder was removed, does not say that its leader has stopped. The leader restores
+    it with its next renewal; others wait as long as after a renewal before they acquire it. A candidate that has just
+    started and finds no Lease has observed none: it creates the Lease at once, because the first candidate in a cluster
+    finds the same. A release is recognized by its duration of one second, which client-go writes too.
 
     Parameters
     ----------
@@ -87,7 +93,7 @@ class LeaderElector:
         self._on_change = on_change or (lambda leads: None)
         self._deadline = float("-inf")
         self._observed: tuple[str, str] | None = None
-        self._observed_at = float("-inf")
+        self._observed_until = float("-inf")
 
     def is_leader(self) -> bool:
         """Return whether this candidate may write now."""
@@ -131,8 +137,8 @@ class LeaderElector:
         try:
             lease = await self._client.get(LEASES, self._name, namespace=self._namespace)
             if lease["spec"].get("holderIdentity") == self.identity:
-                spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
-                await self._client.replace(LEASES, {**lease, "spec": spec})
+                released = {"holderIdentity": "", "leaseDurationSeconds": _RELEASED_SECONDS, "renewTime": _now()}
+                await self._client.replace(LEASES, {**lease, "spec": {**lease["spec"], **released}})
         except (ApiError, TransportError) as error:
             _LOG.warning("lease %s/%s was not released: %s", self._namespace, self._name, error)
 
@@ -150,11 +156,14 @@ class LeaderElector:
             return False
         if held:
             self._deadline = sent + self._renew_seconds
+            self._forget_renewals()
         return held
 
     async def _acquire_or_renew(self) -> bool:
         lease = await self._client.find(LEASES, self._name, namespace=self._namespace)
         if lease is None:
+            if self._observed is not None and not self.is_leader() and not self._expired({}, ""):
+                return False
             metadata = {"name": self._name, "namespace": self._namespace}
             body = {
                 "apiVersion": "coordination.k8s.io/v1",
@@ -166,7 +175,9 @@ class LeaderElector:
             return True
         spec = lease.get("spec") or {}
         holder = str(spec.get("holderIdentity") or "")
-        if holder not in ("", self.identity) and not self._expired(spec, holder):
+        if not holder and self._duration(spec) <= _RELEASED_SECONDS:
+            self._forget_renewals()
+        elif holder != self.identity and not (not holder and self.is_leader()) and not self._expired(spec, holder):
             self._deadline = float("-inf")
             return False
         await self._client.replace(LEASES, {**lease, "spec": self._spec(lease)})
@@ -176,8 +187,15 @@ class LeaderElector:
         """Whether the lease has expired, measured from when this process observed its last renewal."""
         renewal = (holder, str(spec.get("renewTime") or ""))
         if renewal != self._observed:
-            self._observed, self._observed_at = renewal, self._clock()
-        return self._clock() - self._observed_at > float(spec.get("leaseDurationSeconds") or self._lease_seconds)
+            self._observed, self._observed_until = renewal, self._clock() + self._duration(spec)
+        return self._clock() > self._observed_until
+
+    def _duration(self, spec: Object) -> float:
+        return float(spec.get("leaseDurationSeconds") or self._lease_seconds)
+
+    def _forget_renewals(self) -> None:
+        """Forget the renewals of a former leader."""
+        self._observed, self._observed_until = None, float("-inf")
 
     def _spec(self, lease: Object | None) -> dict[str, Any]:
         old = (lease or {}).get("spec") or {}

@@ -61,6 +61,7 @@ class Transport:
         self._slots = asyncio.Semaphore(concurrency)
         self._observe = observe
         self._remaining: Callable[[], float] | None = None
+        self.unanswered_at = -math.inf
         self._sessions: list[aiohttp.ClientSession] = []
         self._separate: list[Transport] = []
 
@@ -69,6 +70,7 @@ class Transport:
 
         The limit is computed for each attempt, so retries after 429 or 401 are fenced too, and a lease renewal between
         attempts extends it. It is also sent to the server (query parameter ``timeout``), which then drops the request.
+        ``unanswered_at`` of the view is the `time.monotonic` of its newest write that was sent and not answered.
         """
         view = copy.copy(self)
         view._remaining = remaining
@@ -211,7 +213,13 @@ class Transport:
                 timeout=limits,
                 ssl=presented.tls if presented.tls is not None else True,
             )
+        except asyncio.CancelledError:
+            if method not in _READS:
+                self.unanswered_at = time.monotonic()
+            raise
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if method not in _READS and not isinstance(error, aiohttp.ClientConnectorError):
+                self.unanswered_at = time.monotonic()
             self._observe(method, str(resource or path), 0)
             reason = _TLS_OBJECT.sub("", str(error)) or type(error).__name__
             raise TransportError(f"{method} {path}: {reason}") from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.cluster import ClusterAccess
@@ -16,12 +17,13 @@ from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, Resource, TransportError
 from trainyard.kube.kinds import JOBS, NAMESPACES
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS
+from trainyard.live.quotas import COUNTING_PATIENCE
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.progress import Progress
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import TenantSettings
 
-__all__ = ["await_admission", "wait_for_tenants"]
+__all__ = ["Admission", "await_admission", "wait_for_tenants"]
 
 _PLAIN_RUNTIME = "torch-distributed"
 """Preferred if the tenant may use it, because it has no required fields."""
@@ -29,10 +31,33 @@ _PATIENCE = 120.0
 _PAUSE = 0.25
 _FIX = "see `trainyard cluster status`; run `trainyard up` if a part of the platform is missing"
 _NAME = "admission-probe"
-_REVIEWED = re.compile(
-    r"denied( the)? request: (?!POL-)[A-Z]{3}-[0-9]{3} (?!parameters:)|exceeded quota|status unknown for quota"
-)
-"""Rejections that prove that every policy and webhook has answered: by a rule of the stack, or by a quota."""
+_EVALUATED = re.compile(r"denied( the)? request: (?!POL-)[A-Z]{3}-[0-9]{3} (?!parameters:)|exceeded quota")
+"""Rejections that repeat on a control plane that has started: by a rule with its parameters, or by an exhausted quota.
+
+A quota is evaluated last. A rule may reject a request before validating webhooks receive it.
+"""
+_UNCOUNTED = re.compile(r"status unknown for quota")
+
+
+@dataclass(frozen=True)
+class Admission:
+    """A control plane that evaluates the requests of a tenant.
+
+    Parameters
+    ----------
+    tenant
+        The tenant.
+    rejection
+        Why a request without options is rejected, by a rule or an exhausted quota; None: it passes.
+    """
+
+    tenant: str
+    rejection: str | None = None
+
+    def __str__(self) -> str:
+        if self.rejection is None:
+            return f"tenant {self.tenant} can submit"
+        return f"requests of tenant {self.tenant} are evaluated; a {self.rejection}"
 
 
 def wait_for_tenants(access: ClusterAccess, settings: StackSettings, progress: Progress) -> None:
@@ -53,8 +78,8 @@ def wait_for_tenants(access: ClusterAccess, settings: StackSettings, progress: P
             if not installed:
                 return
             with progress.step("Admission") as step:
-                tenant = await await_admission(client, settings, report=step.update)
-                step.done(f"tenant {tenant} can submit")
+                admission = await await_admission(client, settings, report=step.update)
+                step.done(str(admission))
 
     asyncio.run(wait())
 
@@ -70,8 +95,8 @@ async def tenant_namespace(client: Client, settings: StackSettings) -> str | Non
 
 async def await_admission(
     client: Client, settings: StackSettings, *, report: Callable[[str], None], patience: float = _PATIENCE
-) -> str | None:
-    """Wait until a TrainJob and a Job of a tenant would be admitted.
+) -> Admission | None:
+    """Wait until a TrainJob and a Job of a tenant are admitted, or rejected by a rule or an exhausted quota.
 
     Parameters
     ----------
@@ -80,26 +105,33 @@ async def await_admission(
     report
         Receives the last rejection.
     patience
-        Seconds to wait.
+        Seconds to wait; longer while a quota is counted for the first time.
 
     Returns
     -------
-    str | None
-        The tenant; None if no tenant of the stack has a namespace.
+    Admission | None
+        The result; None if no tenant of the stack has a namespace.
 
     Raises
     ------
     TrainyardError
-        The requests are still rejected.
+        The requests are still rejected for another reason.
     """
     tenant = await tenant_namespace(client, settings)
     if tenant is None:
         return None
     last = "no answer"
+    started = asyncio.get_running_loop().time()
     try:
-        async with asyncio.timeout(patience):
-            while (rejection := await _rejection(client, tenant, settings.active_tenants[tenant])) is not None:
-                last = rejection
+        async with asyncio.timeout(patience) as limit:
+            while True:
+                try:
+                    return Admission(tenant, await _evaluate(client, tenant, settings.active_tenants[tenant]))
+                except (ApiError, TransportError, TrainyardError) as error:
+                    last = str(error)
+                if _UNCOUNTED.search(last):
+                    patience = max(patience, COUNTING_PATIENCE)
+                    limit.reschedule(started + patience)
                 report(f"waiting until tenant {tenant} can submit: {last}")
                 await asyncio.sleep(_PAUSE)
     except TimeoutError as error:
@@ -107,22 +139,29 @@ async def await_admission(
             f"Tenant {tenant} cannot submit after {patience:g} s: {last}",
             fix=_FIX,
         ) from error
-    return tenant
 
 
-async def _rejection(client: Client, tenant: str, settings: TenantSettings) -> str | None:
-    try:
-        runtimes = await client.list(CLUSTER_TRAINING_RUNTIMES)
-        for resource, body in _requests(tenant, settings, runtimes):
-            try:
-                path = resource.path(namespace=tenant)
-                await client.request("POST", path, resource=resource, body=body, query={"dryRun": "All"})
-            except ApiError as error:
-                if error.status != 409 and not _REVIEWED.search(error.message):
-                    return f"{resource.kind}: {error.message}"
-    except (ApiError, TransportError) as error:
-        return str(error)
-    return None
+async def _evaluate(client: Client, tenant: str, settings: TenantSettings) -> str | None:
+    """Send the requests; return the first rejection by a rule or an exhausted quota, or None.
+
+    Raises
+    ------
+    ApiError, TransportError, TrainyardError
+        The control plane does not evaluate them yet.
+    """
+    rejection: str | None = None
+    runtimes = await client.list(CLUSTER_TRAINING_RUNTIMES)
+    for resource, body in _requests(tenant, settings, runtimes):
+        try:
+            path = resource.path(namespace=tenant)
+            await client.request("POST", path, resource=resource, body=body, query={"dryRun": "All"})
+        except ApiError as error:
+            if error.status == 409:
+                continue
+            if not _EVALUATED.search(error.message):
+                raise TrainyardError(f"{resource.kind}: {error.message}") from error
+            rejection = rejection or f"{resource.kind} without options is rejected: {error.message}"
+    return rejection
 
 
 def _requests(

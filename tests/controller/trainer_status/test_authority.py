@@ -119,6 +119,16 @@ async def test_a_rejected_job_keeps_no_other_from_learning_of_a_new_authority(sc
     await eventually(lambda: scene.trusted("first") == new)
 
 
+async def test_a_job_set_that_cannot_be_read_keeps_no_other_job_from_learning_of_a_new_authority(scene: Scene) -> None:
+    for name in ("first", "second"):
+        scene.job(name, started="no date" if name == "first" else BEFORE)
+    await eventually(lambda: scene.cache.job_sets.store.get("team", "second"))
+    new = authority()
+    scene.api.put(SECRETS, secret(new.encode()))
+    await eventually(lambda: scene.trusted("second") == new)
+    assert scene.trusted("first") == "old"
+
+
 @pytest.mark.parametrize("content", [None, b"", b"no certificate", b"\xff"])
 async def test_a_secret_that_holds_no_authority_ends_nothing(scene: Scene, content: bytes | None) -> None:
     scene.job("running")

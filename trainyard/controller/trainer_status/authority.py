@@ -15,9 +15,10 @@ from trainyard import pki
 from trainyard.controller.certificates import PUBLICATION_DELAY
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import OwnershipConflictError, require_owner
+from trainyard.controller.level_triggered import run_level_triggered
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.status import finished
-from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError, uid_of
+from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object, TransportError, uid_of
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.render.trainer_status import AUTHORITY_KEY, authority_name
 
@@ -67,25 +68,19 @@ class AuthorityUpdater:
     async def run(self) -> None:
         """Run until cancelled."""
         await asyncio.gather(self._cache.wait_settled(), self._secrets.wait_settled())
-        while True:
-            self._changed.clear()
-            try:
-                await self.step()
-                self._backoff.reset()
-            except (ApiError, TransportError) as error:
-                wait = self._backoff.next()
-                _LOG.warning("authority of the status server: %s; retry in %.1f s", error, wait)
-                await asyncio.sleep(wait)
-                continue
-            await self._changed.wait()
+        await run_level_triggered("authority of the status server", self._step, self._changed, self._backoff)
+
+    async def _step(self) -> bool:
+        await self.step()
+        return True
 
     async def step(self) -> int:
         """Update the ConfigMaps of running jobs; return the number of writes.
 
         Raises
         ------
-        ApiError, TransportError
-            If a request failed; retry. A rejected ConfigMap is reported after those of the other jobs are updated.
+        Exception
+            If a job failed; retry. One whose API server answers is reported after the other jobs are updated.
         """
         authority = authority_of(self._secrets)
         if authority is None or not self._cache.serves_status:
@@ -95,13 +90,15 @@ class AuthorityUpdater:
         except ValueError as error:
             _LOG.warning("authority of the status server: %s", error)
             return 0
-        written, rejected = 0, None
+        written = 0
+        rejected: Exception | None = None
         for train_job in self._cache.train_jobs.store:
-            if finished(train_job) or not self._started_before(train_job, known_since):
-                continue
             try:
-                written += await self._update(train_job, authority)
-            except ApiError as error:
+                if not finished(train_job) and self._started_before(train_job, known_since):
+                    written += await self._update(train_job, authority)
+            except (FencedError, TransportError):
+                raise
+            except Exception as error:
                 rejected = rejected or error
         if rejected is not None:
             raise rejected
