@@ -197,7 +197,10 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         marked = (marked and not remade) or each.created is not None
         lost = each.job_set is None and marked and not finished(each.train_job)
         failed = condition({"status": each.desired_status}, "Failed")
-        if lost and each.confirmed_absent:
+        if not finished(each.train_job) and is_second_run(each):
+            assert (failed is not None) == (each.stored is not None)
+            assert failed is None or failed["reason"] == "JobSetMissing"
+        elif lost and each.confirmed_absent:
             assert failed is not None
             assert failed["reason"] == "JobSetMissing"
         elif not finished(each.train_job):
@@ -205,7 +208,7 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         assert needs_confirmation(each) == (lost and not each.confirmed_absent)
 
 
-def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active_or_the_deadline_has_passed() -> None:
+def test_a_job_set_is_deleted_only_to_be_recreated_without_pods_after_the_deadline_or_if_it_outlives_its_job() -> None:
     seen = set()
     for each in everything():
         action = decide(each)
@@ -219,9 +222,57 @@ def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active
             assert recorded or (each.record_supported and not any(entry["active"] for entry in counts))
             seen.add("remake")
         if isinstance(action, lifecycle.Finish) and action.delete_job_set:
-            assert condition(each.train_job, "Failed")["reason"] == "DeadlineExceeded"  # type: ignore[index]
-            seen.add("deadline")
-    assert seen == {"remake", "deadline"}
+            failed = condition(each.train_job, "Failed")
+            overdue = failed is not None and failed["reason"] == "DeadlineExceeded"
+            assert finished(each.train_job)
+            assert overdue or not condition(each.job_set or {}, "Completed")
+            seen.add("deadline" if overdue else "goes on")
+    assert seen == {"remake", "deadline", "goes on"}
+
+
+def is_second_run(each: Observed) -> bool:
+    """Whether the JobSet is ours and another than the recorded or created one, so that this one is gone."""
+    record = (each.train_job.get("status") or {}).get("jobSet") or {}
+    known = None if "remake" in record else record.get("uid")
+    ours = each.job_set is not None and FROZEN_DIGEST in each.job_set["metadata"]["annotations"]
+    return ours and (known or each.created) not in (None, JOB_SET_UID)
+
+
+def test_a_job_set_in_the_place_of_the_recorded_one_is_only_suspended_until_its_job_has_failed() -> None:
+    seen = 0
+    for each in everything():
+        if is_second_run(each) and not finished(each.train_job):
+            assert isinstance(decide(each), lifecycle.Suspend | lifecycle.Nothing)
+            assert needs_stored_job_set(each) == (each.stored is None)
+            assert each.desired_status.get("jobSet") == {"uid": "former-uid"}
+            seen += 1
+    assert seen > 50
+
+
+def test_a_job_set_of_a_finished_job_that_goes_on_is_read_and_deleted() -> None:
+    seen = 0
+    for each in everything():
+        job_set = each.job_set
+        if not finished(each.train_job) or job_set is None or job_set["metadata"].get("deletionTimestamp"):
+            continue
+        action = decide(each)
+        deleted = isinstance(action, lifecycle.Finish) and action.delete_job_set
+        overdue = condition(each.train_job, "Failed", "True") or {}
+        if overdue.get("reason") == "DeadlineExceeded":
+            assert deleted
+        elif condition(job_set, "Completed"):
+            assert not deleted
+        else:
+            assert deleted == (each.stored is not None)
+            assert needs_stored_job_set(each) == (each.stored is None)
+            seen += 1
+    assert seen > 50
+
+
+def test_the_record_of_a_finished_job_never_changes() -> None:
+    for each in everything():
+        if finished(each.train_job):
+            assert each.desired_status.get("jobSet") == each.train_job["status"].get("jobSet")
 
 
 def test_the_job_set_is_read_before_it_is_resumed_or_deleted_to_be_recreated() -> None:
@@ -238,7 +289,7 @@ def test_the_job_set_is_read_before_it_is_resumed_or_deleted_to_be_recreated() -
 def test_the_record_of_a_recreation_is_kept_only_while_its_job_set_is_suspended() -> None:
     for each in everything():
         record = each.desired_status.get("jobSet") or {}
-        if each.job_set is not None and record.get("remake"):
+        if each.job_set is not None and record.get("remake") and not finished(each.train_job):
             assert each.job_set["spec"]["suspend"]
             assert not condition(each.job_set, "Completed")
 
@@ -304,6 +355,12 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed("recorded", "complete", "ended"), lifecycle.Finish),
         (observed("recorded", "complete", "ended", gang=False), lifecycle.Nothing),
         (observed("recorded", "overdue", "running", gang=False), lifecycle.Finish),
+        (observed("another", "complete", "running", gang=False), lifecycle.Finish),
+        (observed("recorded", "missing", "suspended", gang=False), lifecycle.Finish),
+        (observed("another", "complete", "running", gang=False, read=False), lifecycle.Nothing),
+        (observed("another", "complete", "leaving", gang=False), lifecycle.Nothing),
+        (observed("another", job_set="running"), lifecycle.Nothing),
+        (observed("another", job_set="running", suspend=True), lifecycle.Suspend),
     ],
 )
 def test_rows_to_read(given: Observed, action: type) -> None:
@@ -328,6 +385,7 @@ def test_the_time_to_live_waits_in_an_annotation_until_the_end_is_recorded() -> 
     assert created["metadata"]["annotations"][TTL_ANNOTATION] == "60"
     assert created["metadata"]["labels"][TRAIN_JOB_LABEL] == "job"
     created["metadata"]["uid"] = JOB_SET_UID
+    created["status"] = {"conditions": [condition_of("Completed", "AllJobsCompleted")]}
     action = decide(Observed(job, NOW, summary(created)))
     assert isinstance(action, lifecycle.Finish)
     assert action.patch == {"metadata": {"uid": JOB_SET_UID}, "spec": {"ttlSecondsAfterFinished": 60}}

@@ -23,11 +23,19 @@ class Fault:
         Whether it may keep a JobSet from being suspended: only JobSet's own webhook and a lost connection may.
     stops_status
         Whether it may keep the status of a TrainJob from being written.
+    keeps_job_sets
+        Whether it keeps JobSets from being deleted, and nothing else from being done.
     """
 
     set: Callable[[World, bool], None]
     stops_suspend: bool = False
     stops_status: bool = False
+    keeps_job_sets: bool = False
+
+    @property
+    def stops_delete(self) -> bool:
+        """Whether it may keep a JobSet from being deleted."""
+        return self.keeps_job_sets or self.stops_suspend or self.stops_status
 
 
 def _refusing(name: str, error: RefusedError, applies: Callable[[Call], bool]) -> Callable[[World, bool], None]:
@@ -87,7 +95,9 @@ FAULTS: Mapping[str, Fault] = {
     "Volcano's webhook is away": Fault(_pod_group_webhook),
     "the queue is closed": Fault(_queue),
     "JobSets cannot be created": Fault(_refusing("job sets", _forbidden("JobSet"), _writes("jobsets", "create"))),
-    "JobSets cannot be deleted": Fault(_refusing("deletes", _BROKEN, _writes("jobsets", "delete"))),
+    "JobSets cannot be deleted": Fault(
+        _refusing("deletes", _BROKEN, _writes("jobsets", "delete")), keeps_job_sets=True
+    ),
     "PodGroups cannot be written": Fault(
         _refusing("pod groups", _INVALID, _writes("podgroups", "create", "patch", "update", "delete"))
     ),

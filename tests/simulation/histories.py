@@ -101,6 +101,8 @@ def _step(rng: random.Random, weights: Mapping[str, float], faults: list[str]) -
             return Step(what, value=rng.randint(1, 6))
         case "edit runtime" | "delete runtime" | "create runtime":
             return Step(what, value=rng.choice(RUNTIMES))
+        case "hold back create":
+            return Step(what, value=round(rng.uniform(25.0, 85.0), 3))
         case "edit snapshot":
             return Step(what, job, rng.choice(("image:2", "image:3")))
         case "foreign object":
@@ -142,6 +144,7 @@ _WEIGHTS: Mapping[str, float] = {
     "compact": 1,
     "cut watches": 1.5,
     "complete and resume TrainJob": 2,
+    "hold back create": 2,
 }
 
 
@@ -324,6 +327,10 @@ class _Player:
         for process in self.world.processes:
             process.link.crash_after = step.value
 
+    def hold_back(self, step: Step) -> None:
+        for process in self.world.processes:
+            process.link.held_back = step.value
+
     def kill(self, step: Step) -> None:
         self._rng.choice(self.world.processes).kill()
 
@@ -368,6 +375,7 @@ _ACTIONS: Mapping[str, Callable[[_Player, Step], None]] = {
     "compact": _Player.compact,
     "cut watches": _Player.cut_watches,
     "complete and resume TrainJob": _Player.complete_and_resume,
+    "hold back create": _Player.hold_back,
 }
 
 

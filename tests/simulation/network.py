@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 
 from tests.simulation.api_server import ApiServer, Call, Event, RefusedError, decode
 from tests.simulation.virtual_time import VirtualTimeLoop
+from trainyard.kube.training_kinds import JOB_SETS
 
 __all__ = ["Link", "Network"]
 
@@ -104,6 +105,8 @@ class Link:
         Probability that the answer to a write is lost.
     late
         Probability that a write reaches the server only after its client has given up.
+    held_back
+        Seconds that the next create of a JobSet spends in a half-open connection, 0: it does not. Its client gives up.
     cut
         Whether requests stay without an answer.
     watch_delay
@@ -118,6 +121,7 @@ class Link:
         self.watch_delay = (0.001, 0.05)
         self.loss = 0.0
         self.late = 0.0
+        self.held_back = 0.0
         self.cut = False
         self.dead = False
         self.crash_after: int | None = None
@@ -143,6 +147,8 @@ class Link:
             delay += rng.uniform(0.0, 40.0)
         elif call.writes and rng.random() < self.late:
             delay += rng.uniform(5.0, 40.0)
+        if self.held_back and call.verb == "create" and call.kind.resource == JOB_SETS:
+            delay, self.held_back = delay + self.held_back, 0.0
         network.loop.call_later(delay, self._arrive, call, answer, crash)
         return await answer
 
@@ -154,7 +160,7 @@ class Link:
 
     def spare(self) -> None:
         """Let the process live from now on, whatever is still on its way."""
-        self.crash_after = None
+        self.crash_after, self.held_back = None, 0.0
         self._spared = True
 
     def _crash(self) -> None:

@@ -94,7 +94,7 @@ class Observer:
         """Read the recorded JobSet: a missing label or a stale watch may hide it from the cache."""
         stored = await self._owned_job_set(step)
         if stored is not None:
-            step.found = summary(stored)
+            step.found, step.stored = summary(stored), stored
         else:
             step.confirmed_absent = True
 

@@ -37,6 +37,7 @@ __all__ = [
     "finished",
     "is_recorded",
     "pending_recreation",
+    "recorded_uid",
     "recreation_reason",
     "runtime_reference",
     "status_of",
@@ -54,7 +55,7 @@ _COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 def status_of(
     train_job: Body, job_set: Body | None, *, now: datetime.datetime, missing: bool = False
 ) -> dict[str, Any]:
-    """Return the desired status of a TrainJob; a recorded end never changes.
+    """Return the desired status of a TrainJob; a recorded end, and the record of its JobSet, never change.
 
     The record of a recreation is dropped if its JobSet runs or ended: such a JobSet is not recreated.
 
@@ -77,9 +78,11 @@ def status_of(
         _set(conditions, SUSPENDED, "True", SUSPENDED_REASON, SUSPENDED_MESSAGE, timestamp(now))
     elif condition(train_job, SUSPENDED, "True"):
         _set(conditions, SUSPENDED, "False", RESUMED_REASON, RESUMED_MESSAGE, timestamp(now))
-    if job_set is not None:
-        if not already_finished:
-            _copy_terminal(conditions, job_set, now)
+    if job_set is not None and already_finished:
+        if is_recorded(train_job, job_set) and (jobs := _jobs_status(job_set)):
+            status["jobsStatus"] = jobs
+    elif job_set is not None:
+        _copy_terminal(conditions, job_set, now)
         if jobs := _jobs_status(job_set):
             status["jobsStatus"] = jobs
         record = status.get("jobSet") or {}
@@ -129,6 +132,12 @@ def is_recorded(train_job: Body, job_set: Body) -> bool:
     """Return whether a JobSet is recorded in the TrainJob's status."""
     record = (train_job.get("status") or {}).get("jobSet") or {}
     return bool(record.get("uid") == job_set["metadata"]["uid"])
+
+
+def recorded_uid(train_job: Body) -> str | None:
+    """Return the uid of the recorded JobSet; None: none is recorded, or it is being recreated."""
+    record = (train_job.get("status") or {}).get("jobSet") or {}
+    return None if record.get("remake") or not record.get("uid") else str(record["uid"])
 
 
 def pending_recreation(train_job: Body) -> str | None:
