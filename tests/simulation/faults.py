@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tests.simulation.api_server import Call, RefusedError
+from tests.simulation.api_server import Call, NotServedError, RefusedError
 from tests.simulation.world import World
 
 __all__ = ["FAULTS", "Fault"]
@@ -97,6 +97,13 @@ FAULTS: Mapping[str, Fault] = {
     "JobSets cannot be created": Fault(_refusing("job sets", _forbidden("JobSet"), _writes("jobsets", "create"))),
     "JobSets cannot be deleted": Fault(
         _refusing("deletes", _BROKEN, _writes("jobsets", "delete")), keeps_job_sets=True
+    ),
+    "JobSets are not served": Fault(
+        _refusing("served", NotServedError(), lambda call: call.kind.resource.plural == "jobsets"), stops_suspend=True
+    ),
+    "a proxy answers reads": Fault(
+        _refusing("proxy", NotServedError(), lambda call: call.verb == "get" and call.kind.resource.plural != "leases"),
+        stops_suspend=True,
     ),
     "PodGroups cannot be written": Fault(
         _refusing("pod groups", _INVALID, _writes("podgroups", "create", "patch", "update", "delete"))

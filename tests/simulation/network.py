@@ -195,7 +195,7 @@ class Link:
                 return _Response(200, b"", content=_Watch(self, call))
             status, body = self.network.server.carry_out(call)
         except RefusedError as error:
-            return _Response(error.status, orjson.dumps(error.body()), reason=error.reason, wait=error.retry_after)
+            return _Response(error.status, error.payload, reason=error.reason, wait=error.retry_after)
         return _Response(status, body)
 
     def _fail(self, answer: asyncio.Future[_Response], why: str) -> None:
@@ -240,7 +240,7 @@ class _Session:
                 user=link.host,
             )
         except RefusedError as error:
-            return _Response(error.status, orjson.dumps(error.body()), reason=error.reason)
+            return _Response(error.status, error.payload, reason=error.reason)
         limits = [timeout.total, timeout.sock_read] if timeout is not None else []
         async with asyncio.timeout(min((each for each in limits if each is not None), default=None)):
             return await link.request(call)

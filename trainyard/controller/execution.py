@@ -255,16 +255,20 @@ class Executor:
     async def _delete(
         self, resource: Resource, body: Object, *, version: str | None = None, propagation: str = "Background"
     ) -> None:
-        """Delete an object with its uid and, if given, its resourceVersion as preconditions."""
-        metadata = body["metadata"]
-        await self._client.delete(
-            resource,
-            metadata["name"],
-            namespace=metadata["namespace"],
-            uid=uid_of(body),
-            resource_version=version,
-            propagation=propagation,
+        """Delete an object with its uid and, if given, its resourceVersion as preconditions.
+
+        Raises
+        ------
+        ApiError
+            If it was not deleted, also with status 404 if it may exist.
+        """
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        deleted = await self._client.delete(
+            resource, name, namespace=namespace, uid=uid_of(body), resource_version=version, propagation=propagation
         )
+        found = None if deleted else await self._client.find_confirmed(resource, name, namespace=namespace)
+        if found is not None and uid_of(found) == uid_of(body):
+            raise ApiError(404, "NotServed", f"the deletion of {resource.kind} {name} is not served")
 
 
 def _snapshot_first(objects: Sequence[Object]) -> list[Object]:

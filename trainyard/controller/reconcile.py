@@ -352,7 +352,7 @@ class Reconciler:
                 raise error
             case ApiError() if error.status in _REJECTED or error.too_large:
                 findings, reason = (Finding("", error.message),), RESOURCES_CREATION_FAILED
-            case ApiError() if error.status >= 500:
+            case ApiError() if error.status >= 500 or error.reason == "NotServed":
                 self._record_event(key, job, (Finding("", error.message),))
                 raise error
             case _:
