@@ -10,6 +10,7 @@ from aiohttp import web
 from tests.controller.harness import CLUSTER_RUNTIMES, JOB_SETS, TRAIN_JOBS, conditions, controller, runtime, train_job
 from tests.controller.test_recreation import complete, job_set, recreation, resume_changed, suspended
 from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard.controller import reconcile
 
 
 def no_status(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
@@ -95,8 +96,9 @@ async def test_a_record_that_is_rejected_is_retried_and_the_job_set_resumes(api:
 
 
 @pytest.fixture(params=[True, False], ids=["labeled", "unlabeled"])
-async def unrecorded(api: FakeApi, request: pytest.FixtureRequest) -> dict[str, Any]:
+async def unrecorded(api: FakeApi, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return a JobSet that the leader could not record before it was killed, and that lost its label or not."""
+    monkeypatch.setattr(reconcile, "_UNLABELED_SECONDS", 0.1)
     api.put(CLUSTER_RUNTIMES, runtime(gang=False))
     api.put(TRAIN_JOBS, train_job())
     api.fault = no_status
@@ -121,7 +123,6 @@ async def test_a_job_set_that_is_being_deleted_unrecorded_may_have_run_and_is_mi
         uid = unrecorded["metadata"]["uid"]
         await eventually(lambda: (api.of("trainjobs")[0].get("status") or {}).get("jobSet") == {"uid": uid})
         api.remove(JOB_SETS, "team", "job")
-        process.manager.queue.add(("team", "job"))
         await eventually(lambda: "Failed" in conditions(api))
         await process.settle()
     assert (len(created(api)), conditions(api)["Failed"]) == (1, ("True", "JobSetMissing"))
@@ -135,7 +136,6 @@ async def test_a_job_set_that_ended_and_is_being_deleted_unrecorded_is_the_end_o
     async with controller(api) as process:
         await eventually(lambda: "Complete" in conditions(api))
         api.remove(JOB_SETS, "team", "job")
-        process.manager.queue.add(("team", "job"))
         await process.settle()
     assert (len(created(api)), set(conditions(api))) == (1, {"Complete"})
 

@@ -23,7 +23,8 @@ from tests.controller.harness import (
     runtime,
     train_job,
 )
-from tests.kube.fake_api import FakeApi, error, eventually
+from tests.kube.fake_api import FakeApi, error, eventually, serving
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import summary
 from trainyard.controller.observation import Observer, Pass
 
@@ -197,3 +198,28 @@ async def test_a_job_set_that_is_being_deleted_is_created_again_when_it_is_gone(
         await process.settle()
         assert "Failed" not in conditions(api)
         assert api.of("trainjobs")[0]["status"]["jobSet"]["uid"] != body["metadata"]["uid"]
+
+
+class Removing(FakeApi):
+    """A mutating webhook removes the label of JobSets."""
+
+    def put(self, path: str, body: dict[str, Any], **options: Any) -> dict[str, Any]:
+        if path == JOB_SETS:
+            labels = {name: value for name, value in body["metadata"]["labels"].items() if name != TRAIN_JOB_LABEL}
+            body = {**body, "metadata": {**body["metadata"], "labels": labels}}
+        return super().put(path, body, **options)
+
+
+async def test_a_job_whose_label_is_removed_on_admission_is_recorded_suspended_reported_and_has_its_end() -> None:
+    async with serving(Removing()) as api, running_job(api, gang=False) as process:
+        uid = api.of("jobsets")[0]["metadata"]["uid"]
+        await eventually(lambda: (api.of("trainjobs")[0].get("status") or {}).get("jobSet") == {"uid": uid})
+        await eventually(process.manager.blocked)
+        await process.events.flush()
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await eventually(lambda: api.of("jobsets")[0]["spec"]["suspend"])
+        before = len(api.requests)
+        end(api)
+        await eventually(lambda: "Failed" in conditions(api))
+        assert len(api.requests) - before < 20
+    assert "trainyard.dev/train-job of JobSet job is removed on admission" in api.of("events")[0]["message"]

@@ -68,6 +68,10 @@ def _job_set_webhook(world: World, active: bool) -> None:
     world.job_set_webhook.away = active
 
 
+def _unlabeling(world: World, active: bool) -> None:
+    world.job_set_webhook.removes_label = active
+
+
 def _pod_group_webhook(world: World, active: bool) -> None:
     world.pod_group_webhook.away = active
 
@@ -92,6 +96,7 @@ _BROKEN = RefusedError(500, "InternalError", "Internal error occurred: failed ca
 
 FAULTS: Mapping[str, Fault] = {
     "JobSet's webhook is away": Fault(_job_set_webhook, stops_suspend=True),
+    "the label is removed": Fault(_unlabeling),
     "Volcano's webhook is away": Fault(_pod_group_webhook),
     "the queue is closed": Fault(_queue),
     "JobSets cannot be created": Fault(_refusing("job sets", _forbidden("JobSet"), _writes("jobsets", "create"))),

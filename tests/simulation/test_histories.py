@@ -114,3 +114,31 @@ def test_a_create_that_arrives_after_its_jobs_only_run_was_lost_does_not_run() -
         Step("advance", value=20.0),
     )
     assert played(History(1, 1, steps)) == []
+
+
+def test_a_job_ends_whose_job_set_was_being_deleted_without_a_label_while_no_leader_saw_it() -> None:
+    steps = (
+        Step("create TrainJob", "a", ("plain", False, None)),
+        Step("advance", value=5.0),
+        Step("kill"),
+        Step("unlabel JobSet", "a"),
+        Step("hold JobSet", "a", 30.0),
+        Step("delete JobSet", "a", "Foreground"),
+        Step("start"),
+        Step("advance", value=130.0),
+    )
+    assert played(History(1, 1, steps)) == []
+
+
+def test_a_webhook_that_removes_the_label_hides_no_job() -> None:
+    steps = (
+        Step("begin", value="the label is removed"),
+        Step("create TrainJob", "a", ("plain", False, None)),
+        Step("advance", value=5.0),
+        Step("suspend TrainJob", "a"),
+        Step("advance", value=130.0),
+        Step("resume TrainJob", "a"),
+        Step("complete JobSet", "a"),
+        Step("advance", value=130.0),
+    )
+    assert played(History(1, 1, steps)) == []

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.simulation.api_server import Admission, ApiServer, Call, RefusedError
 from tests.simulation.kinds import Kind, kind_of
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.kube import Object
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, QUEUES
 
@@ -44,12 +45,17 @@ class JobSetWebhook(Webhook):
     """Defaults of a JobSet, and what cannot be changed of it."""
 
     name = "vjobset.kb.io"
+    removes_label = False
+    """Whether a further mutating webhook removes the controller's label."""
 
     def mutate(self, call: Call, old: Object | None, new: Object) -> Object:
         """Fill in what the JobSet API defaults."""
         if call.kind.resource != JOB_SETS or call.verb == "delete":
             return new
         self.require()
+        if self.removes_label and TRAIN_JOB_LABEL in (new["metadata"].get("labels") or {}):
+            labels = {name: value for name, value in new["metadata"]["labels"].items() if name != TRAIN_JOB_LABEL}
+            new = {**new, "metadata": {**new["metadata"], "labels": labels}}
         spec = dict(new.get("spec") or {})
         spec.setdefault("successPolicy", {"operator": "All"})
         spec.setdefault("startupPolicy", {"startupPolicyOrder": "AnyOrder"})

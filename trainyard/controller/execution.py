@@ -110,7 +110,9 @@ class Executor:
                 await self._patch_job_set(job_set, patch)
                 return Effect(("suspend JobSet",), requeue=True)
             case lifecycle.Adopt(job_set, patch):
-                await self._patch_job_set(job_set, patch)
+                stored = await self._patch_job_set(job_set, patch)
+                if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
+                    raise RejectedError((_label_removed(stored),))
                 return Effect(("adopt JobSet",), requeue=True)
             case lifecycle.Create():
                 return await self._create(observed, action)
@@ -245,12 +247,13 @@ class Executor:
         require_owner(resource, stored, job)
         return stored
 
-    async def _patch_job_set(self, job_set: Object, patch: Object) -> None:
+    async def _patch_job_set(self, job_set: Object, patch: Object) -> Object:
         metadata = job_set["metadata"]
         stored = await self._client.merge_patch(
             JOB_SETS, metadata["name"], patch, namespace=metadata["namespace"], field_manager=FIELD_MANAGER
         )
         self._cache.record_write(stored)
+        return stored
 
     async def _delete(
         self, resource: Resource, body: Object, *, version: str | None = None, propagation: str = "Background"
@@ -299,6 +302,11 @@ def _as_rejection(error: ApiError, resource: Resource) -> Exception:
         return error
     message = f"{resource.kind} of {resource.api_version} is not served"
     return RejectedError((Finding("", message, "install its CustomResourceDefinition"),))
+
+
+def _label_removed(job_set: Object) -> Finding:
+    message = f"the label {TRAIN_JOB_LABEL} of JobSet {job_set['metadata']['name']} is removed on admission"
+    return Finding("", message, "exempt the JobSets of TrainJobs from the webhook or policy that removes it")
 
 
 def _exists(error: ApiError) -> bool:
