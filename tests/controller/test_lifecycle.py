@@ -68,6 +68,7 @@ JOB_SETS: dict[str, Body | None] = {
     "of upstream, suspended": {"label": False, "suspend": True, "digest": None},
     "frozen differently": {"suspend": True, "digest": "another"},
     "frozen differently, with pods": {"suspend": True, "digest": "another", "active": 2},
+    "frozen differently, not suspended yet": {"suspend": True, "digest": "another", "reported": False},
 }
 GIVEN = ("not asked", "rendered", "blocked")
 
@@ -99,9 +100,11 @@ def stored_job_set(job: Body, state: Body) -> Body:
     if state.get("leaving"):
         body["metadata"]["deletionTimestamp"] = "2026-01-01T11:59:00Z"
     counts = {**COUNTS, "active": state.get("active", 0)}
-    body["status"] = {"replicatedJobsStatus": [counts]}
+    body["status"] = {"replicatedJobsStatus": [counts]} if state.get("reported", True) else {}
+    if state.get("suspend") and state.get("reported", True):
+        body["status"]["conditions"] = [condition_of("Suspended", "SuspendedJobs")]
     if "ended" in state:
-        body["status"]["conditions"] = [condition_of(state["ended"], "Why")]
+        body["status"].setdefault("conditions", []).append(condition_of(state["ended"], "Why"))
     return body
 
 
@@ -220,6 +223,7 @@ def test_a_job_set_is_deleted_only_to_be_recreated_without_pods_after_the_deadli
             assert not condition(each.job_set, "Completed")
             counts = each.job_set["status"]["replicatedJobsStatus"]
             assert recorded or (each.record_supported and not any(entry["active"] for entry in counts))
+            assert recorded or condition(each.job_set, "Suspended")
             seen.add("remake")
         if isinstance(action, lifecycle.Finish) and action.delete_job_set:
             failed = condition(each.train_job, "Failed")
@@ -336,6 +340,7 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed("recorded", job_set="frozen differently", given="rendered"), lifecycle.Recreate),
         (observed("recorded", job_set="frozen differently, with pods", given="rendered"), lifecycle.Resume),
         (observed("recorded", job_set="frozen differently", given="rendered", read=False), lifecycle.Nothing),
+        (observed("recorded", job_set="frozen differently, not suspended yet", given="rendered"), lifecycle.Report),
         (observed("recorded", job_set="suspended and ended", given="rendered"), lifecycle.Nothing),
         (observed("remake", job_set="suspended"), lifecycle.Recreate),
         (observed("remake", job_set="suspended", suspend=True), lifecycle.Recreate),

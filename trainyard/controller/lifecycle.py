@@ -49,6 +49,10 @@ __all__ = [
 ]
 
 _IMMUTABLE_CHANGED: Final = "the rendered JobSet differs in immutable fields"
+_NOT_SUSPENDED_YET: Final = (
+    f"{_IMMUTABLE_CHANGED}; it is recreated when JobSet's controller has suspended it (condition Suspended)"
+)
+_SUSPENDED: Final = "Suspended"
 
 
 class Build(StrEnum):
@@ -366,7 +370,10 @@ def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
     same = job_sets.same_immutable_fields(rendered, stored)
     active = job_sets.active_replicated_jobs(observed.job_set)
     if not same and not active and observed.record_supported:
-        return Recreate(stored, _IMMUTABLE_CHANGED)
+        # Counts that are missing or old do not show that no pod runs.
+        if statuses.condition(stored, _SUSPENDED, "True"):
+            return Recreate(stored, _IMMUTABLE_CHANGED)
+        return Report((Finding("", _NOT_SUSPENDED_YET, "check that JobSet's controller runs"),))
     patch = job_sets.resume_patch(rendered, stored, observed.train_job, changes=same)
     why = f"{', '.join(active)} still has running pods" if active else "the TrainJob CRD lacks status.jobSet"
     unchanged = "" if same else f"{_IMMUTABLE_CHANGED}, and {why}"
