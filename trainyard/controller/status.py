@@ -57,6 +57,8 @@ def status_of(
 ) -> dict[str, Any]:
     """Return the desired status of a TrainJob; a recorded end, and the record of its JobSet, never change.
 
+    A runtime of an unknown kind fails only a TrainJob that never had a JobSet: a newer version may have created it.
+
     The record of a recreation is dropped if its JobSet runs or ended: such a JobSet is not recreated.
 
     Parameters
@@ -94,7 +96,8 @@ def status_of(
     if already_finished or finished({"status": status}):
         return status
     group, kind, _ = runtime_reference(train_job)
-    if group != GROUP or kind not in _RUNTIME_KINDS:
+    unsupported = group != GROUP or kind not in _RUNTIME_KINDS
+    if unsupported and not (status.get("jobSet") or status.get("jobsStatus")):
         return _failed(status, RUNTIME_NOT_SUPPORTED_REASON, f"unsupported runtime: {kind}.{group}", now)
     if missing:
         return _failed(status, JOB_SET_MISSING_REASON, JOB_SET_MISSING_MESSAGE, now)
