@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from aiohttp import web
 
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
+    CONFIG_MAPS,
     JOB_SETS,
     POD_GROUPS,
     TRAIN_JOBS,
@@ -27,6 +29,7 @@ from tests.kube.fake_api import FakeApi, error, eventually, serving
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import summary
 from trainyard.controller.observation import Observer, Pass
+from trainyard.kube import Client
 
 KEY = ("team", "job")
 
@@ -223,3 +226,39 @@ async def test_a_job_whose_label_is_removed_on_admission_is_recorded_suspended_r
         await eventually(lambda: "Failed" in conditions(api))
         assert len(api.requests) - before < 20
     assert "trainyard.dev/train-job of JobSet job is removed on admission" in api.of("events")[0]["message"]
+
+
+class Hanging(FakeApi):
+    """Volcano's webhook does not answer, and clients give up early."""
+
+    hangs = False
+
+    def client(self, **options: Any) -> Client:
+        return super().client(timeout=0.5, **options)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if self.hangs and request.method == "POST" and "/podgroups" in request.path:
+            await asyncio.sleep(10)
+        return await super().handle(request)
+
+
+async def test_a_webhook_that_hangs_does_not_keep_a_job_without_label_and_record_from_being_stopped() -> None:
+    """As a JobSet of another controller whose label was rejected when the leader started."""
+    async with serving(Hanging()) as api:
+        async with running_job(api):
+            pass
+        api.put(TRAIN_JOBS, {name: value for name, value in api.of("trainjobs")[0].items() if name != "status"})
+        for path, name in ((CONFIG_MAPS, "job-runtime-snapshot"), (POD_GROUPS, "job")):
+            api.remove(path, "team", name)
+        unlabel(api, JOB_SETS, "jobsets")
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        rejections = [error(403, "Forbidden", "not yet")]
+
+        def once(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+            adopts = request.method == "PATCH" and "/jobsets/" in request.path
+            return rejections.pop() if adopts and rejections else None
+
+        api.fault, api.hangs = once, True
+        async with controller(api):
+            await eventually(lambda: api.of("jobsets")[0]["spec"]["suspend"], within=15)
+        assert not rejections

@@ -68,6 +68,14 @@ def _job_set_webhook(world: World, active: bool) -> None:
     world.job_set_webhook.away = active
 
 
+def _job_set_webhook_hangs(world: World, active: bool) -> None:
+    world.job_set_webhook.hangs = active
+
+
+def _pod_group_webhook_hangs(world: World, active: bool) -> None:
+    world.pod_group_webhook.hangs = active
+
+
 def _unlabeling(world: World, active: bool) -> None:
     world.job_set_webhook.removes_label = active
 
@@ -98,6 +106,8 @@ FAULTS: Mapping[str, Fault] = {
     "JobSet's webhook is away": Fault(_job_set_webhook, stops_suspend=True),
     "the label is removed": Fault(_unlabeling),
     "Volcano's webhook is away": Fault(_pod_group_webhook),
+    "JobSet's webhook hangs": Fault(_job_set_webhook_hangs, stops_suspend=True),
+    "Volcano's webhook hangs": Fault(_pod_group_webhook_hangs),
     "the queue is closed": Fault(_queue),
     "JobSets cannot be created": Fault(_refusing("job sets", _forbidden("JobSet"), _writes("jobsets", "create"))),
     "JobSets cannot be deleted": Fault(

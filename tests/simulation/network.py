@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 
 from tests.simulation.api_server import ApiServer, Call, Event, RefusedError, decode
 from tests.simulation.virtual_time import VirtualTimeLoop
+from tests.simulation.webhooks import Webhook
 from trainyard.kube.training_kinds import JOB_SETS
 
 __all__ = ["Link", "Network"]
@@ -152,6 +153,11 @@ class Link:
         network.loop.call_later(delay, self._arrive, call, answer, crash)
         return await answer
 
+    def _hangs(self, call: Call) -> Webhook | None:
+        """Return the webhook that the API server waits for in vain, None where none hangs."""
+        webhooks = (each for each in self.network.server.admission if isinstance(each, Webhook))
+        return next((each for each in webhooks if each.hangs and each.reviews(call)), None)
+
     def _crashes(self, call: Call) -> bool:
         if self.crash_after is None or not call.writes or call.kind.resource.plural in ("leases", "events"):
             return False
@@ -175,6 +181,11 @@ class Link:
         network = self.network
         if network.down:
             self._fail(answer, "connection reset")
+            return
+        if (webhook := self._hangs(call)) is not None:
+            error = webhook.timed_out
+            response = _Response(error.status, error.payload, reason=error.reason)
+            network.loop.call_later(webhook.timeout, _deliver, answer, response)
             return
         response = self._answered(call)
         if crash and not self._spared:

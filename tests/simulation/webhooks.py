@@ -33,6 +33,19 @@ class Webhook(Admission):
 
     name = ""
     away = False
+    hangs = False
+    """Whether it accepts connections and does not answer: the API server waits for its timeout."""
+    timeout = 10.0
+
+    def reviews(self, call: Call) -> bool:
+        """Return whether the API server asks it about a request."""
+        return False
+
+    @property
+    def timed_out(self) -> RefusedError:
+        """The refusal of the API server after the timeout of the webhook."""
+        text = f'Internal error occurred: failed calling webhook "{self.name}": context deadline exceeded'
+        return RefusedError(500, "InternalError", text)
 
     def require(self) -> None:
         """Refuse as the API server does while a fail-closed webhook is away."""
@@ -47,6 +60,11 @@ class JobSetWebhook(Webhook):
     name = "vjobset.kb.io"
     removes_label = False
     """Whether a further mutating webhook removes the controller's label."""
+
+    def reviews(self, call: Call) -> bool:
+        """Return whether the API server asks it about a request: about creates and updates of JobSets."""
+        changes = call.verb in ("create", "update", "patch") and not call.subresource
+        return call.kind.resource == JOB_SETS and changes
 
     def mutate(self, call: Call, old: Object | None, new: Object) -> Object:
         """Fill in what the JobSet API defaults."""
@@ -84,6 +102,10 @@ class PodGroupWebhook(Webhook):
 
     def __init__(self) -> None:
         self.server: ApiServer | None = None
+
+    def reviews(self, call: Call) -> bool:
+        """Return whether the API server asks it about a request: about creates of PodGroups."""
+        return call.kind.resource == POD_GROUPS and call.verb == "create"
 
     def validate(self, call: Call, old: Object | None, new: Object | None) -> None:
         """Refuse PodGroups of queues that take none."""

@@ -210,7 +210,7 @@ class Reconciler:
                 raise
             except Exception as error:  # The status is written even after an unexpected error.
                 failure = error
-                if await self._find_unlabeled_job_set(step, error):
+                if await self._find_unlabeled_job_set(step):
                     continue
             if await self._write_status(step):
                 continue
@@ -267,10 +267,10 @@ class Reconciler:
         created = self._unrecorded.uid(step.train_job)
         return self._observer.observe(step, inputs, record_supported=self._record_supported, created=created)
 
-    async def _find_unlabeled_job_set(self, step: Pass, error: Exception) -> bool:
-        """After a rejected create, return whether the TrainJob owns a JobSet that lacks the label of the watch."""
-        rejected = isinstance(error, RejectedError | TrainyardError | ApiError | DecisionUnavailableError)
-        if not rejected or self._observe(step).job_set is not None or step.confirmed_absent:
+    async def _find_unlabeled_job_set(self, step: Pass) -> bool:
+        """After a failed create, return whether the TrainJob owns a JobSet that lacks the label of the watch."""
+        observed = self._observe(step)
+        if observed.job_set is not None or observed.awaits_job_set or step.confirmed_absent:
             return False
         with contextlib.suppress(ApiError, TransportError):
             await self._observer.confirm(step)
