@@ -368,3 +368,25 @@ async def test_a_delete_that_is_not_served_is_repeated(api: FakeApi) -> None:
         process.manager.queue.add(("team", "job"))
         await eventually(lambda: not api.of("jobsets"))
     assert refused.count("DELETE") > 1
+
+
+async def test_a_status_that_is_rejected_is_reported(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    answer = lambda: error(422, "Invalid", "status.jobsStatus: Too many: 121: must have at most 100 items")  # noqa: E731
+    api.fault = refusing("trainjobs/job/status", "PATCH", answer)
+    async with controller(api) as process:
+        await eventually(lambda: process.manager.blocked().get("TrainJobResourcesCreationFailed"))
+        await process.events.flush()
+        assert any("must have at most 100 items" in each for each in messages(api))
+        api.fault = None
+        await eventually(lambda: (api.of("trainjobs")[0].get("status") or {}).get("jobSet"))
+
+
+async def test_a_rejected_status_does_not_hide_why_the_job_is_blocked(api: FakeApi) -> None:
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    api.fault = refusing("trainjobs/job/status", "PATCH", lambda: error(500, "InternalError", "etcd is away"))
+    async with controller(api) as process:
+        await eventually(process.manager.blocked)
+        await process.events.flush()
+        assert any("ClusterTrainingRuntime 'torch' does not exist" in each for each in messages(api))

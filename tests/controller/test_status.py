@@ -160,3 +160,9 @@ def test_a_job_with_a_job_set_does_not_fail_by_a_runtime_of_an_unknown_kind(mark
     assert types(status.status_of(new, job_set_with(), now=NOW)) == []
     assert types(status.status_of(new | {"status": mark}, None, now=NOW)) == []
     assert types(status.status_of(new, None, now=NOW)) == [("Failed", "True")]
+
+
+def test_the_counts_of_more_jobs_than_the_schema_admits_are_cut() -> None:
+    observed = [{"name": f"job-{number}", "active": 1} for number in range(121)]
+    found = status.status_of(job(), job_set_with(replicatedJobsStatus=observed), now=NOW)
+    assert [entry["name"] for entry in found["jobsStatus"]] == [f"job-{number}" for number in range(100)]

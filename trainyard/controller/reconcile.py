@@ -212,8 +212,13 @@ class Reconciler:
                 failure = error
                 if await self._find_unlabeled_job_set(step):
                     continue
-            if await self._write_status(step):
-                continue
+            try:
+                if await self._write_status(step):
+                    continue
+            except FencedError:
+                raise
+            except Exception as error:
+                failure = failure or error
             if failure is not None:
                 return self._failed(key, step, failure)
             if not effect.requeue:

@@ -19,6 +19,7 @@ from trainyard.api.constants import (
     GROUP,
     JOB_SET_MISSING_MESSAGE,
     JOB_SET_MISSING_REASON,
+    MOST_JOBS,
     RESUMED_MESSAGE,
     RESUMED_REASON,
     RUNTIME_NOT_SUPPORTED_REASON,
@@ -243,7 +244,8 @@ def ended(job_set: Body) -> bool:
 
 def _jobs_status(job_set: Body) -> list[dict[str, Any]]:
     observed = (job_set.get("status") or {}).get("replicatedJobsStatus") or ()
-    return [{"name": entry["name"], **{count: int(entry.get(count) or 0) for count in _COUNTS}} for entry in observed]
+    jobs = [{"name": entry["name"], **{count: int(entry.get(count) or 0) for count in _COUNTS}} for entry in observed]
+    return jobs[:MOST_JOBS]
 
 
 def _failed(status: Body, reason: str, message: str, now: datetime.datetime) -> dict[str, Any]:
