@@ -150,6 +150,7 @@ _WEIGHTS: Mapping[str, float] = {
     "complete and resume TrainJob": 2,
     "hold back create": 2,
     "hold JobSet": 1,
+    "create of JobSet": 2,
 }
 
 
@@ -336,6 +337,9 @@ class _Player:
         for process in self.world.processes:
             process.link.held_back = step.value
 
+    def arrive_late(self, step: Step) -> None:
+        self.world.network.repeat_create(step.job)
+
     def hold(self, step: Step) -> None:
         """Give a JobSet the finalizer of another controller for a while."""
         patch = {"metadata": {"finalizers": ["example.com/slow"]}}
@@ -395,6 +399,7 @@ _ACTIONS: Mapping[str, Callable[[_Player, Step], None]] = {
     "complete and resume TrainJob": _Player.complete_and_resume,
     "hold back create": _Player.hold_back,
     "hold JobSet": _Player.hold,
+    "create of JobSet": _Player.arrive_late,
 }
 
 

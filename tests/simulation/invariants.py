@@ -121,6 +121,7 @@ class Monitor(logging.Handler):
         recorded = (body.get("status") or {}).get("jobSet") or {}
         if recorded.get("uid"):
             run.recorded.add(recorded["uid"])
+            self._lost.discard(recorded["uid"])  # It was still being deleted.
         if not recorded and (body.get("status") or {}).get("jobsStatus"):
             run.recorded.update(run.job_sets)
         run.remakes = bool(recorded.get("remake"))

@@ -49,6 +49,8 @@ class Network:
         self.refusals: dict[str, Callable[[Call], RefusedError | None]] = {}
         self.down = False
         self.lag = 0.0
+        self._creates: dict[str, Call] = {}
+        """By name, the last create of a JobSet that a controller sent."""
         self.watches: dict[Any, dict[_Watch, None]] = {}
         """By kind, in the order in which they began: a set's would differ from run to run."""
         server.listeners.append(self._on_event)
@@ -64,6 +66,16 @@ class Network:
             if (error := refusal(call)) is not None:
                 return error
         return None
+
+    def note_create(self, call: Call) -> None:
+        """Remember a create of a JobSet."""
+        self._creates[call.body["metadata"]["name"]] = call
+
+    def repeat_create(self, name: str) -> None:
+        """Execute the last create of a JobSet once more, as if its first attempt had been held back until now."""
+        if name in self._creates and not self.down:
+            with contextlib.suppress(RefusedError):
+                self.server.carry_out(self._creates[name])
 
     def delay_next_events(self, seconds: float) -> None:
         """Let what is written at this moment reach each watch after up to this time."""
@@ -142,6 +154,8 @@ class Link:
             self._crash()
             await asyncio.Event().wait()
         call = replace(call, sent=network.server.version)
+        if call.verb == "create" and call.kind.resource == JOB_SETS:
+            network.note_create(call)
         answer: asyncio.Future[_Response] = network.loop.create_future()
         delay = rng.uniform(*self.latency)
         if self.cut:
