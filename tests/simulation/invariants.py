@@ -218,6 +218,8 @@ class Monitor(logging.Handler):
         if job_set is None or terminal(job_set.body) or stored.metadata.get("deletionTimestamp"):
             return
         uid = job_set.metadata["uid"]
+        if uid in run.late and TRAIN_JOB_LABEL not in (job_set.metadata.get("labels") or {}):
+            return  # Created late and unlabeled on admission: the next leader finds it.
         begins = [run.late[uid]] if uid in run.late else []
         begins += [run.finished_since] if self._finished(stored) else []
         since = max([*begins, *self.blocked.values()])
