@@ -14,7 +14,7 @@ from trainyard.controller.lifecycle import Observed
 from trainyard.controller.observation import Observer
 from trainyard.controller.reconcile import Reconciler, Result
 from trainyard.controller.resources import FIELD_MANAGER
-from trainyard.kube import ApiError, Object, WorkQueue, uid_of
+from trainyard.kube import Object, WorkQueue, uid_of
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.store import Store
 from trainyard.kube.training_kinds import JOB_SETS
@@ -170,10 +170,6 @@ def _late_job_sets_stay() -> Iterator[_Patch]:
     yield mock.patch.object(Observed, "is_second_run", False)
 
 
-def _any_404_is_absence() -> Iterator[_Patch]:
-    yield mock.patch.object(ApiError, "is_absence_of", lambda self, name: self.not_found)
-
-
 def _cache_says_it_goes_on() -> Iterator[_Patch]:
     read, delete = Observer.read_job_set, Executor._delete
 
@@ -212,7 +208,6 @@ DEFECTS: Final[Mapping[str, tuple[Callable[[], Iterator[_Patch]], tuple[str, ...
     ),
     "objects without the label stay after the end": (_unlabeled_objects_stay, ("unlabel JobSet", "complete JobSet")),
     "a JobSet that was created late stays": (_late_job_sets_stay, ("create of JobSet", "complete JobSet")),
-    "any 404 says that a JobSet is gone": (_any_404_is_absence, ("begin", "create TrainJob")),
     "a refused job is deleted and made again": (_remake_while_running, ("delete PodGroup", "edit runtime")),
 }
 """How to seed each, and the steps that its histories have more of than others."""

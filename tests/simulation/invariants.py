@@ -169,10 +169,13 @@ class Monitor(logging.Handler):
             self.report("a job that ended never runs again", f"{run.name}: JobSet created after the end")
         earlier = [uid for uid in run.job_sets if uid not in self._lost]
         before = [uid for uid in earlier if self._versions[uid] <= event.call.sent]
-        if not before:
+        ended_since = run.ended_at is not None and run.ended_at > event.call.sent
+        if ended_since or len(before) < len(earlier):
             # A create that was sent before cannot know of what happened since: what it makes has to go.
-            if run.ended_at is not None or (earlier and not run.remakes):
+            if ended_since or not run.remakes:
                 run.late[event.last.metadata["uid"]] = self.world.loop.time()
+            return
+        if not before:
             return
         if any(uid in self._ended_job_sets for uid in before):
             self.report("a job that ended never runs again", f"{run.name}: JobSet {before[-1]} had ended")

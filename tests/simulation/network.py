@@ -50,7 +50,7 @@ class Network:
         self.down = False
         self.lag = 0.0
         self._creates: dict[str, Call] = {}
-        """By name, the last create of a JobSet that a controller sent."""
+        """By name, the last create of a JobSet by a controller that was executed."""
         self.watches: dict[Any, dict[_Watch, None]] = {}
         """By kind, in the order in which they began: a set's would differ from run to run."""
         server.listeners.append(self._on_event)
@@ -66,10 +66,6 @@ class Network:
             if (error := refusal(call)) is not None:
                 return error
         return None
-
-    def note_create(self, call: Call) -> None:
-        """Remember a create of a JobSet."""
-        self._creates[call.body["metadata"]["name"]] = call
 
     def repeat_create(self, name: str) -> None:
         """Execute the last create of a JobSet once more, as if its first attempt had been held back until now."""
@@ -103,6 +99,9 @@ class Network:
             yield
 
     def _on_event(self, event: Event) -> None:
+        created = event.old is None and event.last.kind.resource == JOB_SETS
+        if created and event.call.user.startswith("controller-"):
+            self._creates[event.last.key[1]] = event.call
         for watch in list(self.watches.get(event.last.kind, ())):
             watch.wake()
 
@@ -154,8 +153,6 @@ class Link:
             self._crash()
             await asyncio.Event().wait()
         call = replace(call, sent=network.server.version)
-        if call.verb == "create" and call.kind.resource == JOB_SETS:
-            network.note_create(call)
         answer: asyncio.Future[_Response] = network.loop.create_future()
         delay = rng.uniform(*self.latency)
         if self.cut:
