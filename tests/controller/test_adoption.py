@@ -21,6 +21,7 @@ from tests.controller.harness import (
     runtime,
     train_job,
 )
+from tests.controller.test_recreation import SUSPENDED
 from tests.kube.fake_api import FakeApi, error, eventually, serving
 from trainyard.controller import adoption, cluster_cache
 from trainyard.controller.adoption import PARALLEL, adopt
@@ -168,7 +169,7 @@ async def test_a_held_job_set_that_is_found_on_creating_is_adopted_and_resumes(a
                 "kind": "JobSet",
                 "metadata": OWNED,
                 "spec": {"suspend": True},
-                "status": {"replicatedJobsStatus": [{"name": "node", "suspended": 1}]},
+                "status": {"conditions": [SUSPENDED], "replicatedJobsStatus": [{"name": "node", "suspended": 1}]},
             },
         )
         api.put(TRAIN_JOBS, job)

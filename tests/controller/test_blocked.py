@@ -7,6 +7,7 @@ import datetime
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
@@ -300,3 +301,92 @@ async def test_a_restart_with_many_jobs_leaves_the_loop_to_others_after_each_job
         task.cancel()
     workers = process.manager._workers
     assert max(looked.count(turn) for turn in looked) <= workers
+
+
+async def test_a_job_set_that_is_not_served_is_not_gone(api: FakeApi) -> None:
+    """A version that is no longer served and a proxy answer 404 without saying that this JobSet does not exist."""
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        api.unserved.add("jobsets")
+        api.cut_watches()
+        await eventually(process.manager.blocked)
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await eventually(lambda: "Suspended" in conditions(api))
+        await process.events.flush()
+        assert "Failed" not in conditions(api)
+        assert api.of("podgroups")
+        assert any("JobSet job of jobset.x-k8s.io/v1alpha2 cannot be read" in each for each in messages(api))
+        api.unserved.clear()
+        await eventually(lambda: api.of("jobsets")[0]["spec"]["suspend"])
+        api.remove(JOB_SETS, "team", "job")
+        await eventually(lambda: "Failed" in conditions(api))
+    assert conditions(api)["Failed"] == ("True", "JobSetMissing")
+
+
+async def test_a_snapshot_that_cannot_be_read_is_not_replaced_by_the_runtime(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    asked: list[str] = []
+
+    def proxy(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        if request.method == "GET" and "/configmaps/" in request.path:
+            asked.append(request.path)
+            return web.Response(status=404, text="default backend - 404")
+        return None
+
+    async with controller(api) as process:
+        await process.settle()
+        first = api.of("jobsets")[0]["metadata"]["uid"]
+        api.put(CLUSTER_RUNTIMES, runtime(gang=False, image="image:2"))
+        api.fault = proxy
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await eventually(lambda: len(asked) > 1)
+        api.fault = None
+        await eventually(lambda: api.of("jobsets")[0]["spec"]["suspend"] is False)
+        await process.settle()
+    assert api.of("jobsets")[0]["metadata"]["uid"] == first
+
+
+async def test_a_delete_that_is_not_served_is_repeated(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
+    clock = Clock()
+    refused: list[str] = []
+
+    def proxy(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        if "/jobsets/" in request.path and len(refused) < 4:
+            refused.append(request.method)
+            return web.Response(status=404, text="404 page not found")
+        return None
+
+    async with controller(api, clock) as process:
+        await process.settle()
+        api.fault = proxy
+        clock.now += datetime.timedelta(seconds=61)
+        process.manager.queue.add(("team", "job"))
+        await eventually(lambda: not api.of("jobsets"))
+    assert refused.count("DELETE") > 1
+
+
+async def test_a_status_that_is_rejected_is_reported(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    answer = lambda: error(422, "Invalid", "status.jobsStatus: Too many: 121: must have at most 100 items")  # noqa: E731
+    api.fault = refusing("trainjobs/job/status", "PATCH", answer)
+    async with controller(api) as process:
+        await eventually(lambda: process.manager.blocked().get("TrainJobResourcesCreationFailed"))
+        await process.events.flush()
+        assert any("must have at most 100 items" in each for each in messages(api))
+        api.fault = None
+        await eventually(lambda: (api.of("trainjobs")[0].get("status") or {}).get("jobSet"))
+
+
+async def test_a_rejected_status_does_not_hide_why_the_job_is_blocked(api: FakeApi) -> None:
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    api.fault = refusing("trainjobs/job/status", "PATCH", lambda: error(500, "InternalError", "etcd is away"))
+    async with controller(api) as process:
+        await eventually(process.manager.blocked)
+        await process.events.flush()
+        assert any("ClusterTrainingRuntime 'torch' does not exist" in each for each in messages(api))

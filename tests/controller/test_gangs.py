@@ -16,6 +16,7 @@ from tests.controller.harness import (
     runtime,
     train_job,
 )
+from tests.controller.test_recreation import report_suspended
 from tests.kube.fake_api import FakeApi, eventually
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import Configuration
@@ -68,6 +69,7 @@ async def test_a_suspended_coscheduling_gang_follows_its_job(api: FakeApi) -> No
     async with controller(api) as process:
         await process.settle()
         assert groups(api)[0]["spec"]["minMember"] == 2
+        report_suspended(api)
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False, "trainer": {"numNodes": 3}})
         await process.settle()
     assert groups(api)[0]["spec"]["minMember"] == 3

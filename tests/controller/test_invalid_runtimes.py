@@ -6,7 +6,16 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.controller.harness import CLUSTER_RUNTIMES, JOB_SETS, TRAIN_JOBS, change, controller, runtime, train_job
+from tests.controller.harness import (
+    CLUSTER_RUNTIMES,
+    JOB_SETS,
+    TRAIN_JOBS,
+    change,
+    conditions,
+    controller,
+    runtime,
+    train_job,
+)
 from tests.kube.fake_api import FakeApi, error, eventually
 
 
@@ -55,3 +64,20 @@ async def test_a_job_without_a_snapshot_reports_the_runtime(api: FakeApi) -> Non
         (event,) = api.of("events")
         assert "spec.mlPolicy.numNodes" in event["message"]
         assert job_set(api) is None
+
+
+async def test_a_job_of_a_newer_version_goes_on_and_is_stopped_although_its_runtimes_kind_is_unknown(
+    api: FakeApi,
+) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        unknown = {"runtimeRef": {"name": "torch", "kind": "NodeRuntime"}, "suspend": True}
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec=unknown)
+        await eventually(lambda: api.of("jobsets")[0]["spec"]["suspend"])
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await eventually(process.manager.blocked)
+        await process.events.flush()
+    assert "Failed" not in conditions(api)
+    assert any("NodeRuntime" in event["message"] for event in api.of("events"))

@@ -89,7 +89,8 @@ class TrainJobHistory(RuleBasedStateMachine):
         assert self.stored is not None
         active = 0 if self.stored["spec"]["suspend"] else 1
         self.started.update([self.stored["metadata"]["uid"]] * active)
-        self.change({"status": {"replicatedJobsStatus": [{**COUNTS, "active": active}]}})
+        conditions = [] if active else [condition_of("Suspended", "SuspendedJobs")]
+        self.change({"status": {"conditions": conditions, "replicatedJobsStatus": [{**COUNTS, "active": active}]}})
         self.follow(then)
 
     @precondition(lambda self: self.goes_on and self.stored["metadata"]["uid"] in self.started)

@@ -68,6 +68,7 @@ JOB_SETS: dict[str, Body | None] = {
     "of upstream, suspended": {"label": False, "suspend": True, "digest": None},
     "frozen differently": {"suspend": True, "digest": "another"},
     "frozen differently, with pods": {"suspend": True, "digest": "another", "active": 2},
+    "frozen differently, not suspended yet": {"suspend": True, "digest": "another", "reported": False},
 }
 GIVEN = ("not asked", "rendered", "blocked")
 
@@ -99,9 +100,11 @@ def stored_job_set(job: Body, state: Body) -> Body:
     if state.get("leaving"):
         body["metadata"]["deletionTimestamp"] = "2026-01-01T11:59:00Z"
     counts = {**COUNTS, "active": state.get("active", 0)}
-    body["status"] = {"replicatedJobsStatus": [counts]}
+    body["status"] = {"replicatedJobsStatus": [counts]} if state.get("reported", True) else {}
+    if state.get("suspend") and state.get("reported", True):
+        body["status"]["conditions"] = [condition_of("Suspended", "SuspendedJobs")]
     if "ended" in state:
-        body["status"]["conditions"] = [condition_of(state["ended"], "Why")]
+        body["status"].setdefault("conditions", []).append(condition_of(state["ended"], "Why"))
     return body
 
 
@@ -197,7 +200,10 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         marked = (marked and not remade) or each.created is not None
         lost = each.job_set is None and marked and not finished(each.train_job)
         failed = condition({"status": each.desired_status}, "Failed")
-        if lost and each.confirmed_absent:
+        if not finished(each.train_job) and is_second_run(each):
+            assert (failed is not None) == (each.stored is not None)
+            assert failed is None or failed["reason"] == "JobSetMissing"
+        elif lost and each.confirmed_absent:
             assert failed is not None
             assert failed["reason"] == "JobSetMissing"
         elif not finished(each.train_job):
@@ -205,7 +211,7 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         assert needs_confirmation(each) == (lost and not each.confirmed_absent)
 
 
-def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active_or_the_deadline_has_passed() -> None:
+def test_a_job_set_is_deleted_only_to_be_recreated_without_pods_after_the_deadline_or_if_it_outlives_its_job() -> None:
     seen = set()
     for each in everything():
         action = decide(each)
@@ -217,11 +223,60 @@ def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active
             assert not condition(each.job_set, "Completed")
             counts = each.job_set["status"]["replicatedJobsStatus"]
             assert recorded or (each.record_supported and not any(entry["active"] for entry in counts))
+            assert recorded or condition(each.job_set, "Suspended")
             seen.add("remake")
         if isinstance(action, lifecycle.Finish) and action.delete_job_set:
-            assert condition(each.train_job, "Failed")["reason"] == "DeadlineExceeded"  # type: ignore[index]
-            seen.add("deadline")
-    assert seen == {"remake", "deadline"}
+            failed = condition(each.train_job, "Failed")
+            overdue = failed is not None and failed["reason"] == "DeadlineExceeded"
+            assert finished(each.train_job)
+            assert overdue or not condition(each.job_set or {}, "Completed")
+            seen.add("deadline" if overdue else "goes on")
+    assert seen == {"remake", "deadline", "goes on"}
+
+
+def is_second_run(each: Observed) -> bool:
+    """Whether the JobSet is ours and another than the recorded or created one, so that this one is gone."""
+    record = (each.train_job.get("status") or {}).get("jobSet") or {}
+    known = None if "remake" in record else record.get("uid")
+    ours = each.job_set is not None and FROZEN_DIGEST in each.job_set["metadata"]["annotations"]
+    return ours and (known or each.created) not in (None, JOB_SET_UID)
+
+
+def test_a_job_set_in_the_place_of_the_recorded_one_is_only_suspended_until_its_job_has_failed() -> None:
+    seen = 0
+    for each in everything():
+        if is_second_run(each) and not finished(each.train_job):
+            assert isinstance(decide(each), lifecycle.Suspend | lifecycle.Nothing)
+            assert needs_stored_job_set(each) == (each.stored is None)
+            assert each.desired_status.get("jobSet") == {"uid": "former-uid"}
+            seen += 1
+    assert seen > 50
+
+
+def test_a_job_set_of_a_finished_job_that_goes_on_is_read_and_deleted() -> None:
+    seen = 0
+    for each in everything():
+        job_set = each.job_set
+        if not finished(each.train_job) or job_set is None or job_set["metadata"].get("deletionTimestamp"):
+            continue
+        action = decide(each)
+        deleted = isinstance(action, lifecycle.Finish) and action.delete_job_set
+        overdue = condition(each.train_job, "Failed", "True") or {}
+        if overdue.get("reason") == "DeadlineExceeded":
+            assert deleted
+        elif condition(job_set, "Completed"):
+            assert not deleted
+        else:
+            assert deleted == (each.stored is not None)
+            assert needs_stored_job_set(each) == (each.stored is None)
+            seen += 1
+    assert seen > 50
+
+
+def test_the_record_of_a_finished_job_never_changes() -> None:
+    for each in everything():
+        if finished(each.train_job):
+            assert each.desired_status.get("jobSet") == each.train_job["status"].get("jobSet")
 
 
 def test_the_job_set_is_read_before_it_is_resumed_or_deleted_to_be_recreated() -> None:
@@ -238,7 +293,7 @@ def test_the_job_set_is_read_before_it_is_resumed_or_deleted_to_be_recreated() -
 def test_the_record_of_a_recreation_is_kept_only_while_its_job_set_is_suspended() -> None:
     for each in everything():
         record = each.desired_status.get("jobSet") or {}
-        if each.job_set is not None and record.get("remake"):
+        if each.job_set is not None and record.get("remake") and not finished(each.train_job):
             assert each.job_set["spec"]["suspend"]
             assert not condition(each.job_set, "Completed")
 
@@ -285,6 +340,7 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed("recorded", job_set="frozen differently", given="rendered"), lifecycle.Recreate),
         (observed("recorded", job_set="frozen differently, with pods", given="rendered"), lifecycle.Resume),
         (observed("recorded", job_set="frozen differently", given="rendered", read=False), lifecycle.Nothing),
+        (observed("recorded", job_set="frozen differently, not suspended yet", given="rendered"), lifecycle.Report),
         (observed("recorded", job_set="suspended and ended", given="rendered"), lifecycle.Nothing),
         (observed("remake", job_set="suspended"), lifecycle.Recreate),
         (observed("remake", job_set="suspended", suspend=True), lifecycle.Recreate),
@@ -304,6 +360,12 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed("recorded", "complete", "ended"), lifecycle.Finish),
         (observed("recorded", "complete", "ended", gang=False), lifecycle.Nothing),
         (observed("recorded", "overdue", "running", gang=False), lifecycle.Finish),
+        (observed("another", "complete", "running", gang=False), lifecycle.Finish),
+        (observed("recorded", "missing", "suspended", gang=False), lifecycle.Finish),
+        (observed("another", "complete", "running", gang=False, read=False), lifecycle.Nothing),
+        (observed("another", "complete", "leaving", gang=False), lifecycle.Nothing),
+        (observed("another", job_set="running"), lifecycle.Nothing),
+        (observed("another", job_set="running", suspend=True), lifecycle.Suspend),
     ],
 )
 def test_rows_to_read(given: Observed, action: type) -> None:
@@ -328,6 +390,7 @@ def test_the_time_to_live_waits_in_an_annotation_until_the_end_is_recorded() -> 
     assert created["metadata"]["annotations"][TTL_ANNOTATION] == "60"
     assert created["metadata"]["labels"][TRAIN_JOB_LABEL] == "job"
     created["metadata"]["uid"] = JOB_SET_UID
+    created["status"] = {"conditions": [condition_of("Completed", "AllJobsCompleted")]}
     action = decide(Observed(job, NOW, summary(created)))
     assert isinstance(action, lifecycle.Finish)
     assert action.patch == {"metadata": {"uid": JOB_SET_UID}, "spec": {"ttlSecondsAfterFinished": 60}}

@@ -27,6 +27,13 @@ from trainyard.kube import ApiError
 from trainyard.kube.training_kinds import JOB_SETS as JOB_SET_RESOURCE
 
 AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+SUSPENDED = {
+    "type": "Suspended",
+    "status": "True",
+    "reason": "SuspendedJobs",
+    "message": "jobset is suspended",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
 PATCHES = [
     {
         "manager": "acme.io/team",
@@ -66,6 +73,7 @@ async def test_a_frozen_field_that_changed_recreates_the_job_set_with_a_recorded
     api.put(TRAIN_JOBS, train_job(suspend=True))
     async with controller(api) as process:
         await process.settle()
+        report_suspended(api)
         first = job_set(api)["metadata"]["uid"]
         api.after_write = record
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False, "runtimePatches": PATCHES})
@@ -93,6 +101,27 @@ async def test_a_frozen_field_that_changed_waits_while_pods_are_active(api: Fake
     assert "resumes unchanged" in event["message"]
 
 
+async def test_a_job_set_is_recreated_only_after_its_controller_has_suspended_it(api: FakeApi) -> None:
+    """Pods may run although no status says so: JobSet's controller is behind."""
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await eventually(lambda: api.of("jobsets"))
+        await process.settle()
+        first = job_set(api)["metadata"]["uid"]
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await eventually(lambda: job_set(api)["spec"]["suspend"])
+        resume_changed(api)
+        await eventually(process.manager.blocked)
+        await process.events.flush()
+        assert (job_set(api)["metadata"]["uid"], job_set(api)["spec"]["suspend"]) == (first, True)
+        assert any("when JobSet's controller has suspended it" in event["message"] for event in api.of("events"))
+        report_suspended(api)
+        await eventually(lambda: api.of("jobsets") and not job_set(api)["spec"]["suspend"])
+    assert affinity(api) == AFFINITY
+    assert job_set(api)["metadata"]["uid"] != first
+
+
 async def test_the_server_of_these_tests_rejects_changes_of_what_jobset_freezes(api: FakeApi) -> None:
     async with controller(api) as process:
         await suspended(api, process)
@@ -112,6 +141,11 @@ def complete(api: FakeApi) -> None:
     change(api, JOB_SETS, "jobsets", "job", status=job_set_status("Completed", "AllJobsCompleted", "done"))
 
 
+def report_suspended(api: FakeApi) -> None:
+    """Report what JobSet's controller does when it has suspended the Jobs."""
+    change(api, JOB_SETS, "jobsets", "job", status={"conditions": [SUSPENDED]})
+
+
 def resume_changed(api: FakeApi) -> None:
     change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False, "runtimePatches": PATCHES})
 
@@ -124,6 +158,8 @@ async def suspended(api: FakeApi, process: Controller) -> str:
     """Start a suspended job; return the uid of its JobSet."""
     api.put(CLUSTER_RUNTIMES, runtime(gang=False))
     api.put(TRAIN_JOBS, train_job(suspend=True))
+    await process.settle()
+    report_suspended(api)
     await process.settle()
     return str(job_set(api)["metadata"]["uid"])
 

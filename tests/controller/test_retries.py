@@ -125,3 +125,23 @@ async def test_a_job_set_deleted_before_the_answer_of_its_creation_is_not_create
         await eventually(lambda: "Failed" in conditions(api))
     assert conditions(api)["Failed"] == ("True", "JobSetMissing")
     assert len(made) == 1
+
+
+async def test_a_job_that_replaces_one_of_its_name_in_a_relist_is_reported_and_retried_as_a_new_one(
+    api: FakeApi,
+) -> None:
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await eventually(lambda: process.reconciler._backoffs)
+        process.reconciler._backoffs[KEY].failures = 20
+        await process.events.flush()
+        api.freeze_watches(TRAIN_JOBS)
+        api.remove(TRAIN_JOBS, "team", "job")
+        second = api.put(TRAIN_JOBS, train_job())["metadata"]["uid"]
+        api.compact()
+        api.thaw_watches()
+        api.cut_watches()
+        await eventually(lambda: process.cache.train_jobs.store.get(*KEY)["metadata"]["uid"] == second)
+        await process.settle()
+        assert process.reconciler._backoffs[KEY].failures < 5
+    assert second in {event["involvedObject"]["uid"] for event in api.of("events")}

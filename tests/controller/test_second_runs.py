@@ -10,6 +10,7 @@ from aiohttp import web
 from tests.controller.harness import CLUSTER_RUNTIMES, JOB_SETS, TRAIN_JOBS, conditions, controller, runtime, train_job
 from tests.controller.test_recreation import complete, job_set, recreation, resume_changed, suspended
 from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard.controller import reconcile
 
 
 def no_status(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
@@ -95,8 +96,9 @@ async def test_a_record_that_is_rejected_is_retried_and_the_job_set_resumes(api:
 
 
 @pytest.fixture(params=[True, False], ids=["labeled", "unlabeled"])
-async def unrecorded(api: FakeApi, request: pytest.FixtureRequest) -> dict[str, Any]:
+async def unrecorded(api: FakeApi, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return a JobSet that the leader could not record before it was killed, and that lost its label or not."""
+    monkeypatch.setattr(reconcile, "_UNLABELED_SECONDS", 0.1)
     api.put(CLUSTER_RUNTIMES, runtime(gang=False))
     api.put(TRAIN_JOBS, train_job())
     api.fault = no_status
@@ -121,7 +123,6 @@ async def test_a_job_set_that_is_being_deleted_unrecorded_may_have_run_and_is_mi
         uid = unrecorded["metadata"]["uid"]
         await eventually(lambda: (api.of("trainjobs")[0].get("status") or {}).get("jobSet") == {"uid": uid})
         api.remove(JOB_SETS, "team", "job")
-        process.manager.queue.add(("team", "job"))
         await eventually(lambda: "Failed" in conditions(api))
         await process.settle()
     assert (len(created(api)), conditions(api)["Failed"]) == (1, ("True", "JobSetMissing"))
@@ -135,6 +136,82 @@ async def test_a_job_set_that_ended_and_is_being_deleted_unrecorded_is_the_end_o
     async with controller(api) as process:
         await eventually(lambda: "Complete" in conditions(api))
         api.remove(JOB_SETS, "team", "job")
-        process.manager.queue.add(("team", "job"))
         await process.settle()
     assert (len(created(api)), set(conditions(api))) == (1, {"Complete"})
+
+
+def arrive_late(api: FakeApi, body: dict[str, Any], **metadata: Any) -> None:
+    """Execute a create of a JobSet that a half-open connection had held back."""
+    kept = {name: value for name, value in body["metadata"].items() if name not in ("uid", "resourceVersion")}
+    api.put(JOB_SETS, {**body, "metadata": {**kept, **metadata}, "status": {}})
+
+
+async def test_a_create_that_arrives_after_the_end_is_deleted_and_the_record_stays(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await eventually(lambda: api.of("jobsets"))
+        await process.settle()
+        first = job_set(api)
+        complete(api)
+        await eventually(lambda: "Complete" in conditions(api))
+        await process.settle()
+        api.remove(JOB_SETS, "team", "job")
+        await process.settle()
+        ended = api.of("trainjobs")[0]["status"]
+        arrive_late(api, first)
+        await eventually(lambda: not api.of("jobsets"))
+        await process.settle()
+    assert api.of("trainjobs")[0]["status"] == ended
+
+
+async def test_a_job_set_of_a_finished_job_that_runs_when_a_leader_starts_is_deleted(api: FakeApi) -> None:
+    """As v2.1 of Kubeflow Trainer leaves them, which creates the JobSet of a completed job again."""
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await eventually(lambda: api.of("jobsets"))
+        await process.settle()
+        first = job_set(api)
+        complete(api)
+        await eventually(lambda: "Complete" in conditions(api))
+        await process.settle()
+    api.remove(JOB_SETS, "team", "job")
+    arrive_late(api, first, labels={}, annotations={})
+    async with controller(api) as process:
+        await eventually(lambda: not api.of("jobsets"))
+        await process.settle()
+    assert set(conditions(api)) == {"Complete"}
+
+
+async def test_a_foreign_job_set_with_the_name_of_a_finished_job_is_left_alone(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await eventually(lambda: api.of("jobsets"))
+        await process.settle()
+        first = job_set(api)
+        complete(api)
+        await eventually(lambda: "Complete" in conditions(api))
+        api.remove(JOB_SETS, "team", "job")
+        arrive_late(api, first, ownerReferences=[])
+        await process.settle()
+    assert job_set(api)["spec"]["suspend"] is False
+
+
+async def test_a_create_that_arrives_after_the_only_run_was_deleted_ends_the_job_and_is_deleted(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await eventually(lambda: api.of("jobsets"))
+        await process.settle()
+        first = job_set(api)
+        record = {"uid": first["metadata"]["uid"]}
+        await eventually(lambda: (api.of("trainjobs")[0].get("status") or {}).get("jobSet") == record)
+    api.remove(JOB_SETS, "team", "job")
+    arrive_late(api, first)
+    async with controller(api) as process:
+        await eventually(lambda: not api.of("jobsets"))
+        await process.settle()
+    assert conditions(api)["Failed"] == ("True", "JobSetMissing")
+    assert api.of("trainjobs")[0]["status"]["jobSet"] == record

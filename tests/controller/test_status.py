@@ -151,3 +151,18 @@ def test_what_training_code_reported_stays() -> None:
     wanted = status.status_of(stored, None, now=NOW)
     assert wanted["trainerStatus"] == reported
     assert "trainerStatus" not in status.status_patch(stored["status"], wanted)
+
+
+@pytest.mark.parametrize("mark", [{"jobSet": {"uid": "job-set"}}, {"jobSet": {"uid": "job-set", "remake": "why"}}])
+def test_a_job_with_a_job_set_does_not_fail_by_a_runtime_of_an_unknown_kind(mark: dict[str, Any]) -> None:
+    """A newer version created it; this one was rolled back to."""
+    new = job(runtimeRef={"name": "x", "kind": "NodeRuntime"})
+    assert types(status.status_of(new, job_set_with(), now=NOW)) == []
+    assert types(status.status_of(new | {"status": mark}, None, now=NOW)) == []
+    assert types(status.status_of(new, None, now=NOW)) == [("Failed", "True")]
+
+
+def test_the_counts_of_more_jobs_than_the_schema_admits_are_cut() -> None:
+    observed = [{"name": f"job-{number}", "active": 1} for number in range(121)]
+    found = status.status_of(job(), job_set_with(replicatedJobsStatus=observed), now=NOW)
+    assert [entry["name"] for entry in found["jobsStatus"]] == [f"job-{number}" for number in range(100)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from aiohttp import web
 
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
+    CONFIG_MAPS,
     JOB_SETS,
     POD_GROUPS,
     TRAIN_JOBS,
@@ -23,9 +25,11 @@ from tests.controller.harness import (
     runtime,
     train_job,
 )
-from tests.kube.fake_api import FakeApi, error, eventually
+from tests.kube.fake_api import FakeApi, error, eventually, serving
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import summary
 from trainyard.controller.observation import Observer, Pass
+from trainyard.kube import Client
 
 KEY = ("team", "job")
 
@@ -197,3 +201,64 @@ async def test_a_job_set_that_is_being_deleted_is_created_again_when_it_is_gone(
         await process.settle()
         assert "Failed" not in conditions(api)
         assert api.of("trainjobs")[0]["status"]["jobSet"]["uid"] != body["metadata"]["uid"]
+
+
+class Removing(FakeApi):
+    """A mutating webhook removes the label of JobSets."""
+
+    def put(self, path: str, body: dict[str, Any], **options: Any) -> dict[str, Any]:
+        if path == JOB_SETS:
+            labels = {name: value for name, value in body["metadata"]["labels"].items() if name != TRAIN_JOB_LABEL}
+            body = {**body, "metadata": {**body["metadata"], "labels": labels}}
+        return super().put(path, body, **options)
+
+
+async def test_a_job_whose_label_is_removed_on_admission_is_recorded_suspended_reported_and_has_its_end() -> None:
+    async with serving(Removing()) as api, running_job(api, gang=False) as process:
+        uid = api.of("jobsets")[0]["metadata"]["uid"]
+        await eventually(lambda: (api.of("trainjobs")[0].get("status") or {}).get("jobSet") == {"uid": uid})
+        await eventually(process.manager.blocked)
+        await process.events.flush()
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await eventually(lambda: api.of("jobsets")[0]["spec"]["suspend"])
+        before = len(api.requests)
+        end(api)
+        await eventually(lambda: "Failed" in conditions(api))
+        assert len(api.requests) - before < 20
+    assert "trainyard.dev/train-job of JobSet job is removed on admission" in api.of("events")[0]["message"]
+
+
+class Hanging(FakeApi):
+    """Volcano's webhook does not answer, and clients give up early."""
+
+    hangs = False
+
+    def client(self, **options: Any) -> Client:
+        return super().client(timeout=0.5, **options)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if self.hangs and request.method == "POST" and "/podgroups" in request.path:
+            await asyncio.sleep(10)
+        return await super().handle(request)
+
+
+async def test_a_webhook_that_hangs_does_not_keep_a_job_without_label_and_record_from_being_stopped() -> None:
+    """As a JobSet of another controller whose label was rejected when the leader started."""
+    async with serving(Hanging()) as api:
+        async with running_job(api):
+            pass
+        api.put(TRAIN_JOBS, {name: value for name, value in api.of("trainjobs")[0].items() if name != "status"})
+        for path, name in ((CONFIG_MAPS, "job-runtime-snapshot"), (POD_GROUPS, "job")):
+            api.remove(path, "team", name)
+        unlabel(api, JOB_SETS, "jobsets")
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        rejections = [error(403, "Forbidden", "not yet")]
+
+        def once(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+            adopts = request.method == "PATCH" and "/jobsets/" in request.path
+            return rejections.pop() if adopts and rejections else None
+
+        api.fault, api.hangs = once, True
+        async with controller(api):
+            await eventually(lambda: api.of("jobsets")[0]["spec"]["suspend"], within=15)
+        assert not rejections

@@ -193,8 +193,11 @@ class Scene:
     def play(self, name: str = "job", outcome: str | None = None, **counts: int) -> None:
         """Report what JobSet's controller would: pod counts, and Completed or Failed."""
         status: Body = {"replicatedJobsStatus": [{"name": "node", **dict.fromkeys(_COUNTS, 0), **counts}]}
+        moment = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        if counts.get("suspended"):
+            text = {"reason": "SuspendedJobs", "message": "jobset is suspended"}
+            status["conditions"] = [{"type": "Suspended", "status": "True", "lastTransitionTime": moment, **text}]
         if outcome is not None:
-            moment = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             text = {"reason": "AllJobsCompleted" if outcome == "Completed" else "FailedJobs", "message": "played"}
             status["conditions"] = [{"type": outcome, "status": "True", "lastTransitionTime": moment, **text}]
             status["terminalState"] = outcome

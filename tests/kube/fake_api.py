@@ -166,7 +166,7 @@ class FakeApi:
                 body = self.objects.get((path, namespace, name))
                 if body and "as=PartialObjectMetadata" in request.headers.get("Accept", ""):
                     body = {"kind": "PartialObjectMetadata", "metadata": body["metadata"]}
-                return web.json_response(body) if body else error(404, "NotFound", f"{name} not found")
+                return web.json_response(body) if body else missing(name)
             if request.query.get("watch") == "true":
                 return await self._watch(request, path, namespace)
             return self._list(request, path, namespace)
@@ -198,7 +198,7 @@ class FakeApi:
             return web.json_response(self.put(path, sent, manager=manager), status=201)
         if request.method == "DELETE":
             if held is None:
-                return error(404, "NotFound", f"{name} not found")
+                return missing(name)
             for field, value in (sent.get("preconditions") or {}).items():
                 if value != held["metadata"][field]:
                     return error(409, "Conflict", f"{field} does not match")
@@ -206,7 +206,7 @@ class FakeApi:
             return web.json_response({"kind": "Status", "status": "Success"})
         apply = "apply-patch" in request.headers["Content-Type"]
         if held is None and not apply:
-            return error(404, "NotFound", f"{name} not found")
+            return missing(name)
         wanted = {} if isinstance(sent, list) else sent.get("metadata") or {}
         for field in ("resourceVersion",) if sub else ("resourceVersion", "uid"):
             if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
@@ -390,6 +390,12 @@ def error(status: int, reason: str, message: str, **headers: str) -> web.Respons
     return web.json_response(
         body, status=status, headers={name.replace("_", "-"): value for name, value in headers.items()}
     )
+
+
+def missing(name: str) -> web.Response:
+    """Say that an object does not exist, as the API server does: the details name it."""
+    status = {"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": f"{name} not found"}
+    return web.json_response({**status, "details": {"name": name}}, status=404)
 
 
 async def eventually(probe: Callable[[], Any], *, within: float = 60.0) -> Any:

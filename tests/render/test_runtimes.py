@@ -41,6 +41,15 @@ def test_other_jobs_and_unknown_parts_are_free() -> None:
     assert validate_runtime(runtime(*jobs)).allowed
 
 
+def test_a_runtime_has_at_most_as_many_jobs_as_the_status_of_a_train_job() -> None:
+    jobs = [trainer(), *(replicated_job(f"j{number}") for number in range(99))]
+    assert validate_runtime(runtime(*jobs)).allowed
+    too_many = runtime(*jobs, replicated_job("more"))
+    (error,) = validate_runtime(too_many).errors
+    assert (error.path, error.message) == (JOBS, "101 replicatedJobs; the status of a TrainJob has at most 100")
+    assert error.message in only(verdict(train_job(), too_many).errors).message
+
+
 def test_what_was_wrong_already_does_not_stand_in_the_way_of_an_update() -> None:
     wrong = runtime(trainer(replicas=2))
     assert not validate_runtime(wrong).allowed

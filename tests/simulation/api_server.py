@@ -19,7 +19,7 @@ from tests.simulation.patches import Owners, PatchError, apply, json_patched, me
 from tests.simulation.selectors import selected
 from trainyard.kube import Object
 
-__all__ = ["Admission", "ApiServer", "Call", "Event", "RefusedError", "Stored"]
+__all__ = ["Admission", "ApiServer", "Call", "Event", "NotServedError", "RefusedError", "Stored"]
 
 _APPLY, _MERGE, _JSON = "application/apply-patch+yaml", "application/merge-patch+json", "application/json-patch+json"
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
@@ -30,9 +30,12 @@ _LOCK = "the object has been modified; please apply your changes to the latest v
 class RefusedError(Exception):
     """An answer that is an error."""
 
-    def __init__(self, status: int, reason: str, message: str, *, retry_after: int | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, *, retry_after: int | None = None, name: str = ""
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status, self.reason, self.message, self.retry_after = status, reason, message, retry_after
+        self.name = name
 
     def body(self) -> Object:
         """Return the Status object."""
@@ -43,7 +46,25 @@ class RefusedError(Exception):
             "code": self.status,
             "reason": self.reason,
             "message": self.message,
+            **({"details": {"name": self.name}} if self.name else {}),
         }
+
+    @property
+    def payload(self) -> bytes:
+        """The body of the response."""
+        return orjson.dumps(self.body())
+
+
+class NotServedError(RefusedError):
+    """What answers for a path that nothing serves, and many a proxy: 404 without a Status object."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "Not Found", "404 page not found")
+
+    @property
+    def payload(self) -> bytes:
+        """The body of the response."""
+        return b"404 page not found\n"
 
 
 @dataclass(frozen=True)
@@ -240,7 +261,7 @@ class ApiServer:
     def _existing(self, call: Call) -> Stored:
         stored = self.find(call.kind, call.name, call.namespace)
         if stored is None:
-            raise RefusedError(404, "NotFound", f'{call.kind.resource} "{call.name}" not found')
+            raise RefusedError(404, "NotFound", f'{call.kind.resource} "{call.name}" not found', name=call.name)
         return stored
 
     def _list(self, call: Call) -> bytes:
@@ -310,7 +331,7 @@ class ApiServer:
         assert namespaces is not None
         home = self.find(namespaces, call.namespace)
         if home is None:
-            raise RefusedError(404, "NotFound", f'namespaces "{call.namespace}" not found')
+            raise RefusedError(404, "NotFound", f'namespaces "{call.namespace}" not found', name=call.namespace)
         if home.metadata.get("deletionTimestamp"):
             what = f'{call.kind.resource} "{call.name}" is forbidden'
             raise RefusedError(

@@ -165,6 +165,11 @@ def _remake_while_running() -> Iterator[_Patch]:
     yield mock.patch.object(Executor, "_create", delete_first)
 
 
+def _late_job_sets_stay() -> Iterator[_Patch]:
+    yield mock.patch.object(lifecycle, "_goes_on", return_value=False)
+    yield mock.patch.object(Observed, "is_second_run", False)
+
+
 def _cache_says_it_goes_on() -> Iterator[_Patch]:
     read, delete = Observer.read_job_set, Executor._delete
 
@@ -202,6 +207,7 @@ DEFECTS: Final[Mapping[str, tuple[Callable[[], Iterator[_Patch]], tuple[str, ...
         ("suspend TrainJob", "complete and resume TrainJob"),
     ),
     "objects without the label stay after the end": (_unlabeled_objects_stay, ("unlabel JobSet", "complete JobSet")),
+    "a JobSet that was created late stays": (_late_job_sets_stay, ("create of JobSet", "complete JobSet")),
     "a refused job is deleted and made again": (_remake_while_running, ("delete PodGroup", "edit runtime")),
 }
 """How to seed each, and the steps that its histories have more of than others."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tests.simulation.api_server import Call, RefusedError
+from tests.simulation.api_server import Call, NotServedError, RefusedError
 from tests.simulation.world import World
 
 __all__ = ["FAULTS", "Fault"]
@@ -23,11 +23,19 @@ class Fault:
         Whether it may keep a JobSet from being suspended: only JobSet's own webhook and a lost connection may.
     stops_status
         Whether it may keep the status of a TrainJob from being written.
+    keeps_job_sets
+        Whether it keeps JobSets from being deleted, and nothing else from being done.
     """
 
     set: Callable[[World, bool], None]
     stops_suspend: bool = False
     stops_status: bool = False
+    keeps_job_sets: bool = False
+
+    @property
+    def stops_delete(self) -> bool:
+        """Whether it may keep a JobSet from being deleted."""
+        return self.keeps_job_sets or self.stops_suspend or self.stops_status
 
 
 def _refusing(name: str, error: RefusedError, applies: Callable[[Call], bool]) -> Callable[[World, bool], None]:
@@ -60,6 +68,18 @@ def _job_set_webhook(world: World, active: bool) -> None:
     world.job_set_webhook.away = active
 
 
+def _job_set_webhook_hangs(world: World, active: bool) -> None:
+    world.job_set_webhook.hangs = active
+
+
+def _pod_group_webhook_hangs(world: World, active: bool) -> None:
+    world.pod_group_webhook.hangs = active
+
+
+def _unlabeling(world: World, active: bool) -> None:
+    world.job_set_webhook.removes_label = active
+
+
 def _pod_group_webhook(world: World, active: bool) -> None:
     world.pod_group_webhook.away = active
 
@@ -84,10 +104,22 @@ _BROKEN = RefusedError(500, "InternalError", "Internal error occurred: failed ca
 
 FAULTS: Mapping[str, Fault] = {
     "JobSet's webhook is away": Fault(_job_set_webhook, stops_suspend=True),
+    "the label is removed": Fault(_unlabeling),
     "Volcano's webhook is away": Fault(_pod_group_webhook),
+    "JobSet's webhook hangs": Fault(_job_set_webhook_hangs, stops_suspend=True),
+    "Volcano's webhook hangs": Fault(_pod_group_webhook_hangs),
     "the queue is closed": Fault(_queue),
     "JobSets cannot be created": Fault(_refusing("job sets", _forbidden("JobSet"), _writes("jobsets", "create"))),
-    "JobSets cannot be deleted": Fault(_refusing("deletes", _BROKEN, _writes("jobsets", "delete"))),
+    "JobSets cannot be deleted": Fault(
+        _refusing("deletes", _BROKEN, _writes("jobsets", "delete")), keeps_job_sets=True
+    ),
+    "JobSets are not served": Fault(
+        _refusing("served", NotServedError(), lambda call: call.kind.resource.plural == "jobsets"), stops_suspend=True
+    ),
+    "a proxy answers reads": Fault(
+        _refusing("proxy", NotServedError(), lambda call: call.verb == "get" and call.kind.resource.plural != "leases"),
+        stops_suspend=True,
+    ),
     "PodGroups cannot be written": Fault(
         _refusing("pod groups", _INVALID, _writes("podgroups", "create", "patch", "update", "delete"))
     ),

@@ -101,6 +101,12 @@ def _step(rng: random.Random, weights: Mapping[str, float], faults: list[str]) -
             return Step(what, value=rng.randint(1, 6))
         case "edit runtime" | "delete runtime" | "create runtime":
             return Step(what, value=rng.choice(RUNTIMES))
+        case "delete JobSet":
+            return Step(what, job, rng.choice(("Background", "Background", "Foreground")))
+        case "hold JobSet":
+            return Step(what, job, round(rng.uniform(1.0, 60.0), 3))
+        case "hold back create":
+            return Step(what, value=round(rng.uniform(25.0, 85.0), 3))
         case "edit snapshot":
             return Step(what, job, rng.choice(("image:2", "image:3")))
         case "foreign object":
@@ -142,6 +148,9 @@ _WEIGHTS: Mapping[str, float] = {
     "compact": 1,
     "cut watches": 1.5,
     "complete and resume TrainJob": 2,
+    "hold back create": 2,
+    "hold JobSet": 1,
+    "create of JobSet": 2,
 }
 
 
@@ -232,7 +241,7 @@ class _Player:
     def delete_child(self, step: Step) -> None:
         resource = {"JobSet": training_kinds.JOB_SETS, "PodGroup": training_kinds.POD_GROUPS}.get(step.what.split()[1])
         if resource is not None:
-            self.world.delete(resource, step.job, NAMESPACE)
+            self.world.delete(resource, step.job, NAMESPACE, step.value or "Background")
         else:
             self.world.delete(kinds.CONFIG_MAPS, f"{step.job}-runtime-snapshot", NAMESPACE)
 
@@ -324,6 +333,26 @@ class _Player:
         for process in self.world.processes:
             process.link.crash_after = step.value
 
+    def hold_back(self, step: Step) -> None:
+        for process in self.world.processes:
+            process.link.held_back = step.value
+
+    def arrive_late(self, step: Step) -> None:
+        self.world.network.repeat_create(step.job)
+
+    def hold(self, step: Step) -> None:
+        """Give a JobSet the finalizer of another controller for a while."""
+        patch = {"metadata": {"finalizers": ["example.com/slow"]}}
+        self.world.patch(training_kinds.JOB_SETS, step.job, patch, namespace=NAMESPACE)
+        self.world.loop.call_later(step.value, self._release, step.job)
+
+    def _release(self, name: str) -> None:
+        stored = self.world.find(training_kinds.JOB_SETS, name, NAMESPACE)
+        if stored is not None:
+            kept = [each for each in stored.metadata.get("finalizers") or () if each != "example.com/slow"]
+            patch = {"metadata": {"finalizers": kept}}
+            self.world.patch(training_kinds.JOB_SETS, name, patch, namespace=NAMESPACE)
+
     def kill(self, step: Step) -> None:
         self._rng.choice(self.world.processes).kill()
 
@@ -368,6 +397,9 @@ _ACTIONS: Mapping[str, Callable[[_Player, Step], None]] = {
     "compact": _Player.compact,
     "cut watches": _Player.cut_watches,
     "complete and resume TrainJob": _Player.complete_and_resume,
+    "hold back create": _Player.hold_back,
+    "hold JobSet": _Player.hold,
+    "create of JobSet": _Player.arrive_late,
 }
 
 

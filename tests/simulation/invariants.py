@@ -46,6 +46,9 @@ class _Run:
     remakes: bool = False
     ended_at: int | None = None
     """Version in which the end was recorded."""
+    late: dict[str, float] = field(default_factory=dict)
+    """JobSets that were created too late, with the time: their create was sent before the job ended or ran."""
+    finished_since: float = 0.0
     suspended_at: float | None = None
     adopted: bool = False
 
@@ -59,7 +62,7 @@ class Monitor(logging.Handler):
         self.violations: list[Violation] = []
         self.runs: dict[str, _Run] = {}
         self.writes: list[str] = []
-        self.blocked = {"suspend": 0.0, "status": 0.0}
+        self.blocked = {"suspend": 0.0, "status": 0.0, "delete": 0.0}
         self._lost: set[str] = set()
         """JobSets that another client deleted before the controller could record them."""
         self._ended_job_sets: set[str] = set()
@@ -109,12 +112,16 @@ class Monitor(logging.Handler):
                 before, after = condition_of(event.old.body, kind), condition_of(body, kind)
                 if before is not None and before != after:
                     self.report("terminal conditions never regress", f"{run.name}: {before} became {after}")
+            records = [(each.get("status") or {}).get("jobSet") for each in (event.old.body, body)]
+            if run.ended_at is not None and records[0] != records[1]:
+                self.report("the record of a finished job never changes", f"{run.name}: {records}")
         if run.ended_at is None and any(condition_of(body, kind) for kind in _TERMINAL):
-            run.ended_at = event.version
+            run.ended_at, run.finished_since = event.version, self.world.loop.time()
             self._ended(run, event)
         recorded = (body.get("status") or {}).get("jobSet") or {}
         if recorded.get("uid"):
             run.recorded.add(recorded["uid"])
+            self._lost.discard(recorded["uid"])  # It was still being deleted.
         if not recorded and (body.get("status") or {}).get("jobsStatus"):
             run.recorded.update(run.job_sets)
         run.remakes = bool(recorded.get("remake"))
@@ -129,7 +136,8 @@ class Monitor(logging.Handler):
         if failed is None or failed["reason"] != "JobSetMissing":
             return
         job_set = self._owned(training_kinds.JOB_SETS, event.last)
-        if job_set is not None and job_set.version <= event.call.sent:
+        exists = job_set is not None and job_set.metadata["uid"] not in run.late
+        if exists and job_set is not None and job_set.version <= event.call.sent:
             self.report("only a JobSet that is gone counts as lost", f"{run.name}: {job_set.metadata['uid']} exists")
 
     def _job_set(self, event: Event, ours: bool) -> None:
@@ -157,11 +165,16 @@ class Monitor(logging.Handler):
         if not ours:
             run.adopted = True
             return
-        late = run.ended_at is not None and run.ended_at > event.call.sent
-        if run.ended_at is not None and not late:
+        if run.ended_at is not None and run.ended_at <= event.call.sent:
             self.report("a job that ended never runs again", f"{run.name}: JobSet created after the end")
-        # A create that was sent before another one arrived cannot know of what that one made.
-        before = [uid for uid in run.job_sets if uid not in self._lost and self._versions[uid] <= event.call.sent]
+        earlier = [uid for uid in run.job_sets if uid not in self._lost]
+        before = [uid for uid in earlier if self._versions[uid] <= event.call.sent]
+        ended_since = run.ended_at is not None and run.ended_at > event.call.sent
+        if ended_since or len(before) < len(earlier):
+            # A create that was sent before cannot know of what happened since: what it makes has to go.
+            if ended_since or not run.remakes:
+                run.late[event.last.metadata["uid"]] = self.world.loop.time()
+            return
         if not before:
             return
         if any(uid in self._ended_job_sets for uid in before):
@@ -176,6 +189,7 @@ class Monitor(logging.Handler):
         world, now = self.world, self.world.loop.time()
         for stored in self._train_jobs():
             run = self.runs[stored.metadata["uid"]]
+            self._check_runs_once(stored, run)
             if run.suspended_at is None:
                 continue
             since = max(run.suspended_at, self.blocked["suspend"])
@@ -200,6 +214,20 @@ class Monitor(logging.Handler):
         for process in world.processes:
             for error in process.failures:
                 self.report("no exception escapes", f"the process ended: {error!r}")
+
+    def _check_runs_once(self, stored: Stored, run: _Run) -> None:
+        """Check that no JobSet goes on for long after the end of its job or of the job's only run."""
+        job_set = self._owned(training_kinds.JOB_SETS, stored)
+        if job_set is None or terminal(job_set.body) or stored.metadata.get("deletionTimestamp"):
+            return
+        uid = job_set.metadata["uid"]
+        if uid in run.late and TRAIN_JOB_LABEL not in (job_set.metadata.get("labels") or {}):
+            return  # Created late and unlabeled on admission: the next leader finds it.
+        begins = [run.late[uid]] if uid in run.late else []
+        begins += [run.finished_since] if self._finished(stored) else []
+        since = max([*begins, *self.blocked.values()])
+        if begins and self.world.loop.time() - since > self.recovery:
+            self.report("a job that ended never runs again", f"{run.name}: JobSet {uid} goes on")
 
     # When nothing stands in the way any more
 

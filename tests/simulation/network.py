@@ -21,6 +21,8 @@ from multidict import CIMultiDict
 
 from tests.simulation.api_server import ApiServer, Call, Event, RefusedError, decode
 from tests.simulation.virtual_time import VirtualTimeLoop
+from tests.simulation.webhooks import Webhook
+from trainyard.kube.training_kinds import JOB_SETS
 
 __all__ = ["Link", "Network"]
 
@@ -47,6 +49,8 @@ class Network:
         self.refusals: dict[str, Callable[[Call], RefusedError | None]] = {}
         self.down = False
         self.lag = 0.0
+        self._creates: dict[str, Call] = {}
+        """By name, the last create of a JobSet by a controller that was executed."""
         self.watches: dict[Any, dict[_Watch, None]] = {}
         """By kind, in the order in which they began: a set's would differ from run to run."""
         server.listeners.append(self._on_event)
@@ -62,6 +66,12 @@ class Network:
             if (error := refusal(call)) is not None:
                 return error
         return None
+
+    def repeat_create(self, name: str) -> None:
+        """Execute the last create of a JobSet once more, as if its first attempt had been held back until now."""
+        if name in self._creates and not self.down:
+            with contextlib.suppress(RefusedError):
+                self.server.carry_out(self._creates[name])
 
     def delay_next_events(self, seconds: float) -> None:
         """Let what is written at this moment reach each watch after up to this time."""
@@ -89,6 +99,9 @@ class Network:
             yield
 
     def _on_event(self, event: Event) -> None:
+        created = event.old is None and event.last.kind.resource == JOB_SETS
+        if created and event.call.user.startswith("controller-"):
+            self._creates[event.last.key[1]] = event.call
         for watch in list(self.watches.get(event.last.kind, ())):
             watch.wake()
 
@@ -104,6 +117,8 @@ class Link:
         Probability that the answer to a write is lost.
     late
         Probability that a write reaches the server only after its client has given up.
+    held_back
+        Seconds that the next create of a JobSet spends in a half-open connection, 0: it does not. Its client gives up.
     cut
         Whether requests stay without an answer.
     watch_delay
@@ -118,6 +133,7 @@ class Link:
         self.watch_delay = (0.001, 0.05)
         self.loss = 0.0
         self.late = 0.0
+        self.held_back = 0.0
         self.cut = False
         self.dead = False
         self.crash_after: int | None = None
@@ -143,8 +159,15 @@ class Link:
             delay += rng.uniform(0.0, 40.0)
         elif call.writes and rng.random() < self.late:
             delay += rng.uniform(5.0, 40.0)
+        if self.held_back and call.verb == "create" and call.kind.resource == JOB_SETS:
+            delay, self.held_back = delay + self.held_back, 0.0
         network.loop.call_later(delay, self._arrive, call, answer, crash)
         return await answer
+
+    def _hangs(self, call: Call) -> Webhook | None:
+        """Return the webhook that the API server waits for in vain, None where none hangs."""
+        webhooks = (each for each in self.network.server.admission if isinstance(each, Webhook))
+        return next((each for each in webhooks if each.hangs and each.reviews(call)), None)
 
     def _crashes(self, call: Call) -> bool:
         if self.crash_after is None or not call.writes or call.kind.resource.plural in ("leases", "events"):
@@ -154,7 +177,7 @@ class Link:
 
     def spare(self) -> None:
         """Let the process live from now on, whatever is still on its way."""
-        self.crash_after = None
+        self.crash_after, self.held_back = None, 0.0
         self._spared = True
 
     def _crash(self) -> None:
@@ -169,6 +192,11 @@ class Link:
         network = self.network
         if network.down:
             self._fail(answer, "connection reset")
+            return
+        if (webhook := self._hangs(call)) is not None:
+            error = webhook.timed_out
+            response = _Response(error.status, error.payload, reason=error.reason)
+            network.loop.call_later(webhook.timeout, _deliver, answer, response)
             return
         response = self._answered(call)
         if crash and not self._spared:
@@ -189,7 +217,7 @@ class Link:
                 return _Response(200, b"", content=_Watch(self, call))
             status, body = self.network.server.carry_out(call)
         except RefusedError as error:
-            return _Response(error.status, orjson.dumps(error.body()), reason=error.reason, wait=error.retry_after)
+            return _Response(error.status, error.payload, reason=error.reason, wait=error.retry_after)
         return _Response(status, body)
 
     def _fail(self, answer: asyncio.Future[_Response], why: str) -> None:
@@ -234,7 +262,7 @@ class _Session:
                 user=link.host,
             )
         except RefusedError as error:
-            return _Response(error.status, orjson.dumps(error.body()), reason=error.reason)
+            return _Response(error.status, error.payload, reason=error.reason)
         limits = [timeout.total, timeout.sock_read] if timeout is not None else []
         async with asyncio.timeout(min((each for each in limits if each is not None), default=None)):
             return await link.request(call)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.api_server import Event
 from tests.simulation.histories import History, Step, drawn, played, shortest
 from tests.simulation.invariants import Violation
+from trainyard.kube.training_kinds import JOB_SETS
 
 _SLICE = 400
 
@@ -79,3 +81,64 @@ def test_a_history_is_shortened_to_the_steps_that_matter() -> None:
 
     found = shortest(History(1, 2, steps), "it holds", play)
     assert ([step.value for step in found.steps], found.replicas) == ([3.0, 11.0], 1)
+
+
+def test_a_create_that_arrives_after_the_end_of_its_job_does_not_run() -> None:
+    """Held in a half-open connection while its repetition ran, ended, and was deleted by its TTL."""
+    steps = (
+        Step("hold back create", value=45.0),
+        Step("create TrainJob", "a", ("short-lived", False, None)),
+        Step("advance", value=33.0),
+        Step("complete JobSet", "a"),
+        Step("advance", value=60.0),
+    )
+    verbs: list[str] = []
+
+    def note(_: float, event: Event) -> None:
+        if event.last.kind.resource == JOB_SETS and (event.old is None or event.new is None):
+            verbs.append(event.call.verb)
+
+    assert played(History(1, 1, steps), note) == []
+    assert verbs[-2:] == ["create", "delete"]
+
+
+def test_a_create_that_arrives_after_its_jobs_only_run_was_lost_does_not_run() -> None:
+    steps = (
+        Step("hold back create", value=45.0),
+        Step("create TrainJob", "a", ("plain", False, None)),
+        Step("advance", value=44.0),
+        Step("kill"),
+        Step("delete JobSet", "a"),
+        Step("advance", value=3.0),
+        Step("start"),
+        Step("advance", value=20.0),
+    )
+    assert played(History(1, 1, steps)) == []
+
+
+def test_a_job_ends_whose_job_set_was_being_deleted_without_a_label_while_no_leader_saw_it() -> None:
+    steps = (
+        Step("create TrainJob", "a", ("plain", False, None)),
+        Step("advance", value=5.0),
+        Step("kill"),
+        Step("unlabel JobSet", "a"),
+        Step("hold JobSet", "a", 30.0),
+        Step("delete JobSet", "a", "Foreground"),
+        Step("start"),
+        Step("advance", value=130.0),
+    )
+    assert played(History(1, 1, steps)) == []
+
+
+def test_a_webhook_that_removes_the_label_hides_no_job() -> None:
+    steps = (
+        Step("begin", value="the label is removed"),
+        Step("create TrainJob", "a", ("plain", False, None)),
+        Step("advance", value=5.0),
+        Step("suspend TrainJob", "a"),
+        Step("advance", value=130.0),
+        Step("resume TrainJob", "a"),
+        Step("complete JobSet", "a"),
+        Step("advance", value=130.0),
+    )
+    assert played(History(1, 1, steps)) == []

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.simulation.api_server import Admission, ApiServer, Call, RefusedError
 from tests.simulation.kinds import Kind, kind_of
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.kube import Object
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, QUEUES
 
@@ -32,6 +33,19 @@ class Webhook(Admission):
 
     name = ""
     away = False
+    hangs = False
+    """Whether it accepts connections and does not answer: the API server waits for its timeout."""
+    timeout = 10.0
+
+    def reviews(self, call: Call) -> bool:
+        """Return whether the API server asks it about a request."""
+        return False
+
+    @property
+    def timed_out(self) -> RefusedError:
+        """The refusal of the API server after the timeout of the webhook."""
+        text = f'Internal error occurred: failed calling webhook "{self.name}": context deadline exceeded'
+        return RefusedError(500, "InternalError", text)
 
     def require(self) -> None:
         """Refuse as the API server does while a fail-closed webhook is away."""
@@ -44,12 +58,22 @@ class JobSetWebhook(Webhook):
     """Defaults of a JobSet, and what cannot be changed of it."""
 
     name = "vjobset.kb.io"
+    removes_label = False
+    """Whether a further mutating webhook removes the controller's label."""
+
+    def reviews(self, call: Call) -> bool:
+        """Return whether the API server asks it about a request: about creates and updates of JobSets."""
+        changes = call.verb in ("create", "update", "patch") and not call.subresource
+        return call.kind.resource == JOB_SETS and changes
 
     def mutate(self, call: Call, old: Object | None, new: Object) -> Object:
         """Fill in what the JobSet API defaults."""
         if call.kind.resource != JOB_SETS or call.verb == "delete":
             return new
         self.require()
+        if self.removes_label and TRAIN_JOB_LABEL in (new["metadata"].get("labels") or {}):
+            labels = {name: value for name, value in new["metadata"]["labels"].items() if name != TRAIN_JOB_LABEL}
+            new = {**new, "metadata": {**new["metadata"], "labels": labels}}
         spec = dict(new.get("spec") or {})
         spec.setdefault("successPolicy", {"operator": "All"})
         spec.setdefault("startupPolicy", {"startupPolicyOrder": "AnyOrder"})
@@ -78,6 +102,10 @@ class PodGroupWebhook(Webhook):
 
     def __init__(self) -> None:
         self.server: ApiServer | None = None
+
+    def reviews(self, call: Call) -> bool:
+        """Return whether the API server asks it about a request: about creates of PodGroups."""
+        return call.kind.resource == POD_GROUPS and call.verb == "create"
 
     def validate(self, call: Call, old: Object | None, new: Object | None) -> None:
         """Refuse PodGroups of queues that take none."""

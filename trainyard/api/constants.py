@@ -31,6 +31,7 @@ __all__ = [
     "KUEUE_QUEUE_LABEL",
     "MANAGED_BY_TRAINER",
     "MODEL_INITIALIZER",
+    "MOST_JOBS",
     "MULTIKUEUE",
     "PLATFORM_API_VERSION",
     "PLATFORM_GROUP",
@@ -150,6 +151,8 @@ RESUMED_REASON: Final = "Resumed"
 RESUMED_MESSAGE: Final = "TrainJob is resumed"
 DEADLINE_EXCEEDED_REASON: Final = "DeadlineExceeded"
 DEADLINE_EXCEEDED_MESSAGE: Final = "TrainJob exceeded its active deadline"
+MOST_JOBS: Final = 100
+"""Entries of a TrainJob's status.jobsStatus, upstream's limit; so replicatedJobs of a runtime."""
 JOB_SET_MISSING_REASON: Final = "JobSetMissing"
 JOB_SET_MISSING_MESSAGE: Final = (
     "the JobSet was deleted before its end was recorded; the TrainJob is not run a second time: delete and create it"

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, GROUP, MANAGED_BY_TRAINER, MULTIKUEUE
+from trainyard.api.constants import (
+    API_VERSION,
+    CLUSTER_TRAINING_RUNTIME,
+    GROUP,
+    MANAGED_BY_TRAINER,
+    MOST_JOBS,
+    MULTIKUEUE,
+)
 from trainyard.api.kubernetes_model import (
     Body,
     Condition,
@@ -224,7 +231,9 @@ class TrainJobStatus(KubernetesModel):
 
     conditions: Annotated[list[Condition] | None, Field(max_length=8, json_schema_extra=list_map("type"))] = None
     """Conditions Suspended, Complete and Failed."""
-    jobs_status: Annotated[list[JobStatus] | None, Field(max_length=100, json_schema_extra=list_map("name"))] = None
+    jobs_status: Annotated[list[JobStatus] | None, Field(max_length=MOST_JOBS, json_schema_extra=list_map("name"))] = (
+        None
+    )
     """Job counts by replicatedJob."""
     trainer_status: TrainerStatus | None = None
     """Progress reported by the training code."""

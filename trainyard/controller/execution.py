@@ -110,7 +110,9 @@ class Executor:
                 await self._patch_job_set(job_set, patch)
                 return Effect(("suspend JobSet",), requeue=True)
             case lifecycle.Adopt(job_set, patch):
-                await self._patch_job_set(job_set, patch)
+                stored = await self._patch_job_set(job_set, patch)
+                if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
+                    raise RejectedError((_label_removed(stored),))
                 return Effect(("adopt JobSet",), requeue=True)
             case lifecycle.Create():
                 return await self._create(observed, action)
@@ -245,26 +247,31 @@ class Executor:
         require_owner(resource, stored, job)
         return stored
 
-    async def _patch_job_set(self, job_set: Object, patch: Object) -> None:
+    async def _patch_job_set(self, job_set: Object, patch: Object) -> Object:
         metadata = job_set["metadata"]
         stored = await self._client.merge_patch(
             JOB_SETS, metadata["name"], patch, namespace=metadata["namespace"], field_manager=FIELD_MANAGER
         )
         self._cache.record_write(stored)
+        return stored
 
     async def _delete(
         self, resource: Resource, body: Object, *, version: str | None = None, propagation: str = "Background"
     ) -> None:
-        """Delete an object with its uid and, if given, its resourceVersion as preconditions."""
-        metadata = body["metadata"]
-        await self._client.delete(
-            resource,
-            metadata["name"],
-            namespace=metadata["namespace"],
-            uid=uid_of(body),
-            resource_version=version,
-            propagation=propagation,
+        """Delete an object with its uid and, if given, its resourceVersion as preconditions.
+
+        Raises
+        ------
+        ApiError
+            If it was not deleted, also with status 404 if it may exist.
+        """
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        deleted = await self._client.delete(
+            resource, name, namespace=namespace, uid=uid_of(body), resource_version=version, propagation=propagation
         )
+        found = None if deleted else await self._client.find_confirmed(resource, name, namespace=namespace)
+        if found is not None and uid_of(found) == uid_of(body):
+            raise ApiError(404, "NotServed", f"the deletion of {resource.kind} {name} is not served")
 
 
 def _snapshot_first(objects: Sequence[Object]) -> list[Object]:
@@ -295,6 +302,11 @@ def _as_rejection(error: ApiError, resource: Resource) -> Exception:
         return error
     message = f"{resource.kind} of {resource.api_version} is not served"
     return RejectedError((Finding("", message, "install its CustomResourceDefinition"),))
+
+
+def _label_removed(job_set: Object) -> Finding:
+    message = f"the label {TRAIN_JOB_LABEL} of JobSet {job_set['metadata']['name']} is removed on admission"
+    return Finding("", message, "exempt the JobSets of TrainJobs from the webhook or policy that removes it")
 
 
 def _exists(error: ApiError) -> bool:

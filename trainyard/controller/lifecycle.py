@@ -3,8 +3,9 @@
 The order of the cases guarantees three properties:
 
 - Suspending requires only the stored JobSet: `Suspend` precedes all actions that render.
-- A finished TrainJob never restarts: after its end is recorded in the status, only `Finish` is possible. If a recorded
-  JobSet is missing, the TrainJob fails (`JobSetMissing`) instead of creating it a second time.
+- A finished TrainJob never restarts: after its end is recorded in the status, only `Finish` is possible, which deletes
+  a JobSet that has not ended. If a recorded JobSet is missing, the TrainJob fails (`JobSetMissing`) instead of creating
+  it a second time. A create that the API server executes late may replace it: such a JobSet is not the recorded one.
 - A JobSet is deleted to be recreated only after that is recorded in the status, and only in the state in which it was
   just read from the API server: suspended and not ended (`Recreate`). Its successor is created suspended and resumes
   after it is recorded: one that runs is never taken for one that is still to be created.
@@ -48,6 +49,10 @@ __all__ = [
 ]
 
 _IMMUTABLE_CHANGED: Final = "the rendered JobSet differs in immutable fields"
+_NOT_SUSPENDED_YET: Final = (
+    f"{_IMMUTABLE_CHANGED}; it is recreated when JobSet's controller has suspended it (condition Suspended)"
+)
+_SUSPENDED: Final = "Suspended"
 
 
 class Build(StrEnum):
@@ -125,6 +130,17 @@ class Observed:
         return self.created is not None or statuses.awaits_job_set(self.train_job)
 
     @property
+    def is_second_run(self) -> bool:
+        """Whether the JobSet is not the recorded one, which is gone: the API server executed an earlier create late.
+
+        A JobSet without the digest is another controller's, which does create JobSets again.
+        """
+        expected = statuses.recorded_uid(self.train_job) or self.created
+        if self.job_set is None or expected is None or expected == uid_of(self.job_set):
+            return False
+        return job_sets.FROZEN_DIGEST in (self.job_set["metadata"].get("annotations") or {})
+
+    @property
     def suspended(self) -> bool:
         """Whether the TrainJob is suspended."""
         return bool((self.train_job.get("spec") or {}).get("suspend"))
@@ -132,6 +148,8 @@ class Observed:
     @property
     def desired_status(self) -> dict[str, Any]:
         """Desired status of the TrainJob."""
+        if self.is_second_run:
+            return statuses.status_of(self.train_job, None, now=self.now, missing=self.stored is not None)
         missing = self.confirmed_absent and self.awaits_job_set
         return statuses.status_of(self.train_job, self.job_set, now=self.now, missing=missing)
 
@@ -225,6 +243,8 @@ class Finish:
         Objects to delete, with their resources.
     patch
         Merge patch that sets the JobSet's ttlSecondsAfterFinished.
+    delete_job_set
+        Whether to delete the JobSet: it has not ended, or its TrainJob has passed the deadline.
     """
 
     job_set: Object | None
@@ -265,9 +285,12 @@ def needs_confirmation(observed: Observed) -> bool:
 
 
 def needs_stored_job_set(observed: Observed) -> bool:
-    """Return whether the JobSet has to be read before it is resumed or recreated: the cached one may be outdated."""
-    due = _recreation_due(observed) or required_build(observed) is Build.RESUME
-    return due and observed.stored is None
+    """Return whether the JobSet has to be read before it is resumed or deleted: the cached one may be outdated."""
+    if observed.stored is not None or not is_managed(observed.train_job):
+        return False
+    if statuses.finished(observed.train_job):
+        return _goes_on(observed) and not statuses.deadline_exceeded(observed.train_job)
+    return observed.is_second_run or _recreation_due(observed) or required_build(observed) is Build.RESUME
 
 
 def needs_search(observed: Observed) -> bool:
@@ -289,7 +312,7 @@ def required_build(observed: Observed) -> Build | None:
         return None
     if job_set is None:
         return None if observed.awaits_job_set else Build.CREATE
-    if job_set["metadata"].get("deletionTimestamp") or _recreation_due(observed):
+    if job_set["metadata"].get("deletionTimestamp") or observed.is_second_run or _recreation_due(observed):
         return None
     if observed.record_supported and statuses.pending_recreation(job) is not None:
         return None
@@ -316,6 +339,8 @@ def decide(observed: Observed) -> Action:
     if job_set is not None and not job_set["metadata"].get("deletionTimestamp"):
         if observed.suspended and not job_set["spec"]["suspend"] and not statuses.ended(job_set):
             return Suspend(job_set, job_sets.suspend_patch(job_set))
+        if observed.is_second_run:
+            return Nothing()  # Its TrainJob fails, then it is deleted.
         if (patch := _adoption_patch(job_set, job)) is not None:
             return Adopt(job_set, patch)
         if _recreation_due(observed):
@@ -345,7 +370,10 @@ def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
     same = job_sets.same_immutable_fields(rendered, stored)
     active = job_sets.active_replicated_jobs(observed.job_set)
     if not same and not active and observed.record_supported:
-        return Recreate(stored, _IMMUTABLE_CHANGED)
+        # Counts that are missing or old do not show that no pod runs.
+        if statuses.condition(stored, _SUSPENDED, "True"):
+            return Recreate(stored, _IMMUTABLE_CHANGED)
+        return Report((Finding("", _NOT_SUSPENDED_YET, "check that JobSet's controller runs"),))
     patch = job_sets.resume_patch(rendered, stored, observed.train_job, changes=same)
     why = f"{', '.join(active)} still has running pods" if active else "the TrainJob CRD lacks status.jobSet"
     unchanged = "" if same else f"{_IMMUTABLE_CHANGED}, and {why}"
@@ -367,11 +395,17 @@ def _finish(observed: Observed) -> Action:
     patch: Object | None = None
     delete = False
     if job_set is not None and not job_set["metadata"].get("deletionTimestamp"):
-        delete = statuses.deadline_exceeded(job)
-        patch = None if delete else job_sets.finish_patch(job_set)
+        delete = statuses.deadline_exceeded(job) or (_goes_on(observed) and observed.stored is not None)
+        patch = job_sets.finish_patch(job_set) if not delete and statuses.ended(job_set) else None
     if not pod_groups and patch is None and not delete:
         return Nothing()
     return Finish(job_set, pod_groups, patch, delete)
+
+
+def _goes_on(observed: Observed) -> bool:
+    """Whether the TrainJob owns a JobSet that has not ended."""
+    job_set = observed.job_set
+    return job_set is not None and not (job_set["metadata"].get("deletionTimestamp") or statuses.ended(job_set))
 
 
 def _adoption_patch(job_set: Object, job: Object) -> Object | None:

@@ -26,6 +26,7 @@ from trainyard.kube import (
     TransportError,
     WorkQueue,
     controller_of,
+    uid_of,
 )
 from trainyard.policy.review import DecisionUnavailableError
 
@@ -173,6 +174,8 @@ class Manager:
         if change.new is None:
             self._forget(change.key)
             return
+        if change.old is not None and uid_of(change.old) != uid_of(change.new):
+            self._forget(change.key)  # A relist reports a deleted and created TrainJob as one change.
         if change.old is None or _without_progress(change.old) != _without_progress(change.new):
             self._add(change.key, _BULK if change.initial else _NEW)
 

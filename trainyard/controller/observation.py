@@ -94,7 +94,7 @@ class Observer:
         """Read the recorded JobSet: a missing label or a stale watch may hide it from the cache."""
         stored = await self._owned_job_set(step)
         if stored is not None:
-            step.found = summary(stored)
+            step.found, step.stored = summary(stored), stored
         else:
             step.confirmed_absent = True
 
@@ -154,7 +154,7 @@ class Observer:
         return Inputs(findings=(Finding("spec.runtimeRef", missing, "create it or name another"),))
 
     async def _owned_job_set(self, step: Pass) -> Object | None:
-        """Return the JobSet of the TrainJob, read from the API server, or None."""
+        """Return the JobSet of the TrainJob, read from the API server; None: the API server says that it is gone."""
         metadata = step.train_job["metadata"]
-        stored = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
+        stored = await self._client.find_confirmed(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
         return stored if stored is not None and owns(step.train_job, stored) else None

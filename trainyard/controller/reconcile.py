@@ -15,6 +15,7 @@ from trainyard.controller import status as statuses
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.execution import Effect, Executor, RejectedError
 from trainyard.controller.job_ownership import OwnershipConflictError
+from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import (
     Build,
     Inputs,
@@ -59,6 +60,8 @@ _RECORD_SECONDS = 1.0
 _LEAST_RECORD_SECONDS = 0.1
 _PRUNED_DURATION = datetime.timedelta(minutes=10)
 _DELETING_SECONDS = 5.0
+_UNLABELED_SECONDS = 5.0
+"""Seconds after which a JobSet is read again that the watch does not report: it lacks the label."""
 _LEAST_SECONDS = 1.0
 _LONGEST_SECONDS = 86_400.0
 _REJECTED = (400, 403, 413, 422)
@@ -207,10 +210,15 @@ class Reconciler:
                 raise
             except Exception as error:  # The status is written even after an unexpected error.
                 failure = error
-                if await self._find_unlabeled_job_set(step, error):
+                if await self._find_unlabeled_job_set(step):
                     continue
-            if await self._write_status(step):
-                continue
+            try:
+                if await self._write_status(step):
+                    continue
+            except FencedError:
+                raise
+            except Exception as error:
+                failure = failure or error
             if failure is not None:
                 return self._failed(key, step, failure)
             if not effect.requeue:
@@ -218,7 +226,9 @@ class Reconciler:
         self._ending.pop(key, None)
         self._last_events.pop(key, None)
         self._backoffs.pop(key, None)
-        return Result(requeue_after=self._requeue_after(step), writes=tuple(step.writes))
+        waits = (self._requeue_after(step), self._unlabeled_after(step))
+        due = min((seconds for seconds in waits if seconds is not None), default=None)
+        return Result(requeue_after=due, writes=tuple(step.writes))
 
     async def _advance(self, step: Pass) -> Effect:
         observed = self._observe(step)
@@ -252,6 +262,8 @@ class Reconciler:
         step.use_snapshot = step.use_snapshot or effect.snapshot_exists
         if effect.created is not None:
             self._unrecorded.add(step.train_job, effect.created)
+            if self._cache.job_set(step.train_job) is None:
+                step.found = summary(effect.created)  # Its label was removed on admission.
         if effect.warning:
             self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes unchanged: {effect.warning}")
         return effect
@@ -260,10 +272,10 @@ class Reconciler:
         created = self._unrecorded.uid(step.train_job)
         return self._observer.observe(step, inputs, record_supported=self._record_supported, created=created)
 
-    async def _find_unlabeled_job_set(self, step: Pass, error: Exception) -> bool:
-        """After a rejected create, return whether the TrainJob owns a JobSet that lacks the label of the watch."""
-        rejected = isinstance(error, RejectedError | TrainyardError | ApiError | DecisionUnavailableError)
-        if not rejected or self._observe(step).job_set is not None or step.confirmed_absent:
+    async def _find_unlabeled_job_set(self, step: Pass) -> bool:
+        """After a failed create, return whether the TrainJob owns a JobSet that lacks the label of the watch."""
+        observed = self._observe(step)
+        if observed.job_set is not None or observed.awaits_job_set or step.confirmed_absent:
             return False
         with contextlib.suppress(ApiError, TransportError):
             await self._observer.confirm(step)
@@ -329,13 +341,20 @@ class Reconciler:
         due: list[float] = []
         if (seconds := self._seconds_to_deadline(job)) is not None:
             due.append(max(_LEAST_SECONDS, seconds))
-        job_set = self._cache.job_set(job)
+        job_set = self._cache.job_set(job) or step.found
         if job_set is not None and not statuses.finished(job):
             if job_set["metadata"].get("deletionTimestamp"):
                 due.append(_DELETING_SECONDS)
             if self._record_supported and not statuses.is_recorded(job, job_set):
                 due.append(max(_LEAST_RECORD_SECONDS, self._unrecorded.wait(job)))
         return min(min(due), _LONGEST_SECONDS) if due else None
+
+    def _unlabeled_after(self, step: Pass) -> float | None:
+        """Return the seconds until a JobSet that the cache lacks is read again; None: there is none."""
+        job = step.train_job
+        if statuses.finished(job) or not lifecycle.is_managed(job) or self._cache.job_set(job) is not None:
+            return None
+        return _UNLABELED_SECONDS if step.found is not None or self._observe(step).awaits_job_set else None
 
     def _failed(self, key: Key, step: Pass, error: Exception) -> Result:
         """Record an event about an error and return when to retry; reraise errors that the queue retries."""
@@ -352,7 +371,7 @@ class Reconciler:
                 raise error
             case ApiError() if error.status in _REJECTED or error.too_large:
                 findings, reason = (Finding("", error.message),), RESOURCES_CREATION_FAILED
-            case ApiError() if error.status >= 500:
+            case ApiError() if error.status >= 500 or error.reason == "NotServed":
                 self._record_event(key, job, (Finding("", error.message),))
                 raise error
             case _:

@@ -28,7 +28,7 @@ async def stored_runtime(client: Client, train_job: TrainJob) -> Runtime | None:
         If it does not contain a valid runtime that the TrainJob references.
     """
     metadata = train_job.metadata
-    body = await client.find(CONFIG_MAPS, snapshot_name(metadata.name), namespace=metadata.namespace)
+    body = await client.find_confirmed(CONFIG_MAPS, snapshot_name(metadata.name), namespace=metadata.namespace)
     if body is None:
         return None
     try:

@@ -19,6 +19,7 @@ from trainyard.api.constants import (
     GROUP,
     JOB_SET_MISSING_MESSAGE,
     JOB_SET_MISSING_REASON,
+    MOST_JOBS,
     RESUMED_MESSAGE,
     RESUMED_REASON,
     RUNTIME_NOT_SUPPORTED_REASON,
@@ -37,6 +38,7 @@ __all__ = [
     "finished",
     "is_recorded",
     "pending_recreation",
+    "recorded_uid",
     "recreation_reason",
     "runtime_reference",
     "status_of",
@@ -54,7 +56,9 @@ _COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 def status_of(
     train_job: Body, job_set: Body | None, *, now: datetime.datetime, missing: bool = False
 ) -> dict[str, Any]:
-    """Return the desired status of a TrainJob; a recorded end never changes.
+    """Return the desired status of a TrainJob; a recorded end, and the record of its JobSet, never change.
+
+    A runtime of an unknown kind fails only a TrainJob that never had a JobSet: a newer version may have created it.
 
     The record of a recreation is dropped if its JobSet runs or ended: such a JobSet is not recreated.
 
@@ -77,9 +81,11 @@ def status_of(
         _set(conditions, SUSPENDED, "True", SUSPENDED_REASON, SUSPENDED_MESSAGE, timestamp(now))
     elif condition(train_job, SUSPENDED, "True"):
         _set(conditions, SUSPENDED, "False", RESUMED_REASON, RESUMED_MESSAGE, timestamp(now))
-    if job_set is not None:
-        if not already_finished:
-            _copy_terminal(conditions, job_set, now)
+    if job_set is not None and already_finished:
+        if is_recorded(train_job, job_set) and (jobs := _jobs_status(job_set)):
+            status["jobsStatus"] = jobs
+    elif job_set is not None:
+        _copy_terminal(conditions, job_set, now)
         if jobs := _jobs_status(job_set):
             status["jobsStatus"] = jobs
         record = status.get("jobSet") or {}
@@ -91,7 +97,8 @@ def status_of(
     if already_finished or finished({"status": status}):
         return status
     group, kind, _ = runtime_reference(train_job)
-    if group != GROUP or kind not in _RUNTIME_KINDS:
+    unsupported = group != GROUP or kind not in _RUNTIME_KINDS
+    if unsupported and not (status.get("jobSet") or status.get("jobsStatus")):
         return _failed(status, RUNTIME_NOT_SUPPORTED_REASON, f"unsupported runtime: {kind}.{group}", now)
     if missing:
         return _failed(status, JOB_SET_MISSING_REASON, JOB_SET_MISSING_MESSAGE, now)
@@ -129,6 +136,12 @@ def is_recorded(train_job: Body, job_set: Body) -> bool:
     """Return whether a JobSet is recorded in the TrainJob's status."""
     record = (train_job.get("status") or {}).get("jobSet") or {}
     return bool(record.get("uid") == job_set["metadata"]["uid"])
+
+
+def recorded_uid(train_job: Body) -> str | None:
+    """Return the uid of the recorded JobSet; None: none is recorded, or it is being recreated."""
+    record = (train_job.get("status") or {}).get("jobSet") or {}
+    return None if record.get("remake") or not record.get("uid") else str(record["uid"])
 
 
 def pending_recreation(train_job: Body) -> str | None:
@@ -231,7 +244,8 @@ def ended(job_set: Body) -> bool:
 
 def _jobs_status(job_set: Body) -> list[dict[str, Any]]:
     observed = (job_set.get("status") or {}).get("replicatedJobsStatus") or ()
-    return [{"name": entry["name"], **{count: int(entry.get(count) or 0) for count in _COUNTS}} for entry in observed]
+    jobs = [{"name": entry["name"], **{count: int(entry.get(count) or 0) for count in _COUNTS}} for entry in observed]
+    return jobs[:MOST_JOBS]
 
 
 def _failed(status: Body, reason: str, message: str, now: datetime.datetime) -> dict[str, Any]:

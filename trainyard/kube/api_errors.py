@@ -34,19 +34,31 @@ class ApiError(Exception):
         Text of the Status object.
     retry_after
         Value of Retry-After in seconds; None: unset.
+    name
+        Name of the object in the details of the Status object; empty: it has none, or the body is no Status object.
     """
 
-    def __init__(self, status: int, reason: str, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, *, retry_after: float | None = None, name: str = ""
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
+        self.name = name
 
     @property
     def not_found(self) -> bool:
         """Whether the object or its resource does not exist."""
         return self.status == 404
+
+    def is_absence_of(self, name: str) -> bool:
+        """Whether the API server says that the object of this name does not exist.
+
+        A kind or version that is not served, and a proxy in front of the API server, return 404 too.
+        """
+        return (self.status, self.reason, self.name) == (404, "NotFound", name)
 
     @property
     def conflict(self) -> bool:

@@ -145,6 +145,24 @@ class Client:
                 return None
             raise
 
+    async def find_confirmed(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
+        """Return one object, or None if the API server says that this object does not exist.
+
+        Raises
+        ------
+        ApiError
+            With status 404 if the kind is not served, or a proxy answered: the object may exist.
+        """
+        try:
+            return await self.get(resource, name, namespace=namespace)
+        except ApiError as error:
+            if error.is_absence_of(name):
+                return None
+            if not error.not_found:
+                raise
+            message = f"{resource.kind} {name} of {resource.api_version} cannot be read: {error.message}"
+            raise ApiError(error.status, "NotServed", message, retry_after=error.retry_after) from error
+
     async def find_metadata(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
         """Return only the metadata of one object, or None if it does not exist."""
         path = resource.path(namespace=namespace, name=name)

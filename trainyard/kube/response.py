@@ -66,7 +66,9 @@ class Response:
     def error(self) -> ApiError:
         """Error of a rejected request."""
         reason = self.body.get("reason") or self.phrase or "Unknown"
-        return ApiError(self.status, str(reason), self.message, retry_after=self.retry_after)
+        details = self.body.get("details")
+        name = details.get("name") if isinstance(details, dict) else None
+        return ApiError(self.status, str(reason), self.message, retry_after=self.retry_after, name=str(name or ""))
 
     @property
     def _text(self) -> str:

@@ -10,6 +10,7 @@ from trainyard.api.constants import (
     ANCESTOR_CONTAINERS,
     ANCESTOR_LABEL,
     DEPRECATION_POLICY_URL,
+    MOST_JOBS,
     SUPPORT_DEPRECATED,
     SUPPORT_LABEL,
     WEBHOOK_VALIDATION_DISABLED,
@@ -93,6 +94,9 @@ def runtime_errors(runtime: Runtime) -> tuple[Finding, ...]:
         return (*found, *malformed)
     for index, job in enumerate(template.jobs):
         found.extend(step_errors(job, f"{_JOBS}[{index}]"))
+    if (number := len(template.jobs)) > MOST_JOBS:
+        message = f"{number} replicatedJobs; the status of a TrainJob has at most {MOST_JOBS}"
+        return (*found, Finding(_JOBS, message, "use replicas of fewer replicatedJobs"))
     return (*found, *template_errors(template.spec, _SPEC))
 
 
