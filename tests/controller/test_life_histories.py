@@ -18,11 +18,12 @@ from tests.controller.harness import runtime
 from tests.controller.test_lifecycle import COUNTS, JOB_UID, NOW, condition_of, job_of
 from tests.kube.fake_api import merged
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainJob, parse
-from trainyard.controller import lifecycle
+from trainyard.controller import actions, lifecycle
 from trainyard.controller import status as statuses
+from trainyard.controller.actions import Action, Inputs
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import as_created, summary
-from trainyard.controller.lifecycle import Action, Inputs, Observed
+from trainyard.controller.lifecycle import Observed
 
 Body = dict[str, Any]
 IMAGES = ("image:1", "image:2")
@@ -223,23 +224,23 @@ class TrainJobHistory(RuleBasedStateMachine):
 
     def execute(self, action: Action) -> bool:
         match action:
-            case lifecycle.Suspend(job_set, patch) | lifecycle.Adopt(job_set, patch):
+            case actions.Suspend(job_set, patch) | actions.Adopt(job_set, patch):
                 self.patch(job_set, patch)
-            case lifecycle.Create(objects):
+            case actions.Create(objects):
                 self.create(next(body for body in objects if body["kind"] == "JobSet"))
-            case lifecycle.Resume():
+            case actions.Resume():
                 self.patch(action.job_set, action.patch)
-            case lifecycle.Recreate(job_set, reason):
+            case actions.Recreate(job_set, reason):
                 uid = job_set["metadata"]["uid"]
                 if self.record != {"uid": uid, "remake": reason}:
                     self.patch_status(statuses.with_recreation(self.job.get("status") or {}, uid, reason))
                 self.delete(job_set)
-            case lifecycle.Finish():
+            case actions.Finish():
                 if action.delete_job_set and self.stored is not None:
                     self.stored = None
             case _:
                 return False
-        return not isinstance(action, lifecycle.Finish)
+        return not isinstance(action, actions.Finish)
 
     def create(self, rendered: Body) -> None:
         if self.stored is not None and self.stored["metadata"].get("deletionTimestamp"):

@@ -15,11 +15,11 @@ import pytest
 from tests.controller.harness import runtime, train_job
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.checks.finding import Finding
-from trainyard.controller import lifecycle
+from trainyard.controller import actions
+from trainyard.controller.actions import Inputs
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import FROZEN_DIGEST, TTL_ANNOTATION, as_created, summary
 from trainyard.controller.lifecycle import (
-    Inputs,
     Observed,
     decide,
     needs_confirmation,
@@ -166,7 +166,7 @@ def test_a_running_job_set_of_a_suspended_job_is_always_suspended() -> None:
         if finished(each.train_job) or job_set is None or job_set["metadata"].get("deletionTimestamp"):
             continue
         if each.suspended and not job_set["spec"]["suspend"] and not condition(job_set, "Completed"):
-            assert decide(each) == lifecycle.Suspend(
+            assert decide(each) == actions.Suspend(
                 job_set, {"metadata": {"uid": JOB_SET_UID}, "spec": {"suspend": True}}
             )
             seen += 1
@@ -176,7 +176,7 @@ def test_a_running_job_set_of_a_suspended_job_is_always_suspended() -> None:
 def test_what_ended_is_only_cleaned_up() -> None:
     for each in everything():
         if finished(each.train_job):
-            assert isinstance(decide(each), lifecycle.Finish | lifecycle.Nothing)
+            assert isinstance(decide(each), actions.Finish | actions.Nothing)
             assert required_build(each) is None
             assert each.desired_status["conditions"] == each.train_job["status"]["conditions"] or each.suspended
 
@@ -184,7 +184,7 @@ def test_what_ended_is_only_cleaned_up() -> None:
 def test_a_job_set_is_created_only_where_none_was_recorded_or_a_recreation_is() -> None:
     for each in everything():
         action = decide(each)
-        if isinstance(action, lifecycle.Create) and not action.restore:
+        if isinstance(action, actions.Create) and not action.restore:
             status = each.train_job.get("status") or {}
             record = status.get("jobSet") or {}
             assert each.job_set is None
@@ -215,7 +215,7 @@ def test_a_job_set_is_deleted_only_to_be_recreated_without_pods_after_the_deadli
     seen = set()
     for each in everything():
         action = decide(each)
-        if isinstance(action, lifecycle.Recreate):
+        if isinstance(action, actions.Recreate):
             recorded = "remake" in ((each.train_job.get("status") or {}).get("jobSet") or {})
             assert each.job_set is not None
             assert action.job_set is each.stored
@@ -225,7 +225,7 @@ def test_a_job_set_is_deleted_only_to_be_recreated_without_pods_after_the_deadli
             assert recorded or (each.record_supported and not any(entry["active"] for entry in counts))
             assert recorded or condition(each.job_set, "Suspended")
             seen.add("remake")
-        if isinstance(action, lifecycle.Finish) and action.delete_job_set:
+        if isinstance(action, actions.Finish) and action.delete_job_set:
             failed = condition(each.train_job, "Failed")
             overdue = failed is not None and failed["reason"] == "DeadlineExceeded"
             assert finished(each.train_job)
@@ -246,7 +246,7 @@ def test_a_job_set_in_the_place_of_the_recorded_one_is_only_suspended_until_its_
     seen = 0
     for each in everything():
         if is_second_run(each) and not finished(each.train_job):
-            assert isinstance(decide(each), lifecycle.Suspend | lifecycle.Nothing)
+            assert isinstance(decide(each), actions.Suspend | actions.Nothing)
             assert needs_stored_job_set(each) == (each.stored is None)
             assert each.desired_status.get("jobSet") == {"uid": "former-uid"}
             seen += 1
@@ -260,7 +260,7 @@ def test_a_job_set_of_a_finished_job_that_goes_on_is_read_and_deleted() -> None:
         if not finished(each.train_job) or job_set is None or job_set["metadata"].get("deletionTimestamp"):
             continue
         action = decide(each)
-        deleted = isinstance(action, lifecycle.Finish) and action.delete_job_set
+        deleted = isinstance(action, actions.Finish) and action.delete_job_set
         overdue = condition(each.train_job, "Failed", "True") or {}
         if overdue.get("reason") == "DeadlineExceeded":
             assert deleted
@@ -283,7 +283,7 @@ def test_the_job_set_is_read_before_it_is_resumed_or_deleted_to_be_recreated() -
     seen = 0
     for each in everything():
         action = decide(each)
-        if isinstance(action, lifecycle.Resume | lifecycle.Recreate):
+        if isinstance(action, actions.Resume | actions.Recreate):
             assert needs_stored_job_set(replace(each, stored=None))
             assert not needs_stored_job_set(each)
             seen += 1
@@ -315,57 +315,57 @@ def test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back() -> None:
 def test_every_patch_and_delete_is_of_one_incarnation() -> None:
     for each in everything():
         match decide(each):
-            case lifecycle.Suspend(_, patch) | lifecycle.Adopt(_, patch):
+            case actions.Suspend(_, patch) | actions.Adopt(_, patch):
                 assert patch["metadata"]["uid"] == JOB_SET_UID
-            case lifecycle.Resume() as action:
+            case actions.Resume() as action:
                 assert action.patch["metadata"]["uid"] == JOB_SET_UID
                 assert action.patch["metadata"]["resourceVersion"] == "7"
-            case lifecycle.Finish() as action:
+            case actions.Finish() as action:
                 assert action.patch is None or action.patch["metadata"]["uid"] == JOB_SET_UID
 
 
 @pytest.mark.parametrize(
     ("given", "action"),
     [
-        (observed(), lifecycle.Nothing),
-        (observed(given="rendered"), lifecycle.Create),
-        (observed(given="rendered", suspend=True), lifecycle.Create),
-        (observed(given="blocked"), lifecycle.Report),
-        (observed("recorded", job_set="running"), lifecycle.Nothing),
-        (observed("recorded", job_set="running", suspend=True), lifecycle.Suspend),
-        (observed("recorded", job_set="with pods", suspend=True, given="blocked"), lifecycle.Suspend),
-        (observed("recorded", job_set="suspended", suspend=True), lifecycle.Nothing),
-        (observed("recorded", job_set="suspended", given="rendered"), lifecycle.Resume),
-        (observed("recorded", job_set="suspended", given="blocked"), lifecycle.Report),
-        (observed("recorded", job_set="frozen differently", given="rendered"), lifecycle.Recreate),
-        (observed("recorded", job_set="frozen differently, with pods", given="rendered"), lifecycle.Resume),
-        (observed("recorded", job_set="frozen differently", given="rendered", read=False), lifecycle.Nothing),
-        (observed("recorded", job_set="frozen differently, not suspended yet", given="rendered"), lifecycle.Report),
-        (observed("recorded", job_set="suspended and ended", given="rendered"), lifecycle.Nothing),
-        (observed("remake", job_set="suspended"), lifecycle.Recreate),
-        (observed("remake", job_set="suspended", suspend=True), lifecycle.Recreate),
-        (observed("remake", job_set="suspended", read=False), lifecycle.Nothing),
-        (observed("remake", job_set="ended"), lifecycle.Nothing),
-        (observed("remake", job_set="suspended and ended"), lifecycle.Nothing),
-        (observed("remake", job_set="running"), lifecycle.Nothing),
-        (observed("remake", job_set="running", suspend=True), lifecycle.Suspend),
-        (observed("remake", given="rendered"), lifecycle.Create),
-        (observed("recorded", given="rendered"), lifecycle.Nothing),
-        (observed("nothing", given="rendered", created=JOB_SET_UID), lifecycle.Nothing),
-        (observed("recorded", job_set="leaving", suspend=True), lifecycle.Nothing),
-        (observed("counts", job_set="of upstream"), lifecycle.Adopt),
-        (observed("counts", job_set="of upstream", suspend=True), lifecycle.Suspend),
-        (observed("counts", job_set="of upstream, suspended", suspend=True), lifecycle.Adopt),
-        (observed("recorded", job_set="running", gang=False, given="rendered"), lifecycle.Create),
-        (observed("recorded", "complete", "ended"), lifecycle.Finish),
-        (observed("recorded", "complete", "ended", gang=False), lifecycle.Nothing),
-        (observed("recorded", "overdue", "running", gang=False), lifecycle.Finish),
-        (observed("another", "complete", "running", gang=False), lifecycle.Finish),
-        (observed("recorded", "missing", "suspended", gang=False), lifecycle.Finish),
-        (observed("another", "complete", "running", gang=False, read=False), lifecycle.Nothing),
-        (observed("another", "complete", "leaving", gang=False), lifecycle.Nothing),
-        (observed("another", job_set="running"), lifecycle.Nothing),
-        (observed("another", job_set="running", suspend=True), lifecycle.Suspend),
+        (observed(), actions.Nothing),
+        (observed(given="rendered"), actions.Create),
+        (observed(given="rendered", suspend=True), actions.Create),
+        (observed(given="blocked"), actions.Report),
+        (observed("recorded", job_set="running"), actions.Nothing),
+        (observed("recorded", job_set="running", suspend=True), actions.Suspend),
+        (observed("recorded", job_set="with pods", suspend=True, given="blocked"), actions.Suspend),
+        (observed("recorded", job_set="suspended", suspend=True), actions.Nothing),
+        (observed("recorded", job_set="suspended", given="rendered"), actions.Resume),
+        (observed("recorded", job_set="suspended", given="blocked"), actions.Report),
+        (observed("recorded", job_set="frozen differently", given="rendered"), actions.Recreate),
+        (observed("recorded", job_set="frozen differently, with pods", given="rendered"), actions.Resume),
+        (observed("recorded", job_set="frozen differently", given="rendered", read=False), actions.Nothing),
+        (observed("recorded", job_set="frozen differently, not suspended yet", given="rendered"), actions.Report),
+        (observed("recorded", job_set="suspended and ended", given="rendered"), actions.Nothing),
+        (observed("remake", job_set="suspended"), actions.Recreate),
+        (observed("remake", job_set="suspended", suspend=True), actions.Recreate),
+        (observed("remake", job_set="suspended", read=False), actions.Nothing),
+        (observed("remake", job_set="ended"), actions.Nothing),
+        (observed("remake", job_set="suspended and ended"), actions.Nothing),
+        (observed("remake", job_set="running"), actions.Nothing),
+        (observed("remake", job_set="running", suspend=True), actions.Suspend),
+        (observed("remake", given="rendered"), actions.Create),
+        (observed("recorded", given="rendered"), actions.Nothing),
+        (observed("nothing", given="rendered", created=JOB_SET_UID), actions.Nothing),
+        (observed("recorded", job_set="leaving", suspend=True), actions.Nothing),
+        (observed("counts", job_set="of upstream"), actions.Adopt),
+        (observed("counts", job_set="of upstream", suspend=True), actions.Suspend),
+        (observed("counts", job_set="of upstream, suspended", suspend=True), actions.Adopt),
+        (observed("recorded", job_set="running", gang=False, given="rendered"), actions.Create),
+        (observed("recorded", "complete", "ended"), actions.Finish),
+        (observed("recorded", "complete", "ended", gang=False), actions.Nothing),
+        (observed("recorded", "overdue", "running", gang=False), actions.Finish),
+        (observed("another", "complete", "running", gang=False), actions.Finish),
+        (observed("recorded", "missing", "suspended", gang=False), actions.Finish),
+        (observed("another", "complete", "running", gang=False, read=False), actions.Nothing),
+        (observed("another", "complete", "leaving", gang=False), actions.Nothing),
+        (observed("another", job_set="running"), actions.Nothing),
+        (observed("another", job_set="running", suspend=True), actions.Suspend),
     ],
 )
 def test_rows_to_read(given: Observed, action: type) -> None:
@@ -376,7 +376,7 @@ def test_a_job_of_another_controller_and_one_that_is_going_away_are_left_alone()
     each = observed("recorded", job_set="running", suspend=True)
     for change in ({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}, {"metadata": {"deletionTimestamp": "now"}}):
         job = {name: {**each.train_job[name], **change.get(name, {})} for name in ("metadata", "spec", "status")}
-        assert decide(Observed(job, NOW, each.job_set)) == lifecycle.Nothing()
+        assert decide(Observed(job, NOW, each.job_set)) == actions.Nothing()
 
 
 def test_the_time_to_live_waits_in_an_annotation_until_the_end_is_recorded() -> None:
@@ -392,5 +392,5 @@ def test_the_time_to_live_waits_in_an_annotation_until_the_end_is_recorded() -> 
     created["metadata"]["uid"] = JOB_SET_UID
     created["status"] = {"conditions": [condition_of("Completed", "AllJobsCompleted")]}
     action = decide(Observed(job, NOW, summary(created)))
-    assert isinstance(action, lifecycle.Finish)
+    assert isinstance(action, actions.Finish)
     assert action.patch == {"metadata": {"uid": JOB_SET_UID}, "spec": {"ttlSecondsAfterFinished": 60}}

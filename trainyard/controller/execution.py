@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED, SNAPSHOT_SUFFIX
 from trainyard.checks.finding import Finding
-from trainyard.controller import lifecycle
+from trainyard.controller import actions
+from trainyard.controller.actions import Action, Inputs
 from trainyard.controller.attachments import ATTACHED, Attachments
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, labeled, require_owner
 from trainyard.controller.job_sets import adoption_patch, as_created
 from trainyard.controller.keys import generate
-from trainyard.controller.lifecycle import Action, Inputs, Observed
+from trainyard.controller.lifecycle import Observed
 from trainyard.controller.policy_review import Policies
 from trainyard.controller.resources import FIELD_MANAGER, GANG_OBJECTS
 from trainyard.controller.snapshots import create_snapshot
@@ -106,30 +107,30 @@ class Executor:
             If this process is no longer the leader.
         """
         match action:
-            case lifecycle.Suspend(job_set, patch):
+            case actions.Suspend(job_set, patch):
                 await self._patch_job_set(job_set, patch)
                 return Effect(("suspend JobSet",), requeue=True)
-            case lifecycle.Adopt(job_set, patch):
+            case actions.Adopt(job_set, patch):
                 stored = await self._patch_job_set(job_set, patch)
                 if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
                     raise RejectedError((_label_removed(stored),))
                 return Effect(("adopt JobSet",), requeue=True)
-            case lifecycle.Create():
+            case actions.Create():
                 return await self._create(observed, action)
-            case lifecycle.Resume():
+            case actions.Resume():
                 return await self._resume(observed, action)
-            case lifecycle.Recreate(job_set, _):
+            case actions.Recreate(job_set, _):
                 version = job_set["metadata"]["resourceVersion"]
                 await self._delete(JOB_SETS, job_set, version=version, propagation="Foreground")
                 return Effect(("delete JobSet to recreate it",))
-            case lifecycle.Finish():
+            case actions.Finish():
                 return await self._finish(action)
-            case lifecycle.Report(findings, reason):
+            case actions.Report(findings, reason):
                 raise RejectedError(findings, reason)
-            case lifecycle.Nothing():
+            case actions.Nothing():
                 return Effect()
 
-    async def _create(self, observed: Observed, action: lifecycle.Create) -> Effect:
+    async def _create(self, observed: Observed, action: actions.Create) -> Effect:
         job, inputs, writes = observed.train_job, action.inputs, []
         for body in action.objects:
             self._cache.require_no_conflict(body, job)
@@ -151,7 +152,7 @@ class Executor:
         # The suspend field of a JobSet that already existed may differ from the TrainJob's.
         return Effect(tuple(writes), requeue=found, created=created)
 
-    async def _resume(self, observed: Observed, action: lifecycle.Resume) -> Effect:
+    async def _resume(self, observed: Observed, action: actions.Resume) -> Effect:
         job, writes = observed.train_job, []
         await self._check_policies(job, action.inputs, action.objects)
         snapshot, *others = _snapshot_first(action.objects)
@@ -163,7 +164,7 @@ class Executor:
         await self._patch_job_set(action.job_set, action.patch)
         return Effect((*writes, "resume JobSet"), warning=action.unchanged)
 
-    async def _finish(self, action: lifecycle.Finish) -> Effect:
+    async def _finish(self, action: actions.Finish) -> Effect:
         writes = []
         if action.job_set is not None and action.delete_job_set:
             await self._delete(JOB_SETS, action.job_set)

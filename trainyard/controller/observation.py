@@ -10,10 +10,11 @@ from trainyard.api import Runtime, TrainJob, parse
 from trainyard.api.constants import TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
 from trainyard.controller import status as statuses
+from trainyard.controller.actions import Inputs
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, owns
 from trainyard.controller.job_sets import summary
-from trainyard.controller.lifecycle import Build, Inputs, Observed
+from trainyard.controller.lifecycle import Build, Observed
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object, Resource, uid_of

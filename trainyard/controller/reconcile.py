@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from trainyard.api.constants import RESOURCES_CREATION_FAILED
 from trainyard.checks.finding import Finding
-from trainyard.controller import lifecycle
+from trainyard.controller import actions, lifecycle
 from trainyard.controller import status as statuses
+from trainyard.controller.actions import Inputs
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.execution import Effect, Executor, RejectedError
 from trainyard.controller.job_ownership import OwnershipConflictError
 from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import (
     Build,
-    Inputs,
     Observed,
     decide,
     needs_confirmation,
@@ -245,13 +245,13 @@ class Reconciler:
         if build is not None:
             observed = self._observe(step, await self._observer.inputs(step, build))
         action = decide(observed)
-        if isinstance(action, lifecycle.Report) and build is Build.CREATE and not step.use_snapshot:
+        if isinstance(action, actions.Report) and build is Build.CREATE and not step.use_snapshot:
             # The snapshot of an earlier attempt takes precedence: the runtime may have changed since.
             step.use_snapshot = True
             inputs = await self._observer.inputs(step, build)
             if inputs.from_snapshot:
                 action = decide(self._observe(step, inputs))
-        if isinstance(action, lifecycle.Recreate):
+        if isinstance(action, actions.Recreate):
             await self._record_recreation(step, action)
             if not self._record_supported:
                 action = decide(self._observe(step, observed.inputs))
@@ -283,7 +283,7 @@ class Reconciler:
             step.found = None  # The create is retried until this JobSet is gone.
         return step.found is not None
 
-    async def _record_recreation(self, step: Pass, action: lifecycle.Recreate) -> None:
+    async def _record_recreation(self, step: Pass, action: actions.Recreate) -> None:
         """Record in the status why the JobSet will be deleted."""
         uid = uid_of(action.job_set)
         if statuses.pending_recreation(step.train_job) == uid:

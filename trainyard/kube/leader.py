@@ -43,7 +43,8 @@ class LeaderElector:
     out, but it received the same limit (``timeout``), and ``lease_seconds - renew_seconds`` pass between that deadline
     and the earliest acquisition by another candidate. Writes that are delayed even longer (a frozen machine whose
     kernel sends buffered requests) fail: all writes except creates and Events carry a uid or resourceVersion as
-    precondition, and a create conflicts on the name.
+    precondition, and a create conflicts on the name while the object exists. After that it makes another one, which
+    its controller has to recognize: `trainyard.controller.lifecycle` deletes a JobSet that was created late.
 
     A Lease that was deleted, or whose holder was removed, does not say that its leader has stopped. The leader restores
     it with its next renewal; others wait as long as after a renewal before they acquire it. A candidate that has just
