@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from unittest import mock
 
-from trainyard.controller import execution, job_sets, lifecycle, reconcile
+from trainyard.controller import actions, execution, job_sets, lifecycle, reconcile
 from trainyard.controller import status as statuses
 from trainyard.controller.execution import Effect, Executor
 from trainyard.controller.lifecycle import Observed
@@ -46,7 +46,7 @@ def _suspend_reads_the_snapshot() -> Iterator[_Patch]:
     execute = Executor.execute
 
     async def first_read(self: Executor, observed: Observed, action: Any) -> Effect:
-        if isinstance(action, lifecycle.Suspend):
+        if isinstance(action, actions.Suspend):
             metadata = observed.train_job["metadata"]
             name = f"{metadata['name']}-runtime-snapshot"
             await self._client.get(CONFIG_MAPS, name, namespace=metadata["namespace"])
@@ -88,9 +88,9 @@ def _pod_group_stays() -> Iterator[_Patch]:
 
     def without_delete(observed: Observed) -> Any:
         action = finish(observed)
-        if not isinstance(action, lifecycle.Finish):
+        if not isinstance(action, actions.Finish):
             return action
-        return lifecycle.Finish(action.job_set, (), action.patch, action.delete_job_set)
+        return actions.Finish(action.job_set, (), action.patch, action.delete_job_set)
 
     yield mock.patch.object(lifecycle, "_finish", without_delete)
 
@@ -147,8 +147,8 @@ def _remake_while_running() -> Iterator[_Patch]:
 
     def impatient(observed: Observed) -> Any:
         action = decide(observed)
-        if isinstance(action, lifecycle.Report) and observed.job_set is not None:
-            return lifecycle.Create((), lifecycle.Inputs(from_snapshot=True))
+        if isinstance(action, actions.Report) and observed.job_set is not None:
+            return actions.Create((), actions.Inputs(from_snapshot=True))
         return action
 
     async def delete_first(self: Executor, observed: Observed, action: Any) -> Effect:
