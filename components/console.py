@@ -136,6 +136,7 @@ def _workload(args: ConsoleArgs) -> Workload:
         readiness={"httpGet": {"path": "/readyz", "port": "https", "scheme": "HTTPS"}},
         liveness={"httpGet": {"path": "/healthz", "port": "https", "scheme": "HTTPS"}},
         memory=("192Mi", "2Gi"),
+        tmp_size="64Mi",  # uploaded settings
         volumes=(
             SecretVolume(_SECRET, _CERTIFICATE),
             *((ConfigVolume(_PROXY_CONFIG, _PROXY_FOLDER),) if proxy else ()),

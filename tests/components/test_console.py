@@ -76,6 +76,7 @@ def test_it_serves_tls_to_the_names_and_reads_the_namespaces_of_the_settings(ins
     assert {each["httpGet"]["scheme"] for each in (container["readinessProbe"], container["livenessProbe"])} == {
         "HTTPS"
     }
+    assert {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}} in spec["template"]["spec"]["volumes"]
     (port,) = installed.one(f"Service/{NAME}/{NAME}").inputs["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (443, "https")
     namespace = installed.one(f"Namespace/{NAME}").inputs["metadata"]["labels"]

@@ -190,6 +190,8 @@ async def test_hosts_and_origins_are_checked(proxied: Proxied) -> None:
         assert (await client.get("/jobs", headers={"host": "evil.example.com"})).status_code == 421
         assert (await client.get("/jobs", headers={"origin": "https://evil.example.com"})).status_code == 403
         assert (await client.post("/queues/plan", data={"settings": "x"})).status_code == 403
+        chunked = {"origin": proxied.served.proxy, "transfer-encoding": "chunked", "content-length": "10"}
+        assert (await client.post("/queues/plan", content=b"settings=x", headers=chunked)).status_code == 411
         assert (await client.get("/jobs", headers={"host": HOST})).status_code == 200
 
 
