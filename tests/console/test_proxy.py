@@ -15,6 +15,7 @@ import pytest
 from tests.console.test_sessions import LISTS
 from tests.console.viewers import ACCOUNT, HOST, Served, certificate, client_context, console
 from trainyard.console import filtered_source, proxy_guard
+from trainyard.console.access_review import NOTHING, Granted
 from trainyard.console.cluster_server import ProxyAccess
 
 NAME = "front-proxy"
@@ -119,6 +120,35 @@ async def test_a_decision_ends_with_the_right_or_without_reviews(
                 proxied.served.rights.namespaces["alice"].clear()
             while "/vision/wide" in (await alice.get("/jobs")).text:
                 await anext(lines)
+
+
+async def test_a_state_that_is_not_current_is_not_shown(proxied: Proxied) -> None:
+    async with proxied.user("alice") as alice:
+        assert (await alice.get("/jobs")).status_code == 200
+        proxied.served.console.readers[0]._known -= 61
+        answer = await alice.get("/jobs")
+        assert (answer.status_code, "not current" in answer.text) == (503, True)
+
+
+async def test_a_lost_right_takes_effect_before_a_pause_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtered_source, "_REVIEW_SECONDS", 0.05)
+    monkeypatch.setattr("trainyard.console.shared_reader._SHORTEST", 600.0)
+    async with behind_proxy(tmp_path) as proxied, proxied.user("alice", "ml") as alice:
+        proxied.served.rights.namespaces["alice"] = {"vision", "language"}
+        assert "/vision/wide" in (await alice.get("/jobs")).text
+        proxied.served.rights.namespaces["alice"] = {"language"}
+        async with asyncio.timeout(30):
+            while "/vision/wide" in (text := (await alice.get("/jobs")).text):
+                pass
+        assert "/language/waits" in text
+
+
+def test_grants_that_allow_all_of_others_cover_them() -> None:
+    one, every = Granted(inside=frozenset({("Pod", "a")})), Granted(frozenset({"Pod"}))
+    assert every.covers(one)
+    assert one.covers(NOTHING)
+    assert not one.covers(every)
+    assert not one.covers(Granted(inside=frozenset({("Pod", "b")})))
 
 
 async def test_an_update_reaches_only_those_who_may_read_it(proxied: Proxied) -> None:

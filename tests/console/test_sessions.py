@@ -305,6 +305,22 @@ async def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert [(await each.get("/session")).status_code for each in (first, second, third)] == [204, 401, 204]
 
 
+async def test_a_state_that_is_not_current_is_not_shown(served: Served) -> None:
+    async with served.browser() as client:
+        await served.sign_in(client, "alice-token")
+        (reader,) = served.console.readers
+        reader._known -= 61
+        for path in PAGES:
+            answer = await client.get(path)
+            assert (answer.status_code, "not current" in answer.text) == (503, True)
+            assert "vision" not in answer.text
+        plan = await client.post("/queues/plan", data={"settings": "queues: {}"}, headers={"origin": served.base})
+        assert plan.status_code == 503
+        assert (await client.get("/session")).status_code == 204
+        reader._known += 61
+        assert "wide" in (await client.get("/jobs")).text
+
+
 async def test_readers_share_half_a_core_and_end_with_their_sessions(tmp_path: Path) -> None:
     async with console(tmp_path) as served, browsers(served, 3) as clients:
         for client, name in zip(clients, ("alice", "bob", "root"), strict=True):

@@ -166,7 +166,7 @@ class ProxyGuard:
                 answer = PlainTextResponse("The cluster cannot be read now. Try again.", 503)
             else:
                 if opened is not None:
-                    await opened.pages(scope, receive, send)
+                    await opened.current_pages(scope, receive, send)
                     return
                 answer = PlainTextResponse("Too many viewers use the console. Try again later.", 503)
         assert answer is not None  # noqa: S101

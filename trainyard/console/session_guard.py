@@ -82,7 +82,7 @@ class SessionGuard:
         if session is None:
             await self._sign_in_page(request, 401)(scope, receive, send)
             return
-        await session.opened.pages(scope, receive, send)
+        await session.opened.current_pages(scope, receive, send)
 
     def _probed(self, request: Request) -> Response | None:
         """Return the answer to a probe, which has the address of the pod as host."""

@@ -17,7 +17,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.token_review import Viewer
@@ -40,6 +41,8 @@ _SHORT_IDLE_SECONDS: Final = 5 * 60.0
 _OF_VIEWER: Final = 3
 """Sessions of one viewer; the oldest ends."""
 _FAILURES: Final = (ApiError, TransportError, CredentialsError, TimeoutError)
+_EVENTS: Final = "/events"
+_NOT_CURRENT: Final = PlainTextResponse("The state is not current: it is older than a minute. Try again.", 503)
 _LOG = logging.getLogger(__name__)
 
 
@@ -76,6 +79,12 @@ class OpenedReader:
     reader: SharedReader
     pages: ASGIApp
     resources: AsyncExitStack
+
+    async def current_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with a page, or with an error if the state is not current: rights may be older than it."""
+        # Updates have no content, and tell a page when there is a newer state.
+        current = self.reader.is_current or scope["path"] == _EVENTS or scope["path"].startswith("/assets/")
+        await (self.pages if current else _NOT_CURRENT)(scope, receive, send)
 
 
 @dataclass(eq=False)
