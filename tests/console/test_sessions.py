@@ -19,7 +19,7 @@ from tests.console.viewers import ACCOUNT, HOST, Rights, Served, certificate, co
 from tests.explain.recorded_clusters import minutes_ago
 from tests.kube.fake_api import FakeApi, eventually, serving
 from tests.kube.kubeconfigs import kubeconfig
-from trainyard.console import sign_in_limit, viewer_sessions
+from trainyard.console import bounded_protocol, sign_in_limit, viewer_sessions
 from trainyard.console.page_headers import CONTENT_SECURITY_POLICY
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.errors import TrainyardError
@@ -343,6 +343,48 @@ async def test_probes_need_no_session_and_show_nothing(served: Served) -> None:
         for path in ("/healthz", "/readyz"):
             answer = await client.get(path, headers={"host": "10.0.0.7:9443"})
             assert (answer.status_code, answer.text) == (200, "ok")
+
+
+async def held(served: Served, stack: contextlib.AsyncExitStack, text: str = "") -> asyncio.StreamReader:
+    """Open a connection that sends a part of a request."""
+    address = httpx.URL(served.base)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", address.port, ssl=served.trust, server_hostname="localhost"
+    )
+    stack.callback(writer.transport.abort)
+    writer.write(text.replace("HOST", address.netloc.decode()).encode())
+    return reader
+
+
+FORM = "POST /sign-in HTTP/1.1\r\nHost: HOST\r\nOrigin: https://HOST\r\n"
+FORM += "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 10\r\n\r\n"
+
+
+@pytest.mark.parametrize("text", ["", "GET / HTTP/1.1\r\n", FORM, FORM + "token"])
+async def test_a_request_that_is_not_completed_ends(served: Served, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(bounded_protocol, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(bounded_protocol, "BODY_SECONDS", 0.2)
+    async with contextlib.AsyncExitStack() as stack:
+        reader = await held(served, stack, text)
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+
+
+@pytest.mark.parametrize("bound", ["CONNECTIONS", "OF_ADDRESS"])
+async def test_held_connections_do_not_keep_out_probes(
+    served: Served, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(bounded_protocol, bound, 8)
+    async with contextlib.AsyncExitStack() as stack, served.browser() as client:
+        first = await held(served, stack)
+        for _ in range(20):
+            await held(served, stack)
+        assert (await client.get("/healthz")).status_code == 200
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionError):
+                assert await first.read() == b""  # the oldest ends, long before its deadline
+        assert (await served.sign_in(client, "alice-token")).status_code == 303
 
 
 async def test_a_page_of_another_site_leads_to_one_with_the_cookie(served: Served) -> None:

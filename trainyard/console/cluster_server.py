@@ -15,6 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from trainyard.console.access_review import AccessReviews
+from trainyard.console.bounded_protocol import BoundedProtocol
 from trainyard.console.filtered_source import FilteredSource, SourceHub
 from trainyard.console.live_source import LiveSource
 from trainyard.console.proxy_guard import ProxyGuard, ProxyViews, named_protocol
@@ -30,7 +31,6 @@ from trainyard.kube import Client, Connection
 
 __all__ = ["ClusterConsole", "ProxyAccess", "serve_cluster"]
 
-_CONNECTIONS: Final = 512
 _WATCH_SECONDS: Final = (15, 20)
 """Timeouts of watches: a right that is taken away hides what was read with it within a minute."""
 _USER_AGENT: Final = "trainyard-console"
@@ -220,7 +220,7 @@ async def _serve_all(
 def _config(app: ASGIApp, files: ServingFiles, client_names: Sequence[str] = ()) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        http=named_protocol(client_names) if client_names else "h11",
+        http=named_protocol(client_names) if client_names else BoundedProtocol,
         access_log=False,
         log_level="warning",
         server_header=False,
@@ -228,7 +228,6 @@ def _config(app: ASGIApp, files: ServingFiles, client_names: Sequence[str] = ())
         timeout_graceful_shutdown=5,
         ws="none",
         proxy_headers=False,
-        limit_concurrency=_CONNECTIONS,
     )
     config.load()
     config.ssl = files.context

@@ -15,8 +15,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from trainyard.console.bounded_protocol import BoundedProtocol
 from trainyard.console.page_headers import confined
 from trainyard.console.request_origin import refusal
 from trainyard.console.token_review import Viewer
@@ -35,11 +35,13 @@ _IDLE_SECONDS: Final = 5 * 60.0
 _LOG = logging.getLogger(__name__)
 
 
-def named_protocol(names: Iterable[str]) -> type[H11Protocol]:
+def named_protocol(names: Iterable[str]) -> type[BoundedProtocol]:
     """Return a protocol that serves only clients whose verified certificate has one of some common names."""
     allowed = frozenset(names)
 
-    class Named(H11Protocol):
+    class Named(BoundedProtocol):
+        bounds_addresses = False  # all connections have that of the proxy
+
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             certificate = transport.get_extra_info("peercert")
             if _common_name(certificate or {}) in allowed:
