@@ -285,10 +285,21 @@ async def test_attempts_are_bounded(served: Served) -> None:
 def test_attempts_of_all_addresses_are_bounded_for_a_minute() -> None:
     now = 0.0
     limit = sign_in_limit.SignInLimit(lambda: now)
-    assert all(limit.take(f"address-{number}") for number in range(sign_in_limit.ATTEMPTS))
-    assert not limit.take("another")
+    limit.accept("known")
+    assert all(limit.take(f"address-{number}", "guess") for number in range(sign_in_limit.ATTEMPTS))
+    assert not limit.take("another", "guess")
+    found = [limit.take("another", "known") for _ in range(sign_in_limit.ATTEMPTS_OF_ACCEPTED + 1)]
+    assert found == [True] * sign_in_limit.ATTEMPTS_OF_ACCEPTED + [False]
     now = 60.0
-    assert limit.take("another")
+    assert limit.take("another", "guess")
+
+
+async def test_requests_without_a_token_do_not_lock_out_others(served: Served) -> None:
+    async with contextlib.AsyncExitStack() as stack, served.browser() as client:
+        for _ in range(sign_in_limit.ATTEMPTS_OF_ADDRESS + 1):
+            await held(served, stack, FORM)
+            assert (await served.sign_in(client, "")).status_code == 401
+        assert (await served.sign_in(client, "alice-token")).status_code == 303
 
 
 async def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,6 +347,14 @@ async def test_a_viewer_has_three_sessions(served: Served) -> None:
         for client in clients:
             await served.sign_in(client, "alice-token")
         assert [(await each.get("/session")).status_code for each in clients] == [401, 204, 204, 204]
+
+
+async def test_a_viewer_has_three_sessions_also_if_they_begin_together(served: Served) -> None:
+    async with browsers(served, 6) as clients:
+        found = await asyncio.gather(*(served.sign_in(client, "alice-token") for client in clients))
+        assert sorted(each.status_code for each in found) == [303] * 3 + [503] * 3
+        assert len(served.console.readers) == 3
+        assert (await served.sign_in(clients[0], "bob-token")).status_code == 303
 
 
 async def test_probes_need_no_session_and_show_nothing(served: Served) -> None:

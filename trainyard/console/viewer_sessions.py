@@ -12,6 +12,7 @@ import hashlib
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -128,7 +129,7 @@ class ViewerSessions:
         self._most = most
         self._clock = clock
         self._sessions: dict[bytes, Session] = {}
-        self._starting = 0
+        self._starting: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -153,7 +154,7 @@ class ViewerSessions:
         if viewer is None:
             raise SignInError("The API server does not accept this token.", 401)
         replaced = self._replaced(viewer)
-        self._starting += 1
+        self._starting[viewer.name] += 1
         try:
             for key in replaced:
                 await self._end(key, "another one needs its place")
@@ -163,7 +164,9 @@ class ViewerSessions:
             _LOG.warning("the cluster could not be read for %r: %s", viewer.name, error)
             raise SignInError("The cluster cannot be read now. Try again.", 503) from None
         finally:
-            self._starting -= 1
+            self._starting[viewer.name] -= 1
+            if not self._starting[viewer.name]:
+                del self._starting[viewer.name]
         identifier = secrets.token_urlsafe(32)
         self._sessions[_key(identifier)] = Session(viewer, opened, token, now, self._clock(), now)
         _LOG.info("%r has signed in; %s sessions", viewer.name, len(self))
@@ -235,11 +238,14 @@ class ViewerSessions:
         Raises
         ------
         SignInError
-            All sessions are in use.
+            All sessions are in use, or the viewer starts as many as it may have.
         """
+        starting = self._starting[viewer.name]
+        if starting >= _OF_VIEWER:
+            raise SignInError(f"{_OF_VIEWER} sessions of this user start already. Try again later.", 503)
         own = sorted(self._of(viewer), key=lambda key: self._sessions[key].begun)
-        found = own[: max(0, len(own) - _OF_VIEWER + 1)]
-        if len(self) - len(found) + self._starting < self._most:
+        found = own[: max(0, len(own) + starting - _OF_VIEWER + 1)]
+        if len(self) - len(found) + self._starting.total() < self._most:
             return found
         now = self._clock()
         idle = max(self._sessions, key=lambda key: self._idle(self._sessions[key], now), default=None)
