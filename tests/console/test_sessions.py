@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.kube.fake_api import FakeApi, eventually, serving
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard.console import bounded_protocol, sign_in_limit, viewer_sessions
 from trainyard.console.page_headers import CONTENT_SECURITY_POLICY
+from trainyard.console.plan_limit import CLUSTER_SETTINGS
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.errors import TrainyardError
 
@@ -355,6 +357,38 @@ async def test_a_viewer_has_three_sessions_also_if_they_begin_together(served: S
         assert sorted(each.status_code for each in found) == [303] * 3 + [503] * 3
         assert len(served.console.readers) == 3
         assert (await served.sign_in(clients[0], "bob-token")).status_code == 303
+
+
+async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = asyncio.Semaphore(0), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def computed(*_: object) -> object:
+        loop.call_soon_threadsafe(begun.release)
+        assert go_on.wait(30)
+        raise TrainyardError("no plan", fix="none")
+
+    monkeypatch.setattr("trainyard.console.web_application.snapshot_of_file", computed)
+    async with browsers(served, 3) as clients:
+        for client, name in zip(clients, ("alice", "bob", "root"), strict=True):
+            await served.sign_in(client, f"{name}-token")
+
+        async def plan(client: httpx.AsyncClient, text: str = "queues: {}") -> int:
+            answer = await client.post("/queues/plan", data={"settings": text}, headers={"origin": served.base})
+            return answer.status_code
+
+        assert await plan(clients[0], "#" * (CLUSTER_SETTINGS + 1)) == 413
+        try:
+            running = [asyncio.create_task(plan(clients[0]))]
+            await begun.acquire()
+            assert await plan(clients[0]) == 429
+            running.append(asyncio.create_task(plan(clients[1])))
+            await begun.acquire()
+            assert await plan(clients[2]) == 429
+        finally:
+            go_on.set()
+        assert await asyncio.gather(*running) == [422] * 2
+        assert await plan(clients[2]) == 422
 
 
 async def test_probes_need_no_session_and_show_nothing(served: Served) -> None:

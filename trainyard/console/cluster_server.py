@@ -18,6 +18,7 @@ from trainyard.console.access_review import AccessReviews
 from trainyard.console.bounded_protocol import BoundedProtocol
 from trainyard.console.filtered_source import FilteredSource, SourceHub
 from trainyard.console.live_source import LiveSource
+from trainyard.console.plan_limit import CLUSTER_SETTINGS, PlanLimit
 from trainyard.console.proxy_guard import ProxyGuard, ProxyViews, named_protocol
 from trainyard.console.recorded_source import Source
 from trainyard.console.serving_certificate import ServingFiles
@@ -84,6 +85,7 @@ class ClusterConsole:
     sessions: int = 10
     proxy: ProxyAccess | None = None
     readers: list[SharedReader] = field(default_factory=list, init=False, repr=False)
+    plans: PlanLimit = field(default_factory=lambda: PlanLimit(CLUSTER_SETTINGS), init=False, repr=False)
 
     async def reader(self, viewer: Viewer, token: str) -> OpenedReader:
         """Start a reader with the token of a viewer.
@@ -105,7 +107,7 @@ class ClusterConsole:
             source = LiveSource(own, self.name, self.namespaces, lambda: count, _WATCH_SECONDS)
             reader = self._shared_reader(source, resources)
             await reader.start()
-            return OpenedReader(reader, application(reader, viewer=viewer.name), resources.pop_all())
+            return OpenedReader(reader, application(reader, viewer=viewer.name, plans=self.plans), resources.pop_all())
 
     def _shared_reader(self, source: Source, resources: AsyncExitStack) -> SharedReader:
         """Return a reader, whose share of the processor is smaller while there are others."""
@@ -132,7 +134,7 @@ class ClusterConsole:
             source = FilteredSource(hub, viewer, reviews, tuple(self.namespaces))
             reader = self._shared_reader(source, resources)
             await reader.start()
-            pages = application(reader, viewer=viewer.name, signs_out=False)
+            pages = application(reader, viewer=viewer.name, signs_out=False, plans=self.plans)
             return OpenedReader(reader, pages, resources.pop_all())
 
 
