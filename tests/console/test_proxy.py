@@ -11,12 +11,19 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
+from tests.console.recorded_platform import platform
 from tests.console.test_sessions import LISTS
 from tests.console.viewers import ACCOUNT, HOST, Served, certificate, client_context, console
-from trainyard.console import filtered_source, proxy_guard
+from trainyard.console import cluster_server, filtered_source, proxy_guard
 from trainyard.console.access_review import NOTHING, Granted
 from trainyard.console.cluster_server import ProxyAccess
+from trainyard.console.live_source import LiveSource
+from trainyard.console.recorded_source import RecordedSource
+from trainyard.console.shared_reader import SharedReader
+from trainyard.console.token_review import Viewer
+from trainyard.console.viewer_sessions import OpenedReader
 
 NAME = "front-proxy"
 
@@ -236,6 +243,51 @@ async def test_viewers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(proxy_guard, "_IDLE_SECONDS", 0.0)
         assert (await bob.get("/jobs")).status_code == 200
         assert "/vision/" not in (await bob.get("/jobs")).text
+
+
+async def test_views_that_are_opened_together_are_all_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_guard, "_IDLE_SECONDS", 0.0)
+    opened: list[str] = []
+    closed: list[str] = []
+    reader = SharedReader(RecordedSource(platform().observed, "test"), explains=False)
+
+    async def open_reader(viewer: Viewer) -> OpenedReader:
+        async def close() -> None:
+            await asyncio.sleep(0)
+            closed.append(viewer.name)
+
+        opened.append(viewer.name)
+        await asyncio.sleep(0)
+        resources = contextlib.AsyncExitStack()
+        resources.push_async_callback(close)
+        return OpenedReader(reader, Starlette(), resources)
+
+    views = proxy_guard.ProxyViews(open_reader, 2)
+    for name in "ab":
+        assert await views.of(Viewer(name)) is not None
+    first, second, other = await asyncio.gather(*(views.of(Viewer(name)) for name in "ccd"))
+    assert first is not None
+    assert first is second
+    assert other is not None
+    assert opened == ["a", "b", "c", "d"]
+    await views.close_all()
+    assert sorted(closed) == opened
+
+
+async def test_a_list_that_does_not_answer_holds_no_viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_server, "START_SECONDS", 0.5)
+    go_on = asyncio.Event()
+
+    async def hanging(_: LiveSource) -> None:
+        await go_on.wait()
+
+    async with behind_proxy(tmp_path) as proxied, proxied.user("alice") as alice, proxied.user("bob") as bob:
+        with monkeypatch.context() as changed:
+            changed.setattr(LiveSource, "start", hanging)
+            found = await asyncio.gather(alice.get("/jobs"), bob.get("/jobs"))
+            assert [each.status_code for each in found] == [503] * 2
+        monkeypatch.setattr(cluster_server, "START_SECONDS", 60.0)
+        assert "/vision/wide" in (await alice.get("/jobs")).text
 
 
 async def test_a_cluster_that_cannot_be_read_is_read_again(proxied: Proxied) -> None:

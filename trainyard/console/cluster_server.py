@@ -25,7 +25,7 @@ from trainyard.console.serving_certificate import ServingFiles
 from trainyard.console.session_guard import LOOPBACK_NAMES, SessionGuard
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.token_review import Viewer, review_token
-from trainyard.console.viewer_sessions import OpenedReader, ViewerSessions
+from trainyard.console.viewer_sessions import START_SECONDS, OpenedReader, ViewerSessions
 from trainyard.console.web_application import application
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Connection
@@ -122,7 +122,7 @@ class ClusterConsole:
         return LiveSource(account, self.name, self.namespaces, watch_seconds=_WATCH_SECONDS)
 
     async def filtered_reader(self, hub: SourceHub, reviews: AccessReviews, viewer: Viewer) -> OpenedReader:
-        """Start a reader of what a viewer of the proxy may read.
+        """Start a reader of what a viewer of the proxy may read of a started hub.
 
         Raises
         ------
@@ -130,7 +130,6 @@ class ClusterConsole:
             It cannot be reviewed.
         """
         async with AsyncExitStack() as resources:
-            await hub.start()
             source = FilteredSource(hub, viewer, reviews, tuple(self.namespaces))
             reader = self._shared_reader(source, resources)
             await reader.start()
@@ -194,7 +193,9 @@ async def _proxy_views(console: ClusterConsole, stack: AsyncExitStack, client: C
     stack.push_async_callback(hub.close)
 
     async def opened(viewer: Viewer) -> OpenedReader:
-        async with lock:  # the first viewer starts the hub
+        async with asyncio.timeout(START_SECONDS):
+            async with lock:  # the first viewer starts the hub
+                await hub.start()
             return await console.filtered_reader(hub, reviews, viewer)
 
     views = ProxyViews(opened, console.sessions)

@@ -88,15 +88,17 @@ class ProxyViews:
         self._most = most
         self._views: dict[Viewer, asyncio.Task[OpenedReader]] = {}
         self._used: dict[Viewer, float] = {}
+        self._room = asyncio.Lock()
 
     async def of(self, viewer: Viewer) -> OpenedReader | None:
         """Return what a viewer reads; None: there are too many viewers."""
-        task = self._views.get(viewer)
-        if task is None:
-            idle = await self._make_room()
-            if not idle:
-                return None
-            task = self._views.setdefault(viewer, asyncio.ensure_future(self._open_reader(viewer)))
+        if viewer not in self._views:
+            async with self._room:  # one at a time: others may open the same view, or take the place, meanwhile
+                if viewer not in self._views:
+                    if not await self._make_room():
+                        return None
+                    self._views[viewer] = asyncio.ensure_future(self._open_reader(viewer))
+        task = self._views[viewer]
         self._used[viewer] = time.monotonic()
         try:
             return await asyncio.shield(task)

@@ -26,7 +26,15 @@ from trainyard.console.token_review import Viewer
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, CredentialsError, TransportError
 
-__all__ = ["CONFIRMED_SECONDS", "CONFIRM_SECONDS", "OpenedReader", "Session", "SignInError", "ViewerSessions"]
+__all__ = [
+    "CONFIRMED_SECONDS",
+    "CONFIRM_SECONDS",
+    "START_SECONDS",
+    "OpenedReader",
+    "Session",
+    "SignInError",
+    "ViewerSessions",
+]
 
 CONFIRM_SECONDS: Final = 15.0
 """Seconds after which a token is confirmed again."""
@@ -34,7 +42,8 @@ CONFIRMED_SECONDS: Final = 40.0
 """Seconds since the last confirmation after which a session ends if the next one fails: with the time until that one,
 and its own, at most a minute."""
 _REVIEW_SECONDS: Final = 5.0
-_START_SECONDS: Final = 120.0
+START_SECONDS: Final = 120.0
+"""Seconds until a viewer has a first state."""
 _LONGEST_SECONDS: Final = 12 * 3600.0
 _IDLE_SECONDS: Final = 30 * 60.0
 _SHORT_IDLE_SECONDS: Final = 5 * 60.0
@@ -158,7 +167,7 @@ class ViewerSessions:
         try:
             for key in replaced:
                 await self._end(key, "another one needs its place")
-            async with asyncio.timeout(_START_SECONDS):
+            async with asyncio.timeout(START_SECONDS):
                 opened = await self._open_reader(viewer, token)
         except (*_FAILURES, TrainyardError) as error:
             _LOG.warning("the cluster could not be read for %r: %s", viewer.name, error)
