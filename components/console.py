@@ -97,7 +97,7 @@ def _rules(*, proxied: bool) -> list[dict[str, Any]]:
         for each in SHOWN_KINDS.values():
             plurals.setdefault(each.group, []).append(each.plural)
         rules += [
-            {"apiGroups": [each], "resources": sorted(found), "verbs": ["get", "list", "watch"]}
+            {"apiGroups": [each], "resources": sorted(found), "verbs": ["list", "watch"]}
             for each, found in sorted(plurals.items())
         ]
     return rules

@@ -213,6 +213,9 @@ async def test_the_port_of_viewers_reads_no_headers_of_a_proxy(proxied: Proxied)
         [("X-Remote-User", "")],
         [("X-Remote-User", "alice"), ("X-Remote-User", "root")],
         [("X-Remote-User", "x" * 300)],
+        [("X-Remote-User", "system:admin")],
+        [("X-Remote-User", "alice"), ("X-Remote-Group", "system:masters")],
+        [("X-Remote-User", "alice"), ("X-Remote-Group", "ml"), ("X-Remote-Group", "System:masters")],
         [("X-Remote-User", "alice"), *(("X-Remote-Group", f"g{number}") for number in range(200))],
     ],
 )
@@ -220,6 +223,11 @@ async def test_a_request_without_one_valid_user_is_rejected(proxied: Proxied, he
     async with httpx.AsyncClient(base_url=proxied.served.proxy, verify=proxied.context) as client:
         assert (await client.get("/jobs", headers=headers)).status_code in (400, 401)
     assert not proxied.served.rights.seen
+
+
+async def test_the_group_of_everyone_may_be_named(proxied: Proxied) -> None:
+    async with proxied.user("alice", "system:authenticated") as alice:
+        assert "/vision/wide" in (await alice.get("/jobs")).text
 
 
 async def test_hosts_and_origins_are_checked(proxied: Proxied) -> None:

@@ -28,6 +28,12 @@ __all__ = ["ProxyGuard", "ProxyViews", "named_protocol", "viewer_of"]
 
 _USER: Final = "x-remote-user"
 _GROUP: Final = "x-remote-group"
+_SYSTEM: Final = "system:"
+_EVERYONE: Final = "system:authenticated"
+"""Prefix of the users and groups of the cluster itself, and the one group of them that a proxy may name.
+
+A proxy that passes on the names of an identity provider would otherwise give a group named `system:masters` all rights.
+"""
 _MAX_NAME: Final = 256
 _MAX_GROUPS: Final = 128
 _IDLE_SECONDS: Final = 5 * 60.0
@@ -68,7 +74,12 @@ def viewer_of(request: Request) -> Viewer | None:
     groups = request.headers.getlist(_GROUP)
     if len(names) != 1 or len(groups) > _MAX_GROUPS:
         return None
-    valid = all(0 < len(each) <= _MAX_NAME and each.isprintable() for each in (*names, *groups))
+    given = (*names, *groups)
+    valid = all(0 < len(each) <= _MAX_NAME and each.isprintable() for each in given)
+    own = any(each.strip().lower().startswith(_SYSTEM) for each in (*names, *(set(groups) - {_EVERYONE})))
+    if own:
+        _LOG.warning("a user or group of the cluster itself, named by the proxy, is rejected")
+        return None
     return Viewer(names[0], "", frozenset(groups)) if valid else None
 
 
