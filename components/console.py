@@ -97,7 +97,7 @@ def _rules(*, proxied: bool) -> list[dict[str, Any]]:
         for each in SHOWN_KINDS.values():
             plurals.setdefault(each.group, []).append(each.plural)
         rules += [
-            {"apiGroups": [each], "resources": sorted(found), "verbs": ["get", "list", "watch"]}
+            {"apiGroups": [each], "resources": sorted(found), "verbs": ["list", "watch"]}
             for each, found in sorted(plurals.items())
         ]
     return rules
@@ -136,6 +136,7 @@ def _workload(args: ConsoleArgs) -> Workload:
         readiness={"httpGet": {"path": "/readyz", "port": "https", "scheme": "HTTPS"}},
         liveness={"httpGet": {"path": "/healthz", "port": "https", "scheme": "HTTPS"}},
         memory=("192Mi", "2Gi"),
+        tmp_size="64Mi",  # uploaded settings
         volumes=(
             SecretVolume(_SECRET, _CERTIFICATE),
             *((ConfigVolume(_PROXY_CONFIG, _PROXY_FOLDER),) if proxy else ()),

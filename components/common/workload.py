@@ -117,6 +117,8 @@ class Workload(Container):
         Time between SIGTERM and SIGKILL.
     annotations
         Annotations of the pods; a change causes a roll-out.
+    tmp_size
+        Size limit of /tmp, a Kubernetes quantity; empty: none.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Workload(Container):
     sidecars: tuple[Container, ...] = ()
     termination_grace_seconds: int = 30
     annotations: Mapping[str, str] = field(default_factory=dict)
+    tmp_size: str = ""
 
     @property
     def selector(self) -> dict[str, str]:
@@ -147,6 +150,7 @@ def deployment(workload: Workload) -> dict[str, Any]:
     main = _container(workload, volumes)
     replicas = workload.pods.replicas(workload.program, workload.replicas)
     main["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
+    scratch = {"sizeLimit": workload.tmp_size} if workload.tmp_size else {}
     pod = {
         "serviceAccountName": workload.name,
         "priorityClassName": "system-cluster-critical",
@@ -160,7 +164,7 @@ def deployment(workload: Workload) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [main, *(_container(sidecar, volumes) for sidecar in workload.sidecars)],
-        "volumes": [*volumes.values(), {"name": "tmp", "emptyDir": {}}],
+        "volumes": [*volumes.values(), {"name": "tmp", "emptyDir": scratch}],
     }
     annotations = {"annotations": dict(workload.annotations)} if workload.annotations else {}
     body = {

@@ -12,6 +12,8 @@ import yaml
 from tests.components.recording import Recording, record, service_access, stack_config
 from trainyard.cluster.ports import PORT_NAMES, slot_ports
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext
+from trainyard.errors import TrainyardError
+from trainyard.settings import parse_stack
 
 NAME = "trainyard-console"
 HOSTS = ["console.example.com"]
@@ -76,11 +78,25 @@ def test_it_serves_tls_to_the_names_and_reads_the_namespaces_of_the_settings(ins
     assert {each["httpGet"]["scheme"] for each in (container["readinessProbe"], container["livenessProbe"])} == {
         "HTTPS"
     }
+    assert {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}} in spec["template"]["spec"]["volumes"]
     (port,) = installed.one(f"Service/{NAME}/{NAME}").inputs["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (443, "https")
     namespace = installed.one(f"Namespace/{NAME}").inputs["metadata"]["labels"]
     assert namespace["pod-security.kubernetes.io/enforce"] == "restricted"
     assert installed.one(f"PodDisruptionBudget/{NAME}/{NAME}")
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system", "kube-node-lease", "volcano-system", "vision"])
+def test_a_namespace_of_others_is_rejected(namespace: str) -> None:
+    config = stack_config(console={"install": True, "namespace": namespace})
+    with pytest.raises(TrainyardError) as caught:
+        parse_stack(config, source="test")
+    path = "tenants.vision" if namespace == "vision" else "console.namespace"
+    assert [each.path for each in caught.value.findings] == [f"trainyard:{path}"]
+
+
+def test_a_console_that_is_not_installed_needs_no_namespace() -> None:
+    parse_stack(stack_config(console={"namespace": "default"}), source="test")
 
 
 def test_a_second_replica_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +123,7 @@ def test_a_proxy_grants_reads_of_the_kinds_shown_and_no_other_write(monkeypatch:
     rules = recording.one(f"ClusterRole/{NAME}").inputs["rules"]
     created = {each for rule in rules if "create" in rule["verbs"] for each in rule["resources"]}
     assert created == {"tokenreviews", "subjectaccessreviews"}
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"create", "get", "list", "watch"}
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"create", "list", "watch"}
     assert not {"secrets", "configmaps", "pods/log", "*"} & {each for rule in rules for each in rule["resources"]}
     assert all("*" not in rule["apiGroups"] for rule in rules)
     (container,) = deployment(recording)["spec"]["template"]["spec"]["containers"]

@@ -208,6 +208,7 @@ async def test_a_right_that_is_taken_away_hides_the_kind(
         api.cut_watches()
         await asyncio.wait_for(source.changed(), 20)
         found = source.observed()
+        assert source.losses == 1
         assert found.unread == {Kind.POD}
         assert not any(body["kind"] == "Pod" for body in found.objects)
         assert source.fault == ""

@@ -15,10 +15,10 @@ from tests.console.recorded_platform import ADDRESS, HOSTILE, console, guarded, 
 from tests.explain.recorded_clusters import NOW, Cluster
 from tests.support import ROOT
 from trainyard.console import web_application
+from trainyard.console.plan_limit import MAX_SETTINGS
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.views.job_list import PAGE
-from trainyard.console.web_application import MAX_SETTINGS
 from trainyard.explain import Kind, Observed
 from trainyard.explain.cluster_index import kind_of
 

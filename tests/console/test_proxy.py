@@ -11,11 +11,19 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
+from tests.console.recorded_platform import platform
 from tests.console.test_sessions import LISTS
 from tests.console.viewers import ACCOUNT, HOST, Served, certificate, client_context, console
-from trainyard.console import filtered_source, proxy_guard
+from trainyard.console import cluster_server, filtered_source, proxy_guard
+from trainyard.console.access_review import NOTHING, Granted
 from trainyard.console.cluster_server import ProxyAccess
+from trainyard.console.live_source import LiveSource
+from trainyard.console.recorded_source import RecordedSource
+from trainyard.console.shared_reader import SharedReader
+from trainyard.console.token_review import Viewer
+from trainyard.console.viewer_sessions import OpenedReader
 
 NAME = "front-proxy"
 
@@ -121,6 +129,35 @@ async def test_a_decision_ends_with_the_right_or_without_reviews(
                 await anext(lines)
 
 
+async def test_a_state_that_is_not_current_is_not_shown(proxied: Proxied) -> None:
+    async with proxied.user("alice") as alice:
+        assert (await alice.get("/jobs")).status_code == 200
+        proxied.served.console.readers[0]._known -= 61
+        answer = await alice.get("/jobs")
+        assert (answer.status_code, "not current" in answer.text) == (503, True)
+
+
+async def test_a_lost_right_takes_effect_before_a_pause_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtered_source, "_REVIEW_SECONDS", 0.05)
+    monkeypatch.setattr("trainyard.console.shared_reader._SHORTEST", 600.0)
+    async with behind_proxy(tmp_path) as proxied, proxied.user("alice", "ml") as alice:
+        proxied.served.rights.namespaces["alice"] = {"vision", "language"}
+        assert "/vision/wide" in (await alice.get("/jobs")).text
+        proxied.served.rights.namespaces["alice"] = {"language"}
+        async with asyncio.timeout(30):
+            while "/vision/wide" in (text := (await alice.get("/jobs")).text):
+                pass
+        assert "/language/waits" in text
+
+
+def test_grants_that_allow_all_of_others_cover_them() -> None:
+    one, every = Granted(inside=frozenset({("Pod", "a")})), Granted(frozenset({"Pod"}))
+    assert every.covers(one)
+    assert one.covers(NOTHING)
+    assert not one.covers(every)
+    assert not one.covers(Granted(inside=frozenset({("Pod", "b")})))
+
+
 async def test_an_update_reaches_only_those_who_may_read_it(proxied: Proxied) -> None:
     async with proxied.user("root") as root, proxied.user("bob") as bob:
         assert "late" not in (await root.get("/jobs")).text
@@ -176,6 +213,9 @@ async def test_the_port_of_viewers_reads_no_headers_of_a_proxy(proxied: Proxied)
         [("X-Remote-User", "")],
         [("X-Remote-User", "alice"), ("X-Remote-User", "root")],
         [("X-Remote-User", "x" * 300)],
+        [("X-Remote-User", "system:admin")],
+        [("X-Remote-User", "alice"), ("X-Remote-Group", "system:masters")],
+        [("X-Remote-User", "alice"), ("X-Remote-Group", "ml"), ("X-Remote-Group", "System:masters")],
         [("X-Remote-User", "alice"), *(("X-Remote-Group", f"g{number}") for number in range(200))],
     ],
 )
@@ -185,11 +225,18 @@ async def test_a_request_without_one_valid_user_is_rejected(proxied: Proxied, he
     assert not proxied.served.rights.seen
 
 
+async def test_the_group_of_everyone_may_be_named(proxied: Proxied) -> None:
+    async with proxied.user("alice", "system:authenticated") as alice:
+        assert "/vision/wide" in (await alice.get("/jobs")).text
+
+
 async def test_hosts_and_origins_are_checked(proxied: Proxied) -> None:
     async with proxied.user("alice") as client:
         assert (await client.get("/jobs", headers={"host": "evil.example.com"})).status_code == 421
         assert (await client.get("/jobs", headers={"origin": "https://evil.example.com"})).status_code == 403
         assert (await client.post("/queues/plan", data={"settings": "x"})).status_code == 403
+        chunked = {"origin": proxied.served.proxy, "transfer-encoding": "chunked", "content-length": "10"}
+        assert (await client.post("/queues/plan", content=b"settings=x", headers=chunked)).status_code == 411
         assert (await client.get("/jobs", headers={"host": HOST})).status_code == 200
 
 
@@ -204,6 +251,51 @@ async def test_viewers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(proxy_guard, "_IDLE_SECONDS", 0.0)
         assert (await bob.get("/jobs")).status_code == 200
         assert "/vision/" not in (await bob.get("/jobs")).text
+
+
+async def test_views_that_are_opened_together_are_all_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_guard, "_IDLE_SECONDS", 0.0)
+    opened: list[str] = []
+    closed: list[str] = []
+    reader = SharedReader(RecordedSource(platform().observed, "test"), explains=False)
+
+    async def open_reader(viewer: Viewer) -> OpenedReader:
+        async def close() -> None:
+            await asyncio.sleep(0)
+            closed.append(viewer.name)
+
+        opened.append(viewer.name)
+        await asyncio.sleep(0)
+        resources = contextlib.AsyncExitStack()
+        resources.push_async_callback(close)
+        return OpenedReader(reader, Starlette(), resources)
+
+    views = proxy_guard.ProxyViews(open_reader, 2)
+    for name in "ab":
+        assert await views.of(Viewer(name)) is not None
+    first, second, other = await asyncio.gather(*(views.of(Viewer(name)) for name in "ccd"))
+    assert first is not None
+    assert first is second
+    assert other is not None
+    assert opened == ["a", "b", "c", "d"]
+    await views.close_all()
+    assert sorted(closed) == opened
+
+
+async def test_a_list_that_does_not_answer_holds_no_viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_server, "START_SECONDS", 0.5)
+    go_on = asyncio.Event()
+
+    async def hanging(_: LiveSource) -> None:
+        await go_on.wait()
+
+    async with behind_proxy(tmp_path) as proxied, proxied.user("alice") as alice, proxied.user("bob") as bob:
+        with monkeypatch.context() as changed:
+            changed.setattr(LiveSource, "start", hanging)
+            found = await asyncio.gather(alice.get("/jobs"), bob.get("/jobs"))
+            assert [each.status_code for each in found] == [503] * 2
+        monkeypatch.setattr(cluster_server, "START_SECONDS", 60.0)
+        assert "/vision/wide" in (await alice.get("/jobs")).text
 
 
 async def test_a_cluster_that_cannot_be_read_is_read_again(proxied: Proxied) -> None:

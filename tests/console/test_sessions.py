@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from tests.console.viewers import ACCOUNT, HOST, Rights, Served, certificate, co
 from tests.explain.recorded_clusters import minutes_ago
 from tests.kube.fake_api import FakeApi, eventually, serving
 from tests.kube.kubeconfigs import kubeconfig
-from trainyard.console import sign_in_limit, viewer_sessions
+from trainyard.console import bounded_protocol, sign_in_limit, viewer_sessions
 from trainyard.console.page_headers import CONTENT_SECURITY_POLICY
+from trainyard.console.plan_limit import CLUSTER_SETTINGS
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.errors import TrainyardError
 
@@ -264,7 +266,10 @@ async def test_forms_are_bounded(served: Served) -> None:
             yield b"token=alice-token"
 
         kind = {"content-type": "application/x-www-form-urlencoded"}
-        assert (await client.post("/sign-in", content=chunks(), headers=origin | kind)).status_code == 413
+        for path in ("/sign-in", "/queues/plan"):
+            for length in ({}, {"content-length": "10", "transfer-encoding": "chunked"}):
+                answer = await client.post(path, content=chunks(), headers=origin | kind | length)
+                assert (answer.status_code, answer.headers["connection"]) == (411, "close")
         files = await client.post("/sign-in", files={"token": b"alice-token"}, headers=origin)
         assert files.status_code == 415
         for token in ("", "x" * 20_000, "tökén", "two words", "a\nb"):
@@ -282,10 +287,21 @@ async def test_attempts_are_bounded(served: Served) -> None:
 def test_attempts_of_all_addresses_are_bounded_for_a_minute() -> None:
     now = 0.0
     limit = sign_in_limit.SignInLimit(lambda: now)
-    assert all(limit.take(f"address-{number}") for number in range(sign_in_limit.ATTEMPTS))
-    assert not limit.take("another")
+    limit.accept("known")
+    assert all(limit.take(f"address-{number}", "guess") for number in range(sign_in_limit.ATTEMPTS))
+    assert not limit.take("another", "guess")
+    found = [limit.take("another", "known") for _ in range(sign_in_limit.ATTEMPTS_OF_ACCEPTED + 1)]
+    assert found == [True] * sign_in_limit.ATTEMPTS_OF_ACCEPTED + [False]
     now = 60.0
-    assert limit.take("another")
+    assert limit.take("another", "guess")
+
+
+async def test_requests_without_a_token_do_not_lock_out_others(served: Served) -> None:
+    async with contextlib.AsyncExitStack() as stack, served.browser() as client:
+        for _ in range(sign_in_limit.ATTEMPTS_OF_ADDRESS + 1):
+            await held(served, stack, FORM)
+            assert (await served.sign_in(client, "")).status_code == 401
+        assert (await served.sign_in(client, "alice-token")).status_code == 303
 
 
 async def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +316,22 @@ async def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         await first.get("/jobs")
         assert (await served.sign_in(third, "root-token")).status_code == 303
         assert [(await each.get("/session")).status_code for each in (first, second, third)] == [204, 401, 204]
+
+
+async def test_a_state_that_is_not_current_is_not_shown(served: Served) -> None:
+    async with served.browser() as client:
+        await served.sign_in(client, "alice-token")
+        (reader,) = served.console.readers
+        reader._known -= 61
+        for path in PAGES:
+            answer = await client.get(path)
+            assert (answer.status_code, "not current" in answer.text) == (503, True)
+            assert "vision" not in answer.text
+        plan = await client.post("/queues/plan", data={"settings": "queues: {}"}, headers={"origin": served.base})
+        assert plan.status_code == 503
+        assert (await client.get("/session")).status_code == 204
+        reader._known += 61
+        assert "wide" in (await client.get("/jobs")).text
 
 
 async def test_readers_share_half_a_core_and_end_with_their_sessions(tmp_path: Path) -> None:
@@ -319,11 +351,93 @@ async def test_a_viewer_has_three_sessions(served: Served) -> None:
         assert [(await each.get("/session")).status_code for each in clients] == [401, 204, 204, 204]
 
 
+async def test_a_viewer_has_three_sessions_also_if_they_begin_together(served: Served) -> None:
+    async with browsers(served, 6) as clients:
+        found = await asyncio.gather(*(served.sign_in(client, "alice-token") for client in clients))
+        assert sorted(each.status_code for each in found) == [303] * 3 + [503] * 3
+        assert len(served.console.readers) == 3
+        assert (await served.sign_in(clients[0], "bob-token")).status_code == 303
+
+
+async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = asyncio.Semaphore(0), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def computed(*_: object) -> object:
+        loop.call_soon_threadsafe(begun.release)
+        assert go_on.wait(30)
+        raise TrainyardError("no plan", fix="none")
+
+    monkeypatch.setattr("trainyard.console.web_application.snapshot_of_file", computed)
+    async with browsers(served, 3) as clients:
+        for client, name in zip(clients, ("alice", "bob", "root"), strict=True):
+            await served.sign_in(client, f"{name}-token")
+
+        async def plan(client: httpx.AsyncClient, text: str = "queues: {}") -> int:
+            answer = await client.post("/queues/plan", data={"settings": text}, headers={"origin": served.base})
+            return answer.status_code
+
+        assert await plan(clients[0], "#" * (CLUSTER_SETTINGS + 1)) == 413
+        try:
+            running = [asyncio.create_task(plan(clients[0]))]
+            await begun.acquire()
+            assert await plan(clients[0]) == 429
+            running.append(asyncio.create_task(plan(clients[1])))
+            await begun.acquire()
+            assert await plan(clients[2]) == 429
+        finally:
+            go_on.set()
+        assert await asyncio.gather(*running) == [422] * 2
+        assert await plan(clients[2]) == 422
+
+
 async def test_probes_need_no_session_and_show_nothing(served: Served) -> None:
     async with served.browser() as client:
         for path in ("/healthz", "/readyz"):
             answer = await client.get(path, headers={"host": "10.0.0.7:9443"})
             assert (answer.status_code, answer.text) == (200, "ok")
+
+
+async def held(served: Served, stack: contextlib.AsyncExitStack, text: str = "") -> asyncio.StreamReader:
+    """Open a connection that sends a part of a request."""
+    address = httpx.URL(served.base)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", address.port, ssl=served.trust, server_hostname="localhost"
+    )
+    stack.callback(writer.transport.abort)
+    writer.write(text.replace("HOST", address.netloc.decode()).encode())
+    return reader
+
+
+FORM = "POST /sign-in HTTP/1.1\r\nHost: HOST\r\nOrigin: https://HOST\r\n"
+FORM += "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 10\r\n\r\n"
+
+
+@pytest.mark.parametrize("text", ["", "GET / HTTP/1.1\r\n", FORM, FORM + "token"])
+async def test_a_request_that_is_not_completed_ends(served: Served, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(bounded_protocol, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(bounded_protocol, "BODY_SECONDS", 0.2)
+    async with contextlib.AsyncExitStack() as stack:
+        reader = await held(served, stack, text)
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+
+
+@pytest.mark.parametrize("bound", ["CONNECTIONS", "OF_ADDRESS"])
+async def test_held_connections_do_not_keep_out_probes(
+    served: Served, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(bounded_protocol, bound, 8)
+    async with contextlib.AsyncExitStack() as stack, served.browser() as client:
+        first = await held(served, stack)
+        for _ in range(20):
+            await held(served, stack)
+        assert (await client.get("/healthz")).status_code == 200
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionError):
+                assert await first.read() == b""  # the oldest ends, long before its deadline
+        assert (await served.sign_in(client, "alice-token")).status_code == 303
 
 
 async def test_a_page_of_another_site_leads_to_one_with_the_cookie(served: Served) -> None:

@@ -8,6 +8,7 @@ import datetime
 import pytest
 
 from tests.explain.recorded_clusters import Cluster
+from tests.kube.fake_api import eventually
 from trainyard.console import shared_reader
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.shared_reader import MAX_VIEWERS, SharedReader, TooManyViewersError
@@ -23,6 +24,14 @@ class ChangingSource(RecordedSource):
         self.reads = 0
         self.read = asyncio.Event()
         self._news = asyncio.Event()
+        self._lost = asyncio.Event()
+
+    def lose(self) -> None:
+        self.losses += 1
+        self._lost.set()
+
+    async def lost(self) -> None:
+        await self._lost.wait()
 
     def change(self) -> None:
         self._news.set()
@@ -32,6 +41,7 @@ class ChangingSource(RecordedSource):
 
     def observed(self) -> Observed:
         self._news.clear()
+        self._lost.clear()
         self.reads += 1
         self.read.set()
         return Observed(self.cluster.observed.now + datetime.timedelta(seconds=self.reads), tuple(self.cluster.bodies))
@@ -141,4 +151,65 @@ async def test_a_state_that_cannot_be_built_is_a_fault_and_does_not_end_the_upda
     assert await asyncio.wait_for(anext(viewer), 10) == 3
     assert reader.fault == ""
     await viewer.aclose()
+    await reader.close()
+
+
+async def test_lost_rights_take_effect_at_once_and_end_explanations_and_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shared_reader, "_SHORTEST", 600.0)  # a pause that a loss does not await
+    cluster = Cluster()
+    cluster.job("waits", pods=9)
+    source = ChangingSource(cluster)
+    reader = SharedReader(source)
+    await reader.start()
+    viewer = reader.versions(str(reader.version))
+    while not reader.view.reasons:
+        await asyncio.wait_for(anext(viewer), 20)
+    await viewer.aclose()
+    wide, samples = reader.view, reader.history.samples
+    reader._explains = False
+    reader._tasks[1].cancel()
+    await asyncio.gather(reader._tasks[1], return_exceptions=True)
+    source.lose()
+    await eventually(lambda: reader.view is not wide)
+    assert reader.view.reasons == {}
+    assert reader._explained == {}
+    assert reader.history.samples is not samples
+    assert len(reader.history.samples) == 1
+    reader._explain_one(wide, "trainjob/vision/waits", 0)  # begun before the loss
+    assert wide.reasons
+    assert reader.view.reasons == {}
+    await reader.close()
+
+
+async def test_a_state_is_current_while_nothing_changes_and_not_if_it_cannot_be_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shared_reader, "_IDLE", 0.0)
+    monkeypatch.setattr(shared_reader, "_UNCHANGED", 0.01)
+    source = ChangingSource(Cluster())
+    reader = SharedReader(source, explains=False)
+    await reader.start()
+    first = reader._known
+    await eventually(lambda: reader._known != first)
+    assert source.reads == 1
+    assert reader.is_current
+    source.cluster.bodies = None  # type: ignore[assignment]
+    source.change()
+    monkeypatch.setattr(shared_reader, "_CURRENT", 0.3)
+    await eventually(lambda: not reader.is_current)
+    assert reader.fault
+    await reader.close()
+
+
+async def test_a_pause_is_bounded_whatever_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_reader, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(shared_reader, "_IDLE", 0.0)
+    source = ChangingSource(Cluster())
+    reader = SharedReader(source, explains=False, share=lambda: 1e-9)
+    await reader.start()
+    for version in (2, 3):
+        source.change()
+        await eventually(lambda version=version: reader.version >= version)
     await reader.close()

@@ -53,6 +53,10 @@ class Granted:
         """Return whether an object of a kind in a namespace may be shown."""
         return kind in self.everywhere or (kind, namespace) in self.inside
 
+    def covers(self, other: Granted) -> bool:
+        """Return whether everything that another one allows is allowed."""
+        return other.everywhere <= self.everywhere and all(self.allows(*each) for each in other.inside)
+
 
 NOTHING: Final = Granted()
 

@@ -15,22 +15,23 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from trainyard.console.access_review import AccessReviews
+from trainyard.console.bounded_protocol import BoundedProtocol
 from trainyard.console.filtered_source import FilteredSource, SourceHub
 from trainyard.console.live_source import LiveSource
+from trainyard.console.plan_limit import CLUSTER_SETTINGS, PlanLimit
 from trainyard.console.proxy_guard import ProxyGuard, ProxyViews, named_protocol
 from trainyard.console.recorded_source import Source
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.console.session_guard import LOOPBACK_NAMES, SessionGuard
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.token_review import Viewer, review_token
-from trainyard.console.viewer_sessions import OpenedReader, ViewerSessions
+from trainyard.console.viewer_sessions import START_SECONDS, OpenedReader, ViewerSessions
 from trainyard.console.web_application import application
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Connection
 
 __all__ = ["ClusterConsole", "ProxyAccess", "serve_cluster"]
 
-_CONNECTIONS: Final = 512
 _WATCH_SECONDS: Final = (15, 20)
 """Timeouts of watches: a right that is taken away hides what was read with it within a minute."""
 _USER_AGENT: Final = "trainyard-console"
@@ -84,6 +85,7 @@ class ClusterConsole:
     sessions: int = 10
     proxy: ProxyAccess | None = None
     readers: list[SharedReader] = field(default_factory=list, init=False, repr=False)
+    plans: PlanLimit = field(default_factory=lambda: PlanLimit(CLUSTER_SETTINGS), init=False, repr=False)
 
     async def reader(self, viewer: Viewer, token: str) -> OpenedReader:
         """Start a reader with the token of a viewer.
@@ -105,7 +107,7 @@ class ClusterConsole:
             source = LiveSource(own, self.name, self.namespaces, lambda: count, _WATCH_SECONDS)
             reader = self._shared_reader(source, resources)
             await reader.start()
-            return OpenedReader(reader, application(reader, viewer=viewer.name), resources.pop_all())
+            return OpenedReader(reader, application(reader, viewer=viewer.name, plans=self.plans), resources.pop_all())
 
     def _shared_reader(self, source: Source, resources: AsyncExitStack) -> SharedReader:
         """Return a reader, whose share of the processor is smaller while there are others."""
@@ -120,7 +122,7 @@ class ClusterConsole:
         return LiveSource(account, self.name, self.namespaces, watch_seconds=_WATCH_SECONDS)
 
     async def filtered_reader(self, hub: SourceHub, reviews: AccessReviews, viewer: Viewer) -> OpenedReader:
-        """Start a reader of what a viewer of the proxy may read.
+        """Start a reader of what a viewer of the proxy may read of a started hub.
 
         Raises
         ------
@@ -128,11 +130,10 @@ class ClusterConsole:
             It cannot be reviewed.
         """
         async with AsyncExitStack() as resources:
-            await hub.start()
             source = FilteredSource(hub, viewer, reviews, tuple(self.namespaces))
             reader = self._shared_reader(source, resources)
             await reader.start()
-            pages = application(reader, viewer=viewer.name, signs_out=False)
+            pages = application(reader, viewer=viewer.name, signs_out=False, plans=self.plans)
             return OpenedReader(reader, pages, resources.pop_all())
 
 
@@ -192,7 +193,9 @@ async def _proxy_views(console: ClusterConsole, stack: AsyncExitStack, client: C
     stack.push_async_callback(hub.close)
 
     async def opened(viewer: Viewer) -> OpenedReader:
-        async with lock:  # the first viewer starts the hub
+        async with asyncio.timeout(START_SECONDS):
+            async with lock:  # the first viewer starts the hub
+                await hub.start()
             return await console.filtered_reader(hub, reviews, viewer)
 
     views = ProxyViews(opened, console.sessions)
@@ -220,7 +223,7 @@ async def _serve_all(
 def _config(app: ASGIApp, files: ServingFiles, client_names: Sequence[str] = ()) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        http=named_protocol(client_names) if client_names else "h11",
+        http=named_protocol(client_names) if client_names else BoundedProtocol,
         access_log=False,
         log_level="warning",
         server_header=False,
@@ -228,7 +231,6 @@ def _config(app: ASGIApp, files: ServingFiles, client_names: Sequence[str] = ())
         timeout_graceful_shutdown=5,
         ws="none",
         proxy_headers=False,
-        limit_concurrency=_CONNECTIONS,
     )
     config.load()
     config.ssl = files.context

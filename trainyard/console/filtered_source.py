@@ -127,7 +127,9 @@ class FilteredSource:
         self._granted = NOTHING
         self._reviewed = float("-inf")
         self._news = asyncio.Event()
+        self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self.losses = 0
         self.name = hub.name
         self.requests = 0
         self.confirmed: datetime.datetime | None = None
@@ -156,9 +158,14 @@ class FilteredSource:
             async with asyncio.timeout(_REFRESH_SECONDS):
                 await self._news.wait()
 
+    async def lost(self) -> None:
+        """Wait until the viewer has lost a right."""
+        await self._lost.wait()
+
     def observed(self) -> Observed:
         """Return the part of the state that the viewer may read."""
         self._news.clear()
+        self._lost.clear()
         whole = self._hub.observed
         assert whole is not None  # noqa: S101 - the hub is started first
         self.confirmed = self._hub.confirmed
@@ -196,5 +203,8 @@ class FilteredSource:
 
     def _grant(self, granted: Granted) -> None:
         if granted != self._granted:
+            if not granted.covers(self._granted):
+                self.losses += 1
+                self._lost.set()
             self._granted = granted
             self._news.set()

@@ -85,6 +85,9 @@ class LiveSource:
         self._leases: list[Object] = []
         self._unread: set[str] = set()
         self._dirty = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._readable: frozenset[object] = frozenset()
+        self.losses = 0
         self._checked: datetime.datetime | None = None
         self._lease_fault = ""
         self._known: object = None
@@ -128,9 +131,15 @@ class LiveSource:
             async with asyncio.timeout(_REFRESH_SECONDS):  # wait_for of Python 3.11 ignores some cancellations
                 await self._dirty.wait()
 
+    async def lost(self) -> None:
+        """Wait until a kind can no longer be read that could."""
+        await self._lost.wait()
+
     def observed(self) -> Observed:
         """Return the state."""
+        self._note_losses()
         self._dirty.clear()
+        self._lost.clear()
         self.confirmed = self._checked
         unread = self._unread_now()
         found: list[Object] = []
@@ -234,6 +243,7 @@ class LiveSource:
         failing = [pair for pair in self._informers if pair[1].failure is not None and not _is_forbidden(pair[1])]
         self.fault = self._lease_fault or _fault_of(failing)
         closed = tuple(_is_closed(*pair) for pair in self._informers)  # a kind may be read in some namespaces only
+        self._note_losses()
         known = self.fault, self._unread_now(), closed, self._stopped()
         if known != self._known:
             self._known = known
@@ -259,6 +269,15 @@ class LiveSource:
             if error.status != HTTPStatus.FORBIDDEN:
                 self._lease_fault = f"the API server rejects reads: {error}"
         self._leases = found  # old ones would say that their programs have stopped
+
+    def _note_losses(self) -> None:
+        """Record that a kind may not be read any more, in a namespace or in all."""
+        readable = {informer for kind, informer in self._informers if not _is_closed(kind, informer)}
+        found = frozenset({*readable, *(() if Kind.LEASE in self._unread else (Kind.LEASE,))})
+        if not self._readable <= found:
+            self.losses += 1
+            self._lost.set()
+        self._readable = found
 
     def _unread_now(self) -> frozenset[str]:
         """Return the kinds that may not be read now, or whose first lists fail."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from trainyard.console.bounded_protocol import BoundedProtocol
 from trainyard.console.page_headers import confined
 from trainyard.console.request_origin import refusal
 from trainyard.console.token_review import Viewer
@@ -28,6 +28,12 @@ __all__ = ["ProxyGuard", "ProxyViews", "named_protocol", "viewer_of"]
 
 _USER: Final = "x-remote-user"
 _GROUP: Final = "x-remote-group"
+_SYSTEM: Final = "system:"
+_EVERYONE: Final = "system:authenticated"
+"""Prefix of the users and groups of the cluster itself, and the one group of them that a proxy may name.
+
+A proxy that passes on the names of an identity provider would otherwise give a group named `system:masters` all rights.
+"""
 _MAX_NAME: Final = 256
 _MAX_GROUPS: Final = 128
 _IDLE_SECONDS: Final = 5 * 60.0
@@ -35,11 +41,13 @@ _IDLE_SECONDS: Final = 5 * 60.0
 _LOG = logging.getLogger(__name__)
 
 
-def named_protocol(names: Iterable[str]) -> type[H11Protocol]:
+def named_protocol(names: Iterable[str]) -> type[BoundedProtocol]:
     """Return a protocol that serves only clients whose verified certificate has one of some common names."""
     allowed = frozenset(names)
 
-    class Named(H11Protocol):
+    class Named(BoundedProtocol):
+        bounds_addresses = False  # all connections have that of the proxy
+
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             certificate = transport.get_extra_info("peercert")
             if _common_name(certificate or {}) in allowed:
@@ -66,7 +74,12 @@ def viewer_of(request: Request) -> Viewer | None:
     groups = request.headers.getlist(_GROUP)
     if len(names) != 1 or len(groups) > _MAX_GROUPS:
         return None
-    valid = all(0 < len(each) <= _MAX_NAME and each.isprintable() for each in (*names, *groups))
+    given = (*names, *groups)
+    valid = all(0 < len(each) <= _MAX_NAME and each.isprintable() for each in given)
+    own = any(each.strip().lower().startswith(_SYSTEM) for each in (*names, *(set(groups) - {_EVERYONE})))
+    if own:
+        _LOG.warning("a user or group of the cluster itself, named by the proxy, is rejected")
+        return None
     return Viewer(names[0], "", frozenset(groups)) if valid else None
 
 
@@ -86,15 +99,17 @@ class ProxyViews:
         self._most = most
         self._views: dict[Viewer, asyncio.Task[OpenedReader]] = {}
         self._used: dict[Viewer, float] = {}
+        self._room = asyncio.Lock()
 
     async def of(self, viewer: Viewer) -> OpenedReader | None:
         """Return what a viewer reads; None: there are too many viewers."""
-        task = self._views.get(viewer)
-        if task is None:
-            idle = await self._make_room()
-            if not idle:
-                return None
-            task = self._views.setdefault(viewer, asyncio.ensure_future(self._open_reader(viewer)))
+        if viewer not in self._views:
+            async with self._room:  # one at a time: others may open the same view, or take the place, meanwhile
+                if viewer not in self._views:
+                    if not await self._make_room():
+                        return None
+                    self._views[viewer] = asyncio.ensure_future(self._open_reader(viewer))
+        task = self._views[viewer]
         self._used[viewer] = time.monotonic()
         try:
             return await asyncio.shield(task)
@@ -166,7 +181,7 @@ class ProxyGuard:
                 answer = PlainTextResponse("The cluster cannot be read now. Try again.", 503)
             else:
                 if opened is not None:
-                    await opened.pages(scope, receive, send)
+                    await opened.current_pages(scope, receive, send)
                     return
                 answer = PlainTextResponse("Too many viewers use the console. Try again later.", 503)
         assert answer is not None  # noqa: S101

@@ -40,6 +40,13 @@ class Source(Protocol):
     async def changed(self) -> None:
         """Wait until the state has changed since the last `observed`."""
 
+    @property
+    def losses(self) -> int:
+        """How many times less could be read than before."""
+
+    async def lost(self) -> None:
+        """Wait until less can be read than in the last `observed`."""
+
     def observed(self) -> Observed:
         """Return the state."""
 
@@ -61,6 +68,7 @@ class RecordedSource:
     fault: str = ""
     confirmed: datetime.datetime | None = None
     requests = 0
+    losses = 0
 
     def __init__(self, observed: Observed, name: str) -> None:
         self._observed = observed
@@ -73,6 +81,10 @@ class RecordedSource:
         """Return at once."""
 
     async def changed(self) -> None:
+        """Wait until cancelled."""
+        await asyncio.Event().wait()
+
+    async def lost(self) -> None:
         """Wait until cancelled."""
         await asyncio.Event().wait()
 

@@ -1,4 +1,4 @@
-"""Requests that a console in a cluster rejects: of other hosts and other pages, and with other methods."""
+"""Requests that a console in a cluster rejects: of other hosts and pages, with other methods, and of any length."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ def refusal(request: Request, hosts: Collection[str]) -> Response | None:
     same = [each.lower() for each in origins] == [f"https://{given[0].lower()}"]
     if (origins or request.method == "POST") and not same:
         return PlainTextResponse("The request comes from another page.", 403)
+    if "transfer-encoding" in request.headers:  # a body without a known length, also beside a Content-Length
+        return PlainTextResponse("The length of the body is needed.", 411, {"connection": "close"})
     if request.method not in _METHODS:
         return PlainTextResponse("The console only reads.", 405, {"allow": "GET, HEAD"})
     return None

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import jinja2
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
@@ -19,7 +19,7 @@ from trainyard.console.asset_lock import ASSETS
 from trainyard.console.page_headers import confined
 from trainyard.console.request_origin import refusal
 from trainyard.console.sign_in_limit import SignInLimit
-from trainyard.console.token_review import MAX_TOKEN
+from trainyard.console.token_review import MAX_TOKEN, is_token
 from trainyard.console.viewer_sessions import SignInError, ViewerSessions
 
 __all__ = ["LOOPBACK_NAMES", "SIGN_IN", "SIGN_OUT", "SessionGuard"]
@@ -82,7 +82,7 @@ class SessionGuard:
         if session is None:
             await self._sign_in_page(request, 401)(scope, receive, send)
             return
-        await session.opened.pages(scope, receive, send)
+        await session.opened.current_pages(scope, receive, send)
 
     def _probed(self, request: Request) -> Response | None:
         """Return the answer to a probe, which has the address of the pod as host."""
@@ -112,12 +112,18 @@ class SessionGuard:
         form = request.headers.get("content-type", "").partition(";")[0].strip()
         if form != "application/x-www-form-urlencoded":
             return self._sign_in_page(request, 415, "The form is not complete.")
-        if not self._limit.take(request.client.host if request.client else ""):
-            return self._sign_in_page(request, 429, "There were too many attempts. Try again in a minute.")
-        async with request.form(max_files=0, max_fields=2) as fields:
-            token, target = (str(fields.get(each, "")) for each in ("token", "to"))
         try:
-            identifier = await self._sessions.open(token.strip())
+            async with request.form(max_files=0, max_fields=2) as fields:
+                token, target = (str(fields.get(each, "")).strip() for each in ("token", "to"))
+        except ClientDisconnect:
+            return Response(status_code=400)
+        if not is_token(token):
+            return self._sign_in_page(request, 401, "The API server does not accept this token.", target)
+        if not self._limit.take(request.client.host if request.client else "", token):
+            return self._sign_in_page(request, 429, "There were too many attempts. Try again in a minute.")
+        try:
+            identifier = await self._sessions.open(token)
+            self._limit.accept(token)
         except SignInError as error:
             return self._sign_in_page(request, error.status, str(error), target)
         await self._sessions.close(_cookie_of(request))

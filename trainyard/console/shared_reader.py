@@ -30,6 +30,11 @@ _REASONS: Final = 5.0
 """Seconds between updates of pages with further reasons."""
 _OLD: Final = 30.0
 """Seconds after which a job of a newer state is explained again."""
+_LONGEST_PAUSE: Final = 30.0
+"""Seconds between two states at most, whatever the share: older than `_CURRENT`, a state is not shown."""
+_CURRENT: Final = 60.0
+_UNCHANGED: Final = 10.0
+"""Seconds of a wait for a change, after which the state is known to be current."""
 
 
 class TooManyViewersError(Exception):
@@ -69,6 +74,13 @@ class SharedReader:
         self._tasks: list[asyncio.Task[None]] = []
         self._explained: dict[str, tuple[float, int]] = {}
         self._states = 0
+        self._losses = 0
+        self._known = float("-inf")
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the state was known to be current within a minute."""
+        return time.monotonic() - self._known <= _CURRENT
 
     @property
     def view(self) -> PlatformView:
@@ -134,19 +146,26 @@ class SharedReader:
         news.set()
 
     async def _build(self) -> float:
-        observed = self.source.observed()
-        reasons = self._view.reasons if self._view is not None else {}
         started = time.monotonic()
+        observed, losses = self.source.observed(), self.source.losses
+        kept_rights = losses == self._losses
+        reasons = self._view.reasons if self._view is not None and kept_rights else {}
+        history = self.history if kept_rights else StateHistory()
 
         def build() -> PlatformView:
             view = PlatformView(observed, reasons)
             kept = {row.key for row in view.jobs if row.needs_reason}
             view.reasons = {key: reason for key, reason in view.reasons.items() if key in kept}
-            self.history.observe(view)
+            history.observe(view)
             return view
 
-        self._view = await run_in_threadpool(build)
+        built = await run_in_threadpool(build)
+        if not kept_rights:
+            self._explained = {}
+        # Losses first: a thread that sees the newest state must also see that its own reasons are of other rights.
+        self._losses, self.history, self._view = losses, history, built
         self.fault = ""
+        self._known = started
         self._states += 1
         self._publish()
         return time.monotonic() - started
@@ -154,11 +173,14 @@ class SharedReader:
     async def _follow(self) -> None:
         duration = 0.0
         while True:
-            await asyncio.sleep(max(_SHORTEST, duration / self._share()))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_IDLE):  # wait_for of Python 3.11 ignores some cancellations
-                    await self._watched.wait()
-            await self.source.changed()
+            lost = asyncio.ensure_future(self.source.lost())
+            rest = asyncio.ensure_future(self._rest(duration))
+            try:
+                await asyncio.wait({lost, rest}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (lost, rest):
+                    task.cancel()
+                await asyncio.gather(lost, rest, return_exceptions=True)
             try:
                 duration = await self._build()
             except Exception as error:
@@ -166,6 +188,21 @@ class SharedReader:
                 self.fault = f"a newer one could not be read: {type(error).__name__}: {error}"
                 self._publish()
                 duration = _IDLE
+
+    async def _rest(self, duration: float) -> None:
+        """Wait until the next state is due: a change, after a pause."""
+        await asyncio.sleep(max(_SHORTEST, min(duration / self._share(), _LONGEST_PAUSE)))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_IDLE):  # wait_for of Python 3.11 ignores some cancellations
+                await self._watched.wait()
+        changed = asyncio.ensure_future(self.source.changed())
+        try:
+            while not (await asyncio.wait({changed}, timeout=_UNCHANGED))[0]:
+                if not self.fault:
+                    self._known = time.monotonic()
+        finally:
+            changed.cancel()
+            await asyncio.gather(changed, return_exceptions=True)
 
     async def _explain(self) -> None:
         """Explain the jobs that wait, those without a reason first, with pauses for the pages."""
@@ -184,22 +221,24 @@ class SharedReader:
                 keys = view.by_key
                 self._explained = {key: when for key, when in self._explained.items() if key in keys}
                 continue
-            await run_in_threadpool(self._explain_one, view, row.key)
+            losses = self._losses
+            await run_in_threadpool(self._explain_one, view, row.key, losses)
             spent = time.monotonic() - now
-            self._explained[row.key] = (time.monotonic(), self._states)
+            if losses == self._losses:
+                self._explained[row.key] = (time.monotonic(), self._states)
             news = news or now
             if time.monotonic() - news > _REASONS:
                 self._publish()
                 news = 0.0
             await asyncio.sleep(spent / self._share() - spent)
 
-    def _explain_one(self, view: PlatformView, key: str) -> None:
+    def _explain_one(self, view: PlatformView, key: str, losses: int) -> None:
         try:
             view.explain(key)
         except Exception:
             _LOG.exception("%s could not be explained", key)
         newest = self.view
-        if newest is not view and key in view.reasons:
+        if newest is not view and key in view.reasons and losses == self._losses:
             newest.reasons[key] = view.reasons[key]
 
     def _is_due(self, key: str, now: float) -> bool:

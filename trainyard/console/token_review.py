@@ -8,7 +8,7 @@ from typing import Final
 from trainyard.kube import Client
 from trainyard.kube.kinds import TOKEN_REVIEWS
 
-__all__ = ["MAX_TOKEN", "Viewer", "review_token"]
+__all__ = ["MAX_TOKEN", "Viewer", "is_token", "review_token"]
 
 MAX_TOKEN: Final = 16 << 10
 """Characters of a token."""
@@ -33,6 +33,11 @@ class Viewer:
     groups: frozenset[str] = frozenset()
 
 
+def is_token(text: str) -> bool:
+    """Return whether a text can be a token; others are not reviewed."""
+    return 0 < len(text) <= MAX_TOKEN and all("!" <= each <= "~" for each in text)
+
+
 async def review_token(client: Client, token: str) -> Viewer | None:
     """Return the user of a token; None if the API server does not accept it.
 
@@ -46,7 +51,7 @@ async def review_token(client: Client, token: str) -> Viewer | None:
     ApiError, TransportError
         The API server rejects the review, or does not answer.
     """
-    if not 0 < len(token) <= MAX_TOKEN or not all("!" <= each <= "~" for each in token):
+    if not is_token(token):
         return None
     body = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": {"token": token}}
     answer = await client.request("POST", TOKEN_REVIEWS.path(), resource=TOKEN_REVIEWS, body=body)

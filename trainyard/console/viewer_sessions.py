@@ -12,19 +12,29 @@ import hashlib
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.token_review import Viewer
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, CredentialsError, TransportError
 
-__all__ = ["CONFIRMED_SECONDS", "CONFIRM_SECONDS", "OpenedReader", "Session", "SignInError", "ViewerSessions"]
+__all__ = [
+    "CONFIRMED_SECONDS",
+    "CONFIRM_SECONDS",
+    "START_SECONDS",
+    "OpenedReader",
+    "Session",
+    "SignInError",
+    "ViewerSessions",
+]
 
 CONFIRM_SECONDS: Final = 15.0
 """Seconds after which a token is confirmed again."""
@@ -32,7 +42,8 @@ CONFIRMED_SECONDS: Final = 40.0
 """Seconds since the last confirmation after which a session ends if the next one fails: with the time until that one,
 and its own, at most a minute."""
 _REVIEW_SECONDS: Final = 5.0
-_START_SECONDS: Final = 120.0
+START_SECONDS: Final = 120.0
+"""Seconds until a viewer has a first state."""
 _LONGEST_SECONDS: Final = 12 * 3600.0
 _IDLE_SECONDS: Final = 30 * 60.0
 _SHORT_IDLE_SECONDS: Final = 5 * 60.0
@@ -40,6 +51,8 @@ _SHORT_IDLE_SECONDS: Final = 5 * 60.0
 _OF_VIEWER: Final = 3
 """Sessions of one viewer; the oldest ends."""
 _FAILURES: Final = (ApiError, TransportError, CredentialsError, TimeoutError)
+_EVENTS: Final = "/events"
+_NOT_CURRENT: Final = PlainTextResponse("The state is not current: it is older than a minute. Try again.", 503)
 _LOG = logging.getLogger(__name__)
 
 
@@ -76,6 +89,12 @@ class OpenedReader:
     reader: SharedReader
     pages: ASGIApp
     resources: AsyncExitStack
+
+    async def current_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with a page, or with an error if the state is not current: rights may be older than it."""
+        # Updates have no content, and tell a page when there is a newer state.
+        current = self.reader.is_current or scope["path"] == _EVENTS or scope["path"].startswith("/assets/")
+        await (self.pages if current else _NOT_CURRENT)(scope, receive, send)
 
 
 @dataclass(eq=False)
@@ -119,7 +138,7 @@ class ViewerSessions:
         self._most = most
         self._clock = clock
         self._sessions: dict[bytes, Session] = {}
-        self._starting = 0
+        self._starting: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -144,17 +163,19 @@ class ViewerSessions:
         if viewer is None:
             raise SignInError("The API server does not accept this token.", 401)
         replaced = self._replaced(viewer)
-        self._starting += 1
+        self._starting[viewer.name] += 1
         try:
             for key in replaced:
                 await self._end(key, "another one needs its place")
-            async with asyncio.timeout(_START_SECONDS):
+            async with asyncio.timeout(START_SECONDS):
                 opened = await self._open_reader(viewer, token)
         except (*_FAILURES, TrainyardError) as error:
             _LOG.warning("the cluster could not be read for %r: %s", viewer.name, error)
             raise SignInError("The cluster cannot be read now. Try again.", 503) from None
         finally:
-            self._starting -= 1
+            self._starting[viewer.name] -= 1
+            if not self._starting[viewer.name]:
+                del self._starting[viewer.name]
         identifier = secrets.token_urlsafe(32)
         self._sessions[_key(identifier)] = Session(viewer, opened, token, now, self._clock(), now)
         _LOG.info("%r has signed in; %s sessions", viewer.name, len(self))
@@ -226,11 +247,14 @@ class ViewerSessions:
         Raises
         ------
         SignInError
-            All sessions are in use.
+            All sessions are in use, or the viewer starts as many as it may have.
         """
+        starting = self._starting[viewer.name]
+        if starting >= _OF_VIEWER:
+            raise SignInError(f"{_OF_VIEWER} sessions of this user start already. Try again later.", 503)
         own = sorted(self._of(viewer), key=lambda key: self._sessions[key].begun)
-        found = own[: max(0, len(own) - _OF_VIEWER + 1)]
-        if len(self) - len(found) + self._starting < self._most:
+        found = own[: max(0, len(own) + starting - _OF_VIEWER + 1)]
+        if len(self) - len(found) + self._starting.total() < self._most:
             return found
         now = self._clock()
         idle = max(self._sessions, key=lambda key: self._idle(self._sessions[key], now), default=None)

@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 
 from trainyard.checks.printable_text import printable_lines
 from trainyard.console.asset_lock import ASSETS
+from trainyard.console.plan_limit import PlanLimit, TooManyPlansError
 from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.shared_reader import MAX_VIEWERS, SharedReader
 from trainyard.console.views.fabric_map import COLORINGS, ZOOMS, FabricQuery, fabric_map
@@ -38,10 +39,7 @@ from trainyard.kube import CredentialsError, TransportError
 from trainyard.queues.snapshot import snapshot_of_file
 from trainyard.stack_checks import stack_scheduling
 
-__all__ = ["MAX_SETTINGS", "application"]
-
-MAX_SETTINGS: Final = 1 << 20
-"""Bytes of a pasted settings file."""
+__all__ = ["application"]
 
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _QUEUES: Final = 500
@@ -58,7 +56,12 @@ _PAGES: Final = (
 
 
 def application(
-    reader: SharedReader, scenarios: ScenarioFolder | None = None, viewer: str = "", *, signs_out: bool = True
+    reader: SharedReader,
+    scenarios: ScenarioFolder | None = None,
+    viewer: str = "",
+    *,
+    signs_out: bool = True,
+    plans: PlanLimit | None = None,
 ) -> Starlette:
     """Return the pages as an ASGI application.
 
@@ -72,8 +75,10 @@ def application(
         Name of the user; empty: the pages do not show one.
     signs_out
         Whether the user can sign out.
+    plans
+        Limit of plans; None: one of its own.
     """
-    pages = _Pages(reader, scenarios or ScenarioFolder(None), viewer, signs_out=signs_out)
+    pages = _Pages(reader, scenarios or ScenarioFolder(None), viewer, signs_out=signs_out, plans=plans or PlanLimit())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -125,7 +130,10 @@ def _shown(value: object) -> object:
 
 
 class _Pages:
-    def __init__(self, reader: SharedReader, scenarios: ScenarioFolder, viewer: str, *, signs_out: bool) -> None:
+    def __init__(
+        self, reader: SharedReader, scenarios: ScenarioFolder, viewer: str, *, signs_out: bool, plans: PlanLimit
+    ) -> None:
+        self._plans = plans
         self._reader = reader
         self._scenarios = scenarios
         self._viewer = viewer
@@ -194,22 +202,27 @@ class _Pages:
     async def plan(self, request: Request) -> Response:
         """Effect of a pasted or uploaded settings file; nothing is written."""
         length = request.headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > 2 * MAX_SETTINGS:
-            raise HTTPException(413, f"The settings are larger than {MAX_SETTINGS} bytes.")
-        async with request.form(max_files=1, max_fields=2, max_part_size=MAX_SETTINGS) as form:
+        size = self._plans.size
+        if not length.isdecimal() or int(length) > 2 * size:
+            raise HTTPException(413, f"The settings are larger than {size} bytes.")
+        async with request.form(max_files=1, max_fields=2, max_part_size=size) as form:
             text = form.get("settings", "")
             upload = form.get("file")
             if isinstance(upload, UploadFile) and upload.filename:
-                text = (await upload.read(MAX_SETTINGS + 1)).decode("utf-8", "replace")
+                text = (await upload.read(size + 1)).decode("utf-8", "replace")
         content = str(text)
-        if len(content.encode()) > MAX_SETTINGS:
-            raise HTTPException(413, f"The settings are larger than {MAX_SETTINGS} bytes.")
+        if len(content.encode()) > size:
+            raise HTTPException(413, f"The settings are larger than {size} bytes.")
 
         def compute() -> dict[str, Any]:
             after = snapshot_of_file(content, "the settings", stack_scheduling)
             return {"plan": settings_plan(self._reader.view, after)}
 
-        return await self._page(request, "plan.html", compute)
+        try:
+            with self._plans.one(self):
+                return await self._page(request, "plan.html", compute)
+        except TooManyPlansError:
+            raise HTTPException(429, "Other plans are computed now. Try again.") from None
 
     async def fabric(self, request: Request) -> Response:
         """Drawing of the fabric."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from trainyard.checks.finding import Finding
 from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.sections.base import Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
@@ -55,4 +57,16 @@ class ConsoleSettings(InstalledSettings):
     )
 
 
-SECTION: Final = Section("console", 15, ConsoleSettings, "The console in the cluster")
+def _findings(settings: Any) -> Iterator[Finding]:
+    """Reject a namespace with accounts of others, who could use the console's certificate and account."""
+    console: ConsoleSettings = settings.console
+    if console.install is False:
+        return
+    of_cluster = console.namespace == "default" or console.namespace.startswith("kube-")
+    if of_cluster or settings.platform_namespaces.count(console.namespace) > 1:
+        owner = "the cluster" if of_cluster else "another component"
+        message = f"{console.namespace!r} is a namespace of {owner}, and the console needs one of its own"
+        yield Finding("console.namespace", message, f"use another one, such as {PROGRAM}")
+
+
+SECTION: Final = Section("console", 15, ConsoleSettings, "The console in the cluster", check=_findings)

@@ -1,0 +1,49 @@
+"""Limit of plans: each one computes for seconds, which would take the processor from other pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["CLUSTER_SETTINGS", "MAX_SETTINGS", "PlanLimit", "TooManyPlansError"]
+
+MAX_SETTINGS: Final = 1 << 20
+CLUSTER_SETTINGS: Final = 128 << 10
+"""Bytes of a pasted settings file: in the console of one viewer, and of several."""
+_PLANS: Final = 2
+
+
+class TooManyPlansError(Exception):
+    """As many plans as may be are computed already."""
+
+
+class PlanLimit:
+    """Plans at the same time: one of each owner, and two in all.
+
+    Parameters
+    ----------
+    size
+        Bytes of a settings file.
+    """
+
+    def __init__(self, size: int = MAX_SETTINGS) -> None:
+        self.size = size
+        self._owners: set[object] = set()
+
+    @contextmanager
+    def one(self, owner: object) -> Iterator[None]:
+        """Count a plan of an owner.
+
+        Raises
+        ------
+        TooManyPlansError
+            There are too many.
+        """
+        if owner in self._owners or len(self._owners) >= _PLANS:
+            raise TooManyPlansError
+        self._owners.add(owner)
+        try:
+            yield
+        finally:
+            self._owners.discard(owner)
