@@ -79,8 +79,16 @@ def prometheus(folder: Path, pod: Mapping[str, Any], scrapes: list[dict[str, Any
 
 def query(cluster: LiveCluster, pod: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
     """Return the series of a query, asked through the API server's proxy of pods."""
-    metadata = pod["metadata"]
-    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}:{_PORT}/proxy/api/v1/query"
-    answer = json.loads(require(cluster.kubectl("get", "--raw", f"{path}?query={quote(text)}")))
+    answer = json.loads(require(cluster.kubectl("get", "--raw", f"{_proxy(pod)}/api/v1/query?query={quote(text)}")))
     found: list[dict[str, Any]] = answer["data"]["result"]
     return found
+
+
+def is_ready(cluster: LiveCluster, pod: Mapping[str, Any]) -> bool:
+    """Return whether Prometheus answers queries."""
+    return cluster.kubectl("get", "--raw", f"{_proxy(pod)}/-/ready").returncode == 0
+
+
+def _proxy(pod: Mapping[str, Any]) -> str:
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}:{_PORT}/proxy"

@@ -134,8 +134,16 @@ def test_a_running_job_and_all_others_survive_the_end_of_programs_and_leaders(re
 
 
 def _is_outage(message: str) -> bool:
-    """Return whether a request did not reach an API server; it was not denied."""
-    return any(sign in message for sign in ("refused", "EOF", "connection reset", "connection lost", "shutting down"))
+    """Return whether no API server judged a request: none answered, or it had not yet read its policies."""
+    signs = (
+        "refused",
+        "EOF",
+        "connection reset",
+        "connection lost",
+        "shutting down",
+        "not yet ready to handle request",
+    )
+    return any(sign in message for sign in signs)
 
 
 @pytest.mark.parametrize("program", ["kubelet", "containerd", "kube-proxy"])

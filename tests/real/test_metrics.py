@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.real.conftest import RealCluster
-from tests.real.prometheus import fetched, prometheus, query
+from tests.real.prometheus import fetched, is_ready, prometheus, query
 from tests.real.real_jobs import WAIT, job
 from tests.real.test_job_lifecycle import delete_job
 from tests.real.test_network_policies import connects, pod
@@ -126,6 +126,7 @@ def test_prometheus_gets_every_documented_metric_and_no_other_pod_those_without_
     devices = {"cpu": "200m", "nvidia.com/gpu": "2"}
     require(real.cluster.apply(job("metered", code=REPORT + WAIT, runtime="torch-distributed", resources=devices)))
     with prometheus(tmp_path, reader, scrapes(real, tmp_path)):
+        awaited("Prometheus", lambda: is_ready(real.cluster, reader))
 
         def up() -> dict[str, int]:
             found = Counter[str]()
