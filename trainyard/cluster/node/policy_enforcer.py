@@ -55,7 +55,8 @@ async def _follow(client: Client, nodes: Sequence[NodePlan]) -> None:
                 await asyncio.gather(*(asyncio.to_thread(_load, node, text) for node in nodes))
                 applied = text
             try:
-                await asyncio.wait_for(changed.wait(), _SETTLED)
+                async with asyncio.timeout(_SETTLED):
+                    await changed.wait()
             except TimeoutError:
                 applied = None
             else:

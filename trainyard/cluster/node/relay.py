@@ -98,7 +98,9 @@ class Relay:
     async def to_nodes(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one CONNECT request."""
         try:
-            target = await self._connect(await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _CONNECT_SECONDS))
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                request = await reader.readuntil(b"\r\n\r\n")
+            target = await self._connect(request)
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             with contextlib.suppress(OSError):
                 reason = " ".join(str(error).split()) or type(error).__name__
@@ -119,7 +121,8 @@ class Relay:
         loop = asyncio.get_running_loop()
         made = await loop.run_in_executor(self._threads, _outgoing)
         try:
-            await asyncio.wait_for(loop.sock_connect(made, (address, int(port))), _CONNECT_SECONDS)
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await loop.sock_connect(made, (address, int(port)))
             return await asyncio.open_connection(sock=made)
         except BaseException:
             made.close()

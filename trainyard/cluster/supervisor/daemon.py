@@ -181,4 +181,5 @@ async def _session(folder: ClusterFolder, kubelet: Kubelet) -> None:
             tenants = {each["metadata"]["name"] for each in await client.list(NAMESPACES, label_selector=_TENANT_LABEL)}
             await kubelet.reconcile(client, deployments, pods, tenants)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(wake.wait(), _SETTLED if kubelet.settled else _UNSETTLED)
+                async with asyncio.timeout(_SETTLED if kubelet.settled else _UNSETTLED):
+                    await wake.wait()

@@ -202,7 +202,8 @@ class ProcessSupervisor:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(record.pid, number)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(wait_for_exit(record.pid), patience)
+                    async with asyncio.timeout(patience):
+                        await wait_for_exit(record.pid)
         if self._child is not None:
             self._child.poll()
         if alive(record):
@@ -212,7 +213,8 @@ class ProcessSupervisor:
 
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
     def _write(self, record: ProcessRecord) -> None:
         if record != read_record(self._folder, self.name):
