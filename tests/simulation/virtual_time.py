@@ -85,7 +85,8 @@ def run_in_virtual_time(main: Callable[[VirtualTimeLoop], Coroutine[Any, Any, T]
         try:
             return loop.run_until_complete(main(loop))
         finally:
-            tasks = asyncio.all_tasks(loop)
+            # A set's order depends on addresses, and tasks that end may still write.
+            tasks = sorted(asyncio.all_tasks(loop), key=lambda task: (len(task.get_name()), task.get_name()))
             for task in tasks:
                 task.cancel()
             if tasks:
