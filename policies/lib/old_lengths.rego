@@ -13,14 +13,13 @@ length(value) := count(value) if {
 	type_name(value) in ["array", "string"]
 } else := 0
 
-# The value before an update; null if there is none.
+# The value before an update; null if there is none. No path ends with an index.
 value(path) := object.get(request.old_object, steps(path), null) if {
 	is_object(request.old_object)
 } else := null
 
 steps(path) := [step |
 	some part in regex.split(`[.\[\]]+`, path)
-	part != ""
 	step := step_of(part)
 ]
 

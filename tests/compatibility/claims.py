@@ -203,6 +203,19 @@ _SITUATIONS: Final[_Rows] = {
         "::test_a_job_set_that_is_deleted_before_it_is_recorded_is_missing_and_not_created_again",
         "controller/test_status.py::test_a_job_set_is_recorded_and_one_that_is_lost_fails_the_job",
     ),
+    "A JobSet of a finished TrainJob that has not ended: created by a request that arrives late, or again by v2.1"
+    " after its TTL": (
+        "controller/test_second_runs.py::test_a_create_that_arrives_after_the_end_is_deleted_and_the_record_stays",
+        "controller/test_second_runs.py::test_a_job_set_of_a_finished_job_that_runs_when_a_leader_starts_is_deleted",
+    ),
+    "`runtimeRef` of an unknown kind, such as one of a newer version after a roll-back": (
+        "controller/test_status.py::test_a_job_with_a_job_set_does_not_fail_by_a_runtime_of_an_unknown_kind",
+    ),
+    "More than 100 replicatedJobs": (
+        "render/test_runtimes.py::test_a_runtime_has_at_most_as_many_jobs_as_the_status_of_a_train_job",
+        "controller/test_status.py::test_the_counts_of_more_jobs_than_the_schema_admits_are_cut",
+        "controller/test_blocked.py::test_a_status_that_is_rejected_is_reported",
+    ),
     "`ttlSecondsAfterFinished` of the runtime's template": (
         "controller/test_lifecycle.py::test_the_time_to_live_waits_in_an_annotation_until_the_end_is_recorded",
         "controller/test_adoption.py::test_a_running_job_of_another_version_goes_on_and_its_end_is_recorded",

@@ -347,6 +347,8 @@ class TrainJobHistory(RuleBasedStateMachine):
         if self.stored is not None and self.stored["metadata"].get("deletionTimestamp"):
             self.delete_job_set("watch, reconcile")
         for _ in range(4):
+            if self.stored is not None and self.goes_on and self.stored["spec"]["suspend"]:
+                self.start_or_stop_pods("")
             self.watch()
             self.reconcile(None)
         self.watch()

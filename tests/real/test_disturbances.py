@@ -134,7 +134,7 @@ def test_a_running_job_and_all_others_survive_the_end_of_programs_and_leaders(re
 
 
 def _is_outage(message: str) -> bool:
-    """Return whether no API server judged a request: none answered, or it had not yet read its policies."""
+    """Return whether no API server evaluated a request: none answered, or it had not yet read its policies."""
     signs = (
         "refused",
         "EOF",

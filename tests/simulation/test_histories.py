@@ -36,7 +36,7 @@ def test_a_seed_gives_one_history() -> None:
 def test_a_seed_gives_the_same_writes_at_the_same_times_in_every_process() -> None:
     script = (
         "from tests.simulation.histories import drawn, played\n"
-        "played(drawn(19), listener=lambda time, event: print(f'{time:.9f} {event.call}'))\n"
+        "played(drawn(30), listener=lambda time, event: print(f'{time:.9f} {event.call}'))\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     command = [sys.executable, "-c", script]
