@@ -98,13 +98,15 @@ def trusted(api: FakeApi, plural: str, name: str) -> list[bytes]:
 
 
 @asynccontextmanager
-async def issuing(api: FakeApi, clock: Clock | None = None, *certificates: Certificate) -> AsyncIterator[Issuing]:
+async def issuing(
+    api: FakeApi, clock: Clock | None = None, *certificates: Certificate, sync_timeout: float = 30.0
+) -> AsyncIterator[Issuing]:
     configuration = Configuration(certificates=certificates or (OURS, VOLCANO))
     clock = clock or Clock()
     async with api.client() as client:
         metrics = Metrics()
         issuer = CertificateController(
-            client, configuration, metrics, clock=clock, backoff=lambda: Backoff(0.005, 0.02), sync_timeout=0.2
+            client, configuration, metrics, clock=clock, backoff=lambda: Backoff(0.005, 0.02), sync_timeout=sync_timeout
         )
         for informer in issuer.informers:
             informer._backoff = Backoff(0.005, 0.02)
