@@ -270,7 +270,7 @@ async def test_what_rejects_one_certificate_keeps_no_other_from_being_made(
         return error(403, "Forbidden", "no Role allows this") if hit else None
 
     api.fault = forbid
-    async with issuing(api, None, VOLCANO, OURS) as state:
+    async with issuing(api, None, VOLCANO, OURS, sync_timeout=0.2) as state:
         await eventually(
             lambda: (
                 state.data() and trusted(api, "validatingwebhookconfigurations", "validator.trainer.kubeflow.org")[0]
