@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainyard.console.page_headers import confined
+from trainyard.console.request_origin import LOOPBACK_NAMES
 
 __all__ = ["TOKEN_SECONDS", "AccessGuard"]
 
@@ -25,7 +26,6 @@ TOKEN_SECONDS: Final = 600.0
 """Seconds for which a token is valid."""
 
 _READS: Final = ("GET", "HEAD")
-_NAMES: Final = ("127.0.0.1", "localhost")
 _HTTP_PORT: Final = 80
 _TOKEN: Final = "token"  # noqa: S105 - name of the parameter
 
@@ -45,7 +45,7 @@ class AccessGuard:
         self._app = app
         self._tokens: dict[str, float] = {}
         self._secret = secrets.token_urlsafe(24)
-        self._hosts = frozenset(f"{name}{end}" for name in _NAMES for end in _ends_of(port))
+        self._hosts = frozenset(f"{name}{end}" for name in LOOPBACK_NAMES for end in _ends_of(port))
         self._cookie = f"trainyard-console-{port}"  # browsers send cookies to every port of a host
 
     def new_token(self) -> str:

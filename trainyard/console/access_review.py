@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from trainyard.console.shown_kinds import SHOWN_KINDS
 from trainyard.console.token_review import Viewer
-from trainyard.explain import Kind
 from trainyard.kube import Client, Resource
-from trainyard.kube.kinds import (
-    DEPLOYMENTS,
-    MUTATING_WEBHOOKS,
-    PODS,
-    SUBJECT_ACCESS_REVIEWS,
-    VALIDATING_WEBHOOKS,
-)
-from trainyard.kube.leader import LEASES
+from trainyard.kube.kinds import PODS, SUBJECT_ACCESS_REVIEWS
+from trainyard.kube.reviews import review
 from trainyard.kube.training_kinds import TRAIN_JOBS
-from trainyard.live.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS
 
-__all__ = ["NOTHING", "SHOWN_KINDS", "AccessReviews", "Granted"]
+__all__ = ["NOTHING", "AccessReviews", "Granted"]
 
-_WEBHOOKS: Final = tuple((f"{each.kind}.{each.group}", each) for each in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS))
-SHOWN_KINDS: Final[Mapping[str, Resource]] = {
-    **{kind: resource for resource, kind in (*JOB_KINDS, *CLUSTER_KINDS)},
-    **{Kind.POD: PODS, Kind.DEPLOYMENT: DEPLOYMENTS, Kind.LEASE: LEASES},
-    **dict(_WEBHOOKS),
-}
-"""Resource of each kind that the console reads."""
 _VERBS: Final = ("list", "watch")
 _CONCURRENT: Final = 16
 
@@ -102,12 +88,8 @@ class AccessReviews:
             if namespace:
                 attributes["namespace"] = namespace
             spec = {"user": viewer.name, "groups": sorted(viewer.groups), "resourceAttributes": attributes}
-            body = {"apiVersion": SUBJECT_ACCESS_REVIEWS.api_version, "kind": SUBJECT_ACCESS_REVIEWS.kind, "spec": spec}
             async with self._slots:
-                answer = await self._client.request(
-                    "POST", SUBJECT_ACCESS_REVIEWS.path(), resource=SUBJECT_ACCESS_REVIEWS, body=body
-                )
-            status = answer.get("status") or {}
+                status = await review(self._client, SUBJECT_ACCESS_REVIEWS, spec)
             if status.get("allowed") is not True or status.get("denied"):
                 return False
         return True

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,16 +17,17 @@ from trainyard.console.access_review import AccessReviews
 from trainyard.console.bounded_protocol import BoundedProtocol
 from trainyard.console.filtered_source import FilteredSource, SourceHub
 from trainyard.console.live_source import LiveSource
+from trainyard.console.page_server import PageServer, bound
 from trainyard.console.plan_limit import CLUSTER_SETTINGS, PlanLimit
 from trainyard.console.proxy_guard import ProxyGuard, ProxyViews, named_protocol
 from trainyard.console.recorded_source import Source
+from trainyard.console.request_origin import LOOPBACK_NAMES
 from trainyard.console.serving_certificate import ServingFiles
-from trainyard.console.session_guard import LOOPBACK_NAMES, SessionGuard
+from trainyard.console.session_guard import SessionGuard
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.token_review import Viewer, review_token
 from trainyard.console.viewer_sessions import START_SECONDS, OpenedReader, ViewerSessions
 from trainyard.console.web_application import application
-from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Connection
 
 __all__ = ["ClusterConsole", "ProxyAccess", "serve_cluster"]
@@ -166,7 +166,7 @@ async def serve_cluster(
     """
     files = ServingFiles(certificate)
     async with AsyncExitStack() as stack:
-        listening = stack.enter_context(_bound(host, port))
+        listening = stack.enter_context(bound(host, port))
         # Its requests are few, and not throttled by those of readers, which have clients of their own.
         client = await stack.enter_async_context(
             Client(console.connection, user_agent=_USER_AGENT, timeout=5.0, patience=5.0)
@@ -174,15 +174,15 @@ async def serve_cluster(
         sessions = ViewerSessions(lambda token: review_token(client, token), console.reader, most=console.sessions)
         guard = SessionGuard(sessions, console.hosts, console.name)
         background = [sessions.keep_confirmed, files.keep_loaded]
-        own = _Server(_config(guard, files), sessions.close_all, lambda: ready(listening.getsockname()[1]))
+        own = PageServer(_config(guard, files), sessions.close_all, lambda: ready(listening.getsockname()[1]))
         servers = [(own, listening)]
         if console.proxy is not None:
             of_proxy = ServingFiles(certificate, console.proxy.authority)
             background.append(of_proxy.keep_loaded)
-            other = stack.enter_context(_bound(host, console.proxy.port))
+            other = stack.enter_context(bound(host, console.proxy.port))
             views = await _proxy_views(console, stack, client)
             config = _config(ProxyGuard(views, (*console.hosts, *LOOPBACK_NAMES)), of_proxy, console.proxy.names)
-            servers.append((_Server(config, views.close_all, lambda: proxy_ready(other.getsockname()[1])), other))
+            servers.append((PageServer(config, views.close_all, lambda: proxy_ready(other.getsockname()[1])), other))
         await _serve_all(servers, background)
 
 
@@ -204,7 +204,7 @@ async def _proxy_views(console: ClusterConsole, stack: AsyncExitStack, client: C
 
 
 async def _serve_all(
-    servers: Sequence[tuple[_Server, socket.socket]], background: Sequence[Callable[[], Coroutine[None, None, None]]]
+    servers: Sequence[tuple[PageServer, socket.socket]], background: Sequence[Callable[[], Coroutine[None, None, None]]]
 ) -> None:
     """Serve until one server ends, then end all."""
     tasks = [asyncio.create_task(each()) for each in background]
@@ -235,32 +235,3 @@ def _config(app: ASGIApp, files: ServingFiles, client_names: Sequence[str] = ())
     config.load()
     config.ssl = files.context
     return config
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, close: Callable[[], Awaitable[None]], ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._close = close
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve, and say so."""
-        await super().startup(sockets)
-        self._ready()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams of the pages, which would keep the server from stopping, and stop."""
-        with contextlib.suppress(Exception):
-            await self._close()
-        await super().shutdown(sockets)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise TrainyardError(f"Port {port} of {host} cannot be used: {error}", fix="set another port") from error
-    return listening

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from trainyard.console.access_review import NOTHING, SHOWN_KINDS, AccessReviews, Granted
+from trainyard.console.access_review import NOTHING, AccessReviews, Granted
 from trainyard.console.recorded_source import Source
+from trainyard.console.shown_kinds import SHOWN_KINDS
 from trainyard.console.token_review import Viewer
 from trainyard.errors import TrainyardError
 from trainyard.explain import Observed

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
+from trainyard.console.shown_kinds import WEBHOOKS, WHOLE_KINDS
 from trainyard.console.views.platform_health import webhook_body
 from trainyard.errors import TrainyardError
 from trainyard.explain import Kind, Observed
@@ -23,11 +24,11 @@ from trainyard.explain.cluster_index import ClusterIndex, kind_of
 from trainyard.explain.redaction import redacted
 from trainyard.explain.situation import short_kind
 from trainyard.kube import ApiError, Client, Informer, Object, Resource, TransportError
-from trainyard.kube.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
+from trainyard.kube.kinds import DEPLOYMENTS, PODS
 from trainyard.kube.leader import LEASES
 from trainyard.kube.store import Change
 from trainyard.kube.training_kinds import TRAIN_JOBS
-from trainyard.live.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS, MAX_EVENTS, MAX_OBJECTS
+from trainyard.live.cluster_snapshot import MAX_EVENTS, MAX_OBJECTS
 
 __all__ = ["LOG_BYTES", "LOG_LINES", "LiveSource"]
 
@@ -45,7 +46,6 @@ _OLD_SECONDS: Final = 60.0
 """Seconds of failures after which the state is called old; a watch without events lasts at most 43 s."""
 _FIRST_LISTS_SECONDS: Final = 10.0
 """Seconds after which the first lists are not waited for if they fail."""
-_WEBHOOKS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _HEARTBEATS: Final = ("lastHeartbeatTime",)
 
 
@@ -101,11 +101,9 @@ class LiveSource:
 
     async def start(self) -> None:
         """Start the informers, and wait for their first lists, but not for kinds whose lists fail."""
-        namespaced = [(resource, kind) for resource, kind in (*JOB_KINDS, (PODS, Kind.POD))]
-        kinds = [*namespaced, *CLUSTER_KINDS, *((each, f"{each.kind}.{each.group}") for each in _WEBHOOKS)]
         if len(self._namespaces) > 1:
             self._namespaces = await self._readable_namespaces()
-        await asyncio.gather(*(self._add(resource, kind) for resource, kind in kinds), self._add_deployments())
+        await asyncio.gather(*(self._add(each, kind) for kind, each in WHOLE_KINDS.items()), self._add_deployments())
         for _, informer in self._informers:
             informer.subscribe(self._on_change)
             self._tasks.append(asyncio.create_task(informer.run()))
@@ -193,7 +191,7 @@ class LiveSource:
                 self._follow(resource, kind, namespace, selector)
 
     def _follow(self, resource: Resource, kind: str, namespace: str | None, selector: str | None) -> None:
-        transform = webhook_body if resource in _WEBHOOKS else redacted
+        transform = webhook_body if resource in WEBHOOKS else redacted
         informer = Informer(
             self._client,
             resource,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import tempfile
 import threading
 import webbrowser
@@ -15,14 +14,15 @@ from typing import Final
 import uvicorn
 
 from trainyard.console.access_guard import AccessGuard
+from trainyard.console.page_server import PageServer, bound
 from trainyard.console.recorded_source import Source
 from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.web_application import application
-from trainyard.errors import TrainyardError
 
 __all__ = ["page_of", "serve"]
 
+_HOST: Final = "127.0.0.1"
 _CONNECTIONS: Final = 64
 _TEXT_BROWSERS: Final = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
@@ -58,7 +58,7 @@ async def serve(
     TrainyardError
         The port is in use.
     """
-    listening = _bound(port)
+    listening = bound(_HOST, port)
     with listening:
         number = listening.getsockname()[1]
         reader = SharedReader(source)
@@ -68,8 +68,12 @@ async def serve(
             await reader.close()
             raise
         pages = AccessGuard(application(reader, scenarios), number)
-        server = _Server(
-            reader,
+
+        async def end_updates() -> None:
+            reader.end_streams()
+
+        serving = asyncio.Event()
+        server = PageServer(
             uvicorn.Config(
                 pages,
                 access_log=False,  # it would contain the token
@@ -81,13 +85,15 @@ async def serve(
                 proxy_headers=False,
                 limit_concurrency=_CONNECTIONS,
             ),
+            end_updates,
+            serving.set,
         )
         task = asyncio.create_task(server.serve(sockets=[listening]))
-        ready = asyncio.create_task(server.ready.wait())
+        ready = asyncio.create_task(serving.wait())
         await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if not task.done():
-            address = f"http://127.0.0.1:{number}/?token={pages.new_token()}"
+            address = f"http://{_HOST}:{number}/?token={pages.new_token()}"
             announce(address)
         with tempfile.TemporaryDirectory(prefix="trainyard-console-", dir=_readable_folder()) as folder:
             if browser and not task.done():
@@ -129,31 +135,3 @@ def _open(page: str, say: Callable[[str], None]) -> None:
         opened = False
     if not opened:
         say("No browser was opened: open the address in one.")
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, reader: SharedReader, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._reader = reader
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve, and say so."""
-        await super().startup(sockets)
-        self.ready.set()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams of the pages, which would keep the server from stopping, and stop."""
-        self._reader.end_streams()
-        await super().shutdown(sockets)
-
-
-def _bound(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise TrainyardError(f"Port {port} of 127.0.0.1 cannot be used: {error}", fix="set another --port") from error
-    return listening

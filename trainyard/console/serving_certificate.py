@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from trainyard.errors import TrainyardError
+from trainyard.kube import CredentialsError
+from trainyard.kube.rotation import FileBacked
 
 __all__ = ["ServingFiles"]
 
@@ -33,10 +35,8 @@ class ServingFiles:
     """
 
     def __init__(self, folder: Path, clients: Path | None = None) -> None:
-        self._files = folder / "tls.crt", folder / "tls.key"
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._loaded: object = None
         if clients is not None:
             self.context.verify_mode = ssl.CERT_REQUIRED
             try:
@@ -44,11 +44,13 @@ class ServingFiles:
             except (OSError, ValueError) as error:
                 fix = "set a PEM certificate of an authority"
                 raise TrainyardError(f"{clients} has no valid certificate authority: {error}", fix=fix) from error
+        self._pair = folder / "tls.crt", folder / "tls.key"
+        self._files = FileBacked(f"certificate of {folder}", self._pair, self._load)
         try:
-            self._load()
-        except (OSError, ValueError) as error:
+            self.refresh()
+        except CredentialsError as error:
             fix = "wait until the controller has issued it, or name a folder with tls.crt and tls.key"
-            raise TrainyardError(f"{folder} has no valid certificate: {error}", fix=fix) from error
+            raise TrainyardError(f"{folder} has no valid certificate: {error.__cause__}", fix=fix) from error
 
     async def keep_loaded(self) -> None:
         """Load the files again when they have changed, until cancelled; the last valid certificate stays in use."""
@@ -58,19 +60,13 @@ class ServingFiles:
 
     def refresh(self) -> None:
         """Load the files if they have changed."""
-        try:
-            if self._load():
-                _LOG.info("serving with a renewed certificate")
-        except (OSError, ValueError) as error:
-            _LOG.warning("the certificate could not be loaded, the last one stays in use: %s", error)
+        self._loaded = self._files.current(now=True)
 
-    def _load(self) -> bool:
-        states = [file.stat() for file in self._files]
-        found = [(each.st_mtime_ns, each.st_ino, each.st_size) for each in states]
-        if found == self._loaded:
-            return False
+    def _load(self, _: bytes | None) -> bytes:
+        """Load the files, and return the certificate."""
+        certificate = self._pair[0].read_bytes()
         # First into another context: a certificate without its key would stay in this one.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*self._files, password="")
-        self.context.load_cert_chain(*self._files, password="")
-        self._loaded = found
-        return True
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*self._pair, password="")
+        self.context.load_cert_chain(*self._pair, password="")
+        _LOG.info("serving with the certificate of %s", self._pair[0].parent)
+        return certificate

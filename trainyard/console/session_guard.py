@@ -17,17 +17,15 @@ from starlette.types import Receive, Scope, Send
 
 from trainyard.console.asset_lock import ASSETS
 from trainyard.console.page_headers import confined
-from trainyard.console.request_origin import refusal
+from trainyard.console.request_origin import LOOPBACK_NAMES, refusal
 from trainyard.console.sign_in_limit import SignInLimit
 from trainyard.console.token_review import MAX_TOKEN, is_token
 from trainyard.console.viewer_sessions import SignInError, ViewerSessions
 
-__all__ = ["LOOPBACK_NAMES", "SIGN_IN", "SIGN_OUT", "SessionGuard"]
+__all__ = ["SIGN_IN", "SIGN_OUT", "SessionGuard"]
 
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
-LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1")
-"""Names of `kubectl port-forward`, and of a cluster on this machine."""
 _SESSION: Final = "/session"
 """Whether the session continues, for a page whose updates have ended."""
 _PROBES: Final = ("/healthz", "/readyz")

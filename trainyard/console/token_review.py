@@ -7,6 +7,7 @@ from typing import Final
 
 from trainyard.kube import Client
 from trainyard.kube.kinds import TOKEN_REVIEWS
+from trainyard.kube.reviews import review
 
 __all__ = ["MAX_TOKEN", "Viewer", "is_token", "review_token"]
 
@@ -53,9 +54,7 @@ async def review_token(client: Client, token: str) -> Viewer | None:
     """
     if not is_token(token):
         return None
-    body = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": {"token": token}}
-    answer = await client.request("POST", TOKEN_REVIEWS.path(), resource=TOKEN_REVIEWS, body=body)
-    status = answer.get("status") or {}
+    status = await review(client, TOKEN_REVIEWS, {"token": token})
     user = status.get("user") or {}
     name = user.get("username")
     if status.get("authenticated") is not True or not isinstance(name, str) or not name:

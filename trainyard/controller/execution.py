@@ -272,7 +272,7 @@ class Executor:
         )
         found = None if deleted else await self._client.find_confirmed(resource, name, namespace=namespace)
         if found is not None and uid_of(found) == uid_of(body):
-            raise ApiError(404, "NotServed", f"the deletion of {resource.kind} {name} is not served")
+            raise ApiError.unserved(f"the deletion of {resource.kind} {name} is not served")
 
 
 def _snapshot_first(objects: Sequence[Object]) -> list[Object]:

@@ -371,7 +371,7 @@ class Reconciler:
                 raise error
             case ApiError() if error.status in _REJECTED or error.too_large:
                 findings, reason = (Finding("", error.message),), RESOURCES_CREATION_FAILED
-            case ApiError() if error.status >= 500 or error.reason == "NotServed":
+            case ApiError() if error.status >= 500 or error.not_served:
                 self._record_event(key, job, (Finding("", error.message),))
                 raise error
             case _:

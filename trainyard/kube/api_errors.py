@@ -21,6 +21,9 @@ _TOO_LARGE = (
 _TEST_FAILED = "the server rejected our request due to an error in our request"
 
 
+_NOT_SERVED = "NotServed"
+
+
 class ApiError(Exception):
     """The API server answered with an error.
 
@@ -59,6 +62,16 @@ class ApiError(Exception):
         A kind or version that is not served, and a proxy in front of the API server, return 404 too.
         """
         return (self.status, self.reason, self.name) == (404, "NotFound", name)
+
+    @property
+    def not_served(self) -> bool:
+        """Whether a 404 came from something else than the object's absence: see `unserved`."""
+        return self.reason == _NOT_SERVED
+
+    @classmethod
+    def unserved(cls, message: str, *, retry_after: float | None = None) -> ApiError:
+        """Return the error that a request was not served: the object may exist."""
+        return cls(404, _NOT_SERVED, message, retry_after=retry_after)
 
     @property
     def conflict(self) -> bool:

@@ -161,7 +161,7 @@ class Client:
             if not error.not_found:
                 raise
             message = f"{resource.kind} {name} of {resource.api_version} cannot be read: {error.message}"
-            raise ApiError(error.status, "NotServed", message, retry_after=error.retry_after) from error
+            raise ApiError.unserved(message, retry_after=error.retry_after) from error
 
     async def find_metadata(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
         """Return only the metadata of one object, or None if it does not exist."""

@@ -20,6 +20,7 @@ import orjson
 from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.kube import Client
 from trainyard.kube.kinds import TOKEN_REVIEWS
+from trainyard.kube.reviews import review
 
 __all__ = ["Pod", "TokenReviewer", "TooManyTokensError"]
 
@@ -88,7 +89,8 @@ class TokenReviewer:
                 return cached[0]
             if self._invalid_tokens.exhausted(audience):
                 raise TooManyTokensError
-            pod = _pod(await self._review(token, audience), audience)
+            status = await review(self._client, TOKEN_REVIEWS, {"token": token, "audiences": [audience]})
+            pod = _pod(status, audience)
         if pod is None:
             self._invalid_tokens.take(audience)
         seconds = _INVALID_SECONDS if pod is None else min(_VALID_SECONDS, _expiry(token) - self._now())
@@ -103,16 +105,6 @@ class TokenReviewer:
             del self._cache[key]
             return None
         return cached
-
-    async def _review(self, token: str, audience: str) -> Mapping[str, Any]:
-        review = {
-            "apiVersion": TOKEN_REVIEWS.api_version,
-            "kind": TOKEN_REVIEWS.kind,
-            "metadata": {},
-            "spec": {"token": token, "audiences": [audience]},
-        }
-        response = await self._client.create(TOKEN_REVIEWS, review)
-        return response.get("status") or {}
 
 
 def _pod(status: Mapping[str, Any], audience: str) -> Pod | None:
