@@ -7,7 +7,6 @@ process.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import pulumi
 
 import trainyard
 from trainyard.checks.finding import Finding
-from trainyard.console.access_review import SHOWN_KINDS
+from trainyard.console.shown_kinds import SHOWN_KINDS
 from trainyard.errors import TrainyardError
 from trainyard.settings.sections.console import PROGRAM, ConsoleSettings
 
@@ -26,7 +25,7 @@ from .common.pod_settings import CONTROLLER_LOG
 from .common.program_deployments import declare_program
 from .common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
 from .common.target import Target
-from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
+from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, configured_by, namespace, service
 
 __all__ = ["COMPONENT", "Console", "ConsoleArgs"]
 
@@ -141,13 +140,8 @@ def _workload(args: ConsoleArgs) -> Workload:
             SecretVolume(_SECRET, _CERTIFICATE),
             *((ConfigVolume(_PROXY_CONFIG, _PROXY_FOLDER),) if proxy else ()),
         ),
-        # The console reads the authority only at its start, so a change must roll out new pods.
-        annotations={"trainyard.dev/configuration": _digest(proxy.authority)} if proxy else {},
+        annotations=configured_by(proxy.authority) if proxy else {},
     )
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _names(settings: ConsoleSettings) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ renew; the kinds are served in v1beta2, the stored version, alone. Without the c
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,7 +36,7 @@ from .common.rbac import (
     service_account_subject,
 )
 from .common.target import Target
-from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
+from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, configured_by, namespace, service
 from .hooks.webhooks import (
     WebhookReadinessHook,
     excluding_namespaces,
@@ -332,8 +331,7 @@ def _workload(settings: KueueSettings, target: Target, text: str) -> Workload:
             SecretVolume(_SECRET, _CERTIFICATES),
             SecretVolume(_SECRET, _METRICS_CERTIFICATES),
         ),
-        # The manager reads the file only at its start, so a change must roll out new pods.
-        annotations={"trainyard.dev/configuration": hashlib.sha256(text.encode()).hexdigest()[:16]},
+        annotations=configured_by(text),
     )
 
 

@@ -16,6 +16,7 @@ from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.errors import TrainyardError
+from trainyard.kube.training_kinds import QUEUES
 from trainyard.live.queues import LiveQueues
 from trainyard.live.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
 from trainyard.live.takeover_reader import TakeoverReader
@@ -74,8 +75,7 @@ PROVIDER_OPTIONS: Final[Mapping[str, Any]] = {
 """Options of the Kubernetes provider on which the components rely."""
 
 
-_QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
-
+_QUEUE: Final = (QUEUES.api_version, QUEUES.kind)
 DEFERRED_RETIREMENT: Final = (
     "the program runs before the kubeconfig is known: once it is closed and has no jobs, remove its entry, and that "
     "`up` deletes it"

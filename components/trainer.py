@@ -6,7 +6,6 @@ ready only after this controller's leader has written their Secrets.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -46,7 +45,7 @@ from .common.rbac import (
 )
 from .common.target import Target
 from .common.webhook_certificates import certificate
-from .common.workload import CONTROLLER_PORT, ConfigVolume, Workload, config_map, namespace, service
+from .common.workload import CONTROLLER_PORT, ConfigVolume, Workload, config_map, configured_by, namespace, service
 from .hooks.webhooks import wait_for_ca_bundles
 
 __all__ = ["COMPONENT", "DEFAULTER", "VALIDATOR", "Trainer", "TrainerArgs"]
@@ -216,8 +215,7 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
         memory=("192Mi", "2Gi"),
         volumes=(ConfigVolume("trainyard-controller-config", _CONFIG), *args.policies.volumes),
         sidecars=(args.policies.container,),
-        # The controller reads the file only at its start, so a change must roll out new pods.
-        annotations={"trainyard.dev/configuration": hashlib.sha256(configuration.as_yaml().encode()).hexdigest()[:16]},
+        annotations=configured_by(configuration.as_yaml()),
     )
 
 

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
-from trainyard.data import configured_folder, data_folder
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
 from trainyard.policy.engines.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
 from trainyard.policy.engines.vap.validating_admission_policies import rule_state
-from trainyard.policy.stack_objects import policy_settings
+from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.sections.trainer import TrainerSettings
@@ -72,10 +71,10 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
         A rule is invalid, or the bundle does not fit into a ConfigMap.
     """
     trainer = TrainerSettings.of(settings)
-    folders = [*map(configured_folder, settings.policies.folders)]
-    rules = load_rules(data_folder("policies"), *folders)
+    shipped, *own = rule_catalogs(settings)
+    rules = load_rules(shipped, *own)
     policies = policy_settings(settings, rules)
-    bundle = build_bundle(*folders, rules=rules)
+    bundle = build_bundle(*own, rules=rules)
     files = {
         _BUNDLE: bundle.archive(),
         _AUTHORIZATION: bundle_files({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).archive(),

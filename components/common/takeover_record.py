@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
 
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube.training_kinds import QUEUES
 from trainyard.live.former_objects import RECORD_NAMESPACE, FormerObject, forget_objects, record_name, save_record
 from trainyard.live.takeover import TakeoverAction
 from trainyard.live.takeover_plan import TakeoverPlan
@@ -17,8 +17,6 @@ from trainyard.pulumi_sdk.targets import has_targets
 from .threads import run_in_thread
 
 __all__ = ["forget_former_queues", "record_former_objects", "reject_limited_takeover"]
-
-_QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
 
 
 def record_former_objects(access: ClusterAccess, stack: str, objects: Sequence[FormerObject]) -> None:
@@ -63,7 +61,7 @@ def forget_former_queues(access: ClusterAccess, stack: str, queues: Sequence[str
         The record cannot be written; nothing has changed then.
     """
     if queues and not has_targets():
-        addresses = [(*_QUEUE, None, name) for name in queues]
+        addresses = [(QUEUES.api_version, QUEUES.kind, None, name) for name in queues]
         _write(access, stack, lambda client: forget_objects(client, stack, addresses))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = [
     "SecretVolume",
     "Workload",
     "config_map",
+    "configured_by",
     "deployment",
     "namespace",
     "service",
@@ -219,6 +221,11 @@ def config_map(name: str, namespace_name: str, data: Mapping[str, str]) -> dict[
     """Return a ConfigMap."""
     metadata = {"name": name, "namespace": namespace_name}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+
+
+def configured_by(text: str) -> dict[str, str]:
+    """Return the annotations of a workload that reads a file only at its start: a change must roll out new pods."""
+    return {"trainyard.dev/configuration": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
 def namespace(
