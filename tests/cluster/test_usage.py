@@ -27,8 +27,11 @@ def usage(kubeconfig: Path, *arguments: str) -> Any:
     return in_process("usage", "--kubeconfig", str(kubeconfig), "--by", "job", "-o", "json", *arguments)
 
 
-def row(platform: LiveCluster) -> dict[str, Any] | None:
+def row(platform: LiveCluster, until: datetime.datetime) -> dict[str, Any] | None:
+    """Return what the job had, once the record says what was until then: earlier it may say only how long it waited."""
     found = json.loads(require(usage(platform.kubeconfig, "--last", "1h")))
+    if datetime.datetime.fromisoformat(found["recorded"]["to"]) < until:
+        return None
     jobs = (each for each in found["rows"] if (each["tenant"], each["job"]) == ("vision", f"trainjob/{NAME}"))
     return next(jobs, None)
 
@@ -55,7 +58,8 @@ def test_a_job_that_is_gone_is_counted_and_its_tenant_reads_it(platform: LiveClu
     require(platform.kubectl("delete", "trainjob", NAME, "-n", "vision"))
     awaited("the pods to go", lambda: not platform.pods(NAME, "vision"))
 
-    found = awaited("the record of the job", lambda: row(platform), timeout=90)
+    gone = datetime.datetime.now(datetime.UTC)
+    found = awaited("the record of the job", lambda: row(platform, gone), timeout=90)
     names = {name: found[name] for name in ("queue", "runtime", "resource")}
     assert names == {"queue": "vision", "runtime": "torch-distributed", "resource": "nvidia.com/gpu"}
     second = NODES * DEVICES / 3600

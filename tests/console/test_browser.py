@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 JOB = "/jobs/trainjob/language/waits"
 PAGES = ("/", "/queues", "/fabric", "/fabric?color=job", "/jobs", JOB, "/runtimes", "/scenarios", "/scenarios/two")
 ZOOM_SECONDS, CONTENT_SECONDS = 0.2, 0.3
-WAITS_FOR_UPDATES = "return updates != null && updates.readyState == 1"
+WAITS_FOR_UPDATES = "return typeof updates != 'undefined' && updates?.readyState == 1"
 
 
 ZOOM = """
