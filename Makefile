@@ -28,7 +28,7 @@ clean:  ## remove the local platform, its state and the Python environment (keep
 test: $(READY)  ## all checks and tests, as in CI
 	@$(MAKE) --no-print-directory lint unit
 	@$(BIN)/trainyard cluster toolchain --older
-	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
+	@$(BIN)/pytest -m "cluster or slow" --ignore=tests/kueue --durations=40 --durations-min=5
 
 nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
@@ -75,7 +75,7 @@ admission-restarts: $(READY)  ## restart the API server ten times under a TrainJ
 	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m cluster tests/cluster/test_admission_restarts.py
 
 kills: $(READY)  ## kill `up` and `destroy` thirty times at random; the state must equal the cluster
-	@TRAINYARD_KILLS=30 $(BIN)/pytest -m cluster tests/cluster/test_resume.py
+	@TRAINYARD_KILLS=30 $(BIN)/pytest -m cluster tests/cluster/test_resume.py tests/pulumi/test_plain.py
 
 certificate-rotation: $(READY)  ## renew certificates for ten minutes under a request a second to each webhook; none may be rejected
 	@TRAINYARD_ROTATION_SECONDS=600 $(BIN)/pytest -m cluster tests/cluster/test_certificate_rotation.py
@@ -89,7 +89,7 @@ test-real-slice: $(READY)  ## the first five minutes of test-real, as in CI
 test-real: $(READY)  ## the production stack on three real nodes (root, containerd, built images); says why where it cannot run
 	@$(BIN)/python -m tests.real.isolated
 
-test-kueue: $(READY)  ## build Kueue (3 minutes) and run the tests beside it; `make test` runs them where it is built
+test-kueue: $(READY)  ## build Kueue (3 minutes) and run the tests beside it; CI runs them where it is built
 	@$(BIN)/trainyard cluster toolchain --with kueue
 	@$(BIN)/pytest -m cluster tests/kueue
 

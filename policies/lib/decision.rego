@@ -161,6 +161,7 @@ excluded_rules contains id if {
 # The cluster's controllers continue what a user has written, which was evaluated then.
 excluded_rules contains id if {
 	request.kind in array.concat(request.replicated_kinds, ["CronJob"])
+	not contains(request.api_group, ".")
 	of_the_cluster
 	some id, _ in matching_rules.all
 }

@@ -211,8 +211,7 @@ def test_of_two_runs_at_once_one_is_rejected_or_waits(
             assert run.returncode == 2, text
             assert "holds the stack local" in text, text
             assert "Fix: wait" in text, text
-    for each in colleagues:
-        require(each.trainyard("up", "--yes", *arguments))
+    require(first.trainyard("up", "--yes", *arguments))
     assert complete.get("queue", "nightly") is not None
     assert complete.get("priorityclass", "nightly") is not None
     for operation, each in zip(("refresh", "up"), colleagues, strict=True):
