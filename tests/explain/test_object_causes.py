@@ -37,6 +37,15 @@ def test_image_that_cannot_be_pulled(reason: str) -> None:
     assert found.state is State.STARTING
 
 
+def test_pods_are_counted_whose_images_cannot_be_pulled() -> None:
+    cluster = Cluster()
+    first = waiting("ErrImagePull")
+    both = [*first, {**first[0], "name": "log", "image": "log:2"}]
+    job = placed(cluster, containerStatuses=both)
+    job.pods[1]["status"]["containerStatuses"] = []
+    check(cluster.explain("train"), "image-pull", "correct the image", count=1, pods=2, image="train:1, log:2")
+
+
 def test_container_that_is_being_created_is_no_failed_pull() -> None:
     cluster = Cluster()
     placed(cluster, containerStatuses=waiting("ContainerCreating"))
@@ -104,6 +113,8 @@ def test_bound_claim_and_one_that_waits_for_the_pods() -> None:
     assert cluster.causes("train") == []
     found["status"]["phase"] = "Pending"
     cluster.event(found, "WaitForFirstConsumer", "waiting for first consumer to be created before binding", "Normal")
+    assert cluster.causes("train") == []
+    cluster.event(found, "WaitForPodScheduled", "waiting for pod train-node-0-0 to be scheduled", "Normal")
     assert cluster.causes("train") == []
 
 
@@ -184,6 +195,14 @@ def test_gang_that_lost_a_member_and_restarts() -> None:
     found = cluster.explain("train")
     check(found, "gang-restarting", "request within the share", restarts=2, bound=" of at most 3")
     assert "pod train-node-0-1 was evicted" in found.message
+
+
+def test_an_eviction_in_another_namespace_is_no_reason_of_a_restart() -> None:
+    cluster = Cluster()
+    cluster.job("train").job_set["status"]["restarts"] = 2
+    other = cluster.job("train", "language")
+    cluster.event(other.pods[0], "Evict", "Pod is evicted, because of reclaim")
+    assert "its events are gone" in cluster.explain("train").message
 
 
 def test_gang_that_restarted_and_runs_again() -> None:
@@ -403,6 +422,17 @@ def test_volcano_controllers_that_do_not_run() -> None:
     cluster.job("train")
     check(cluster.explain("vcjob/vc"), "volcano-controllers-not-running", "volcano-system", missing="PodGroup")
     assert cluster.causes("train") == []
+
+
+def test_an_aborted_volcano_job_can_be_resumed() -> None:
+    cluster = Cluster()
+    state = {"phase": "Aborted", "message": "job suspended by command", "lastTransitionTime": minutes_ago(7)}
+    job = volcano_job(cluster, status={"state": state})
+    found = cluster.explain("vcjob/vc")
+    check(found, "volcano-job-aborted", "vcctl job resume -n vision -N vc", when=minutes_ago(7))
+    assert "job suspended by command" in found.message
+    job["status"]["state"]["phase"] = "Failed"
+    check(cluster.explain("vcjob/vc"), "job-failed", "kubectl logs")
 
 
 def test_message_of_the_scheduler_where_nodes_may_not_be_read() -> None:

@@ -103,6 +103,33 @@ def test_file_has_no_secrets() -> None:
     assert all(name in text for name in (*kept, ": refused; see s3://b/o", "kept.example.com/train:1"))
 
 
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        (
+            'denied the request: spec.replicatedJobs: Invalid value: [{"env":[{"name":"A","value":"X-1: x"}]}]: '
+            "field is immutable",
+            "denied the request: spec.replicatedJobs: Invalid value: …: field is immutable",
+        ),
+        ('spec: Invalid value: core.PodSpec{Env:"X-1", Args:["X-2", ', "spec: Invalid value: …"),
+        ('spec: Invalid value: {"value":"X-1: field"}: too long', "spec: Invalid value: …"),
+        ('containers[0].env[1].value: Invalid value: "X-1": no', "containers[0].env[1].value: Invalid value: …"),
+        ('spec.queue: Invalid value: "red": no such queue', 'spec.queue: Invalid value: "red": no such queue'),
+        ("Exec lifecycle hook ([/bin/sh -c x (X-1)]) for Container failed: X-2", "Exec lifecycle hook …"),
+        ("PostStartHook failed: X-1 (log)", "PostStartHook failed …"),
+        ("Startup probe failed: X-1\nX-2", "Startup probe failed: …"),
+        ("Liveness probe errored: rpc error: exec X-1", "Liveness probe errored: …"),
+        (
+            "Readiness probe failed: HTTP probe failed with statuscode: 500",
+            "Readiness probe failed: HTTP probe failed with statuscode: 500",
+        ),
+    ],
+)
+def test_messages_show_no_values_commands_and_output(message: str, kept: str) -> None:
+    event = body("v1", "Event", "e", "vision", message=message)
+    assert recorded(Observed(NOW, (event,)))["items"][0]["message"] == kept
+
+
 def test_a_file_for_one_namespace_has_little_of_the_pods_of_others(cluster: Cluster, tmp_path: Path) -> None:
     for pod in (each for each in cluster.bodies if each["kind"] == "Pod"):
         pod["metadata"]["labels"] = {"team": "X-1", "volcano.sh/preemptable": "true"}

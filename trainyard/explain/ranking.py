@@ -11,7 +11,8 @@ __all__ = ["RANKS", "ranked"]
 
 RANKS: Final = (
     # The end of the job, and the will of a person.
-    *("deadline-exceeded", "job-set-deleted", "runtime-not-supported", "restarts-exhausted", "job-failed"),
+    *("deadline-exceeded", "job-set-deleted", "runtime-not-supported", "restarts-exhausted"),
+    *("volcano-job-aborted", "job-failed"),
     *("managed-elsewhere", "suspended-by-kueue", "suspended-by-user"),
     # Nothing is created.
     *("runtime-missing", "policy-denied", "policy-server-away", "webhook-away"),

@@ -38,6 +38,14 @@ _USER: Final = re.compile(r"://[^/\s@]+@")
 _QUERY: Final = re.compile(r"""(://[^\s"'?#]*)[?#][^\s"']*""")
 _PARAMETERS: Final = re.compile(r"""\?[^\s"'=?]+=[^\s"']*""")
 """Query of a path without a host."""
+_QUOTED_OBJECT: Final = re.compile(r"(Invalid value: )[&*\w.\[\]]*[\[{].*?(: field is immutable)?$", re.DOTALL)
+"""An object that the API server quotes in an error, with all that it contains."""
+_QUOTED_VALUE: Final = re.compile(r"(\b(?:env|command|args)\b\S*: Invalid value: ).*", re.DOTALL)
+_HOOK: Final = re.compile(r"((?:Exec lifecycle hook|PostStartHook failed|PreStopHook failed)\b).*", re.DOTALL)
+_PROBE: Final = re.compile(
+    r"((?:Liveness|Readiness|Startup) probe \w+: )(?!Get \"|HTTP probe failed|dial tcp|command timed out).*", re.DOTALL
+)
+"""Commands and output of containers in the kubelet's events."""
 _TOKEN_WORDS: Final = ("token", "secret", "password", "credential", "apikey", "api-key")
 _METADATA: Final = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _POD_SPEC: Final = ("nodeName", "priorityClassName", "preemptionPolicy")
@@ -48,7 +56,8 @@ def redacted(body: Body) -> dict[str, Any]:
     """Return an object without what may be secret.
 
     Environment, commands, data, managed fields, log lines, queries of addresses and annotations that nothing reads are
-    removed. Names of environment variables, volumes and Secrets are kept; values are not.
+    removed, also where a message quotes them. Names of environment variables, volumes and Secrets are kept; values are
+    not.
     """
     return _mapping(body, is_node=body.get("kind") == "Node")
 
@@ -107,10 +116,21 @@ def _value(value: Any, above: str, is_node: bool) -> Any:
     if type(value) is list:
         return [_value(each, above, is_node) for each in value]
     if type(value) is str:
+        if above == "message":
+            value = _message(value)
         if "://" in value:
             value = _QUERY.sub(r"\1", _USER.sub("://", value))
         return _PARAMETERS.sub("", value) if "?" in value else value
     return value
+
+
+def _message(value: str) -> str:
+    """Return a message without what it quotes of an object, a command or an output."""
+    if "Invalid value: " in value:
+        value = _QUOTED_VALUE.sub(r"\1…", _QUOTED_OBJECT.sub(r"\1…\2", value))
+    if "Hook" in value or "hook" in value:
+        value = _HOOK.sub(r"\1 …", value)
+    return _PROBE.sub(r"\1…", value) if " probe " in value else value
 
 
 def _is_secret(label: str) -> bool:

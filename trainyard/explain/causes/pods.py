@@ -17,6 +17,8 @@ _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName
 _CONFIGURATION: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _CRASH: Final = "CrashLoopBackOff"
 _MOUNT: Final = frozenset({"FailedMount", "FailedAttachVolume"})
+_WAITS: Final = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
+_SHOWN: Final = 3
 
 IMAGE: Final = Cause(
     "image-pull",
@@ -106,14 +108,14 @@ def _gated(situation: Situation) -> Iterator[Found]:
 
 
 def _containers(situation: Situation) -> Iterator[Found]:
-    pulling: list[tuple[Body, Body]] = []
+    pulling: list[tuple[Body, Body, Body]] = []
     for pod in situation.pods:
         for status in _statuses(pod):
             waiting = mapping(status, "state", "waiting")
             reason = text(waiting, "reason")
             where = {"container": text(status, "name"), "pod": name_of(pod)}
             if reason in _IMAGE:
-                pulling.append((status, waiting))
+                pulling.append((pod, status, waiting))
             elif reason in _CONFIGURATION:
                 message = text(waiting, "message")[:_MAXIMUM]
                 yield CONFIGURATION.found(**where, reason=reason, message=message, namespace=_home(situation))
@@ -127,11 +129,12 @@ def _containers(situation: Situation) -> Iterator[Found]:
                     namespace=_home(situation),
                 )
     if pulling:
-        status, waiting = pulling[0]
+        images = list(dict.fromkeys(text(status, "image") for _, status, _ in pulling))
+        waiting = pulling[0][2]
         yield IMAGE.found(
-            count=len(pulling),
+            count=len({name_of(pod) for pod, _, _ in pulling}),
             pods=len(situation.pods),
-            image=text(status, "image"),
+            image=", ".join(images[:_SHOWN]) + (", …" if len(images) > _SHOWN else ""),
             reason=text(waiting, "reason"),
             message=text(waiting, "message")[:_MAXIMUM] or "the kubelet gives no reason",
         )
@@ -156,7 +159,7 @@ def _claims(situation: Situation) -> Iterator[Found]:
             yield VOLUME_MISSING.found(claim=name, namespace=_home(situation))
         elif text(claim, "status", "phase") == "Pending":
             events = [each for each in situation.index.events(claim) if text(each, "message")]
-            if events and text(events[-1], "reason") == "WaitForFirstConsumer":
+            if events and text(events[-1], "reason") in _WAITS:
                 continue  # it is bound when the pods are placed
             reason = f": {text(events[-1], 'message')[:_MAXIMUM]}" if events else ""
             storage_class = text(claim, "spec", "storageClassName") or "default"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard.explain.body_fields import condition, mapping, name_of, sequence, text, whole
+from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation, State
@@ -65,7 +65,7 @@ def _reason(situation: Situation) -> tuple[str, str]:
     events = [
         (text(event, "lastTimestamp") or text(event, "eventTime"), text(event, "involvedObject", "name"), event)
         for event in index.of(Kind.EVENT)
-        if text(event, "reason") in _EVICTED and _belongs(situation, text(event, "involvedObject", "name"))
+        if text(event, "reason") in _EVICTED and _belongs(situation, event)
     ]
     if events:
         _, name, event = max(events, key=lambda each: each[:2])
@@ -97,8 +97,11 @@ def _reason(situation: Situation) -> tuple[str, str]:
     return "its events are gone", read
 
 
-def _belongs(situation: Situation, pod: str) -> bool:
-    """Return whether a pod, which may be gone, belonged to the job."""
+def _belongs(situation: Situation, event: Body) -> bool:
+    """Return whether the pod of an event, which may be gone, belonged to the job."""
+    if (text(event, "involvedObject", "namespace") or namespace_of(event)) != situation.namespace:
+        return False
+    pod = text(event, "involvedObject", "name")
     owners = [name_of(job) for job in situation.jobs] or [situation.name]
     return any(pod.startswith(f"{owner}-") for owner in owners)
 

@@ -72,6 +72,17 @@ NOT_SUPPORTED: Final = Cause(
     "reference a TrainingRuntime or a ClusterTrainingRuntime of trainer.kubeflow.org",
     {"reason": "unsupported runtime: Pod.example.com"},
 )
+ABORTED: Final = Cause(
+    "volcano-job-aborted",
+    "Aborted Volcano Job",
+    "`status.state` of the Volcano Job",
+    "it was stopped at {when}: {reason}",
+    "to go on: `vcctl job resume -n {namespace} -N {name}`",
+    {
+        **{"when": "2026-11-24T10:00:00Z", "reason": "Aborted: Job is aborted by user"},
+        **{"name": "train", "namespace": "vision"},
+    },
+)
 FAILED: Final = Cause(
     "job-failed",
     "Failed job",
@@ -146,6 +157,14 @@ def _failed(situation: Situation) -> Iterator[Found]:
     elif reason != "ReachedMaxRestarts":
         message = text(ended, "message") or text(situation.root, "status", "state", "message")
         phase = text(situation.root, "status", "state", "phase") or text(situation.root, "status", "phase")
+        if phase == "Aborted":
+            yield ABORTED.found(
+                when=text(situation.root, "status", "state", "lastTransitionTime") or when,
+                reason=": ".join(filter(None, (phase, message)))[:_MAXIMUM],
+                namespace=situation.namespace or "default",
+                name=situation.name,
+            )
+            return
         pod, containers = _ended_container(situation)
         yield FAILED.found(
             when=when,
@@ -170,6 +189,6 @@ def _ended_container(situation: Situation) -> tuple[str, str]:
 FAMILY: Final = Family(
     "Suspension and end",
     12,
-    (DEADLINE, JOB_SET_DELETED, NOT_SUPPORTED, FAILED, ELSEWHERE, BY_KUEUE, BY_USER),
+    (DEADLINE, JOB_SET_DELETED, NOT_SUPPORTED, ABORTED, FAILED, ELSEWHERE, BY_KUEUE, BY_USER),
     _find,
 )
