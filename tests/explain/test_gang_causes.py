@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.explain.recorded_clusters import GPU, Cluster, body, check
+from tests.explain.recorded_clusters import CORE, GPU, Cluster, body, check
 from trainyard.explain import Kind
 
 
@@ -82,6 +82,48 @@ def test_free_devices_in_two_domains() -> None:
         "domains": ["rack-0 has 3 places", "rack-1 has 2 places"],
     }
     check(found, "fabric-fragmented", "wait until language/left (1 pod) leaves rack-0", **numbers)
+
+
+def of_nodes(cluster: Cluster, cpu: str) -> None:
+    """Add a pod of a DaemonSet to each node."""
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "exporter", "controller": True}
+    for node in cluster.names:
+        container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+        cluster.bodies.append(
+            body(
+                CORE, "Pod", f"exporter-{node}", "kube-system", metadata={"ownerReferences": [owner]},
+                spec={"nodeName": node, "containers": [container]}, status={"phase": "Running"},
+            )
+        )  # fmt: skip
+
+
+def test_pods_of_nodes_do_not_move() -> None:
+    cluster = Cluster()
+    of_nodes(cluster, "100m")
+    cluster.fill("language", ["rack-0-node-0"], name="left")
+    cluster.fill("language", ["rack-1-node-0", "rack-1-node-1"], name="right")
+    cluster.job("train", pods=4, tier=1)
+    check(cluster.explain("train"), "fabric-fragmented", "leaves rack-0", moving=["language/left (1 pod)"])
+
+
+def test_a_job_that_leaves_a_shared_node_frees_its_own_part() -> None:
+    cluster = Cluster()
+    for name in ("a", "b"):
+        cluster.fill("language", ["rack-0-node-0"], gpus=4, name=name)
+        cluster.fill("language", ["rack-1-node-0", "rack-1-node-1"], gpus=4, name=f"{name}-1")
+    cluster.job("train", pods=4, tier=1)
+    moving = ["language/a (1 pod)", "language/b (1 pod)"]
+    check(cluster.explain("train"), "fabric-fragmented", "leaves rack-0", moving=moving)
+
+
+def test_pods_of_nodes_are_on_empty_nodes_too() -> None:
+    cluster = Cluster()
+    cpu = cluster.find("Node", cluster.names[0])["status"]["allocatable"]["cpu"]
+    job = cluster.job("train", pods=1)
+    job.everywhere(containers=[{"name": "node", "resources": {"requests": {"cpu": cpu}}}])
+    assert "node-too-small" not in cluster.causes("train")
+    of_nodes(cluster, "100m")
+    check(cluster.explain("train"), "node-too-small", "per pod", resource="cpu")
 
 
 def test_one_domain_with_enough_free_devices_is_enough() -> None:

@@ -23,9 +23,11 @@ __all__ = [
     "Domain",
     "NodeFacts",
     "NodeTable",
+    "add",
     "amounts_of",
     "constraint",
     "fitting",
+    "is_of_node",
     "left_after",
     "placed",
     "request_of",
@@ -46,7 +48,7 @@ class NodeFacts:
     taints
         Its taints that keep pods away, without those of its health.
     offers, free
-        Units by resource: allocatable, and without the requests of its pods.
+        Units by resource: allocatable without the pods that belong to the node, and without the requests of all pods.
     cordoned, ready
         Whether it is unschedulable, and whether it is ready.
     """
@@ -66,8 +68,12 @@ class NodeFacts:
 
     @property
     def emptied(self) -> NodeFacts:
-        """The node without its pods."""
+        """The node without the pods that can leave it."""
         return replace(self, free=self.offers)
+
+    def without(self, request: Amounts) -> NodeFacts:
+        """Return the node as it is when pods with these requests have left it."""
+        return replace(self, free={name: amount + request.get(name, 0) for name, amount in self.free.items()})
 
 
 @dataclass(frozen=True)
@@ -156,6 +162,19 @@ def start_request_of(spec: Body) -> Amounts:
     return {name: max(each.get(name, 0) for each in most) for each in most for name in each}
 
 
+def is_of_node(pod: Body) -> bool:
+    """Return whether a pod belongs to its node, as those of a DaemonSet and static ones do: it never leaves."""
+    owners = sequence(pod, "metadata", "ownerReferences")
+    return any(text(each, "kind") in ("DaemonSet", "Node") for each in owners)
+
+
+def add(amounts: Amounts, pod: Body) -> None:
+    """Add what a pod requests, and its place among the pods of a node."""
+    for name, amount in request_of(mapping(pod, "spec")).items():
+        amounts[name] = amounts.get(name, 0) + amount
+    amounts["pods"] = amounts.get("pods", 0) + 1
+
+
 class NodeTable:
     """The nodes of a cluster.
 
@@ -170,14 +189,16 @@ class NodeTable:
         self.knows_free = index.knows(Kind.NODE) and index.knows(Kind.POD)
         """Whether the free resources are known; pods of others that were not read use some."""
         used: defaultdict[str, Amounts] = defaultdict(dict)
+        kept: defaultdict[str, Amounts] = defaultdict(dict)
         for pod in index.unfinished_pods:
             node = text(pod, "spec", "nodeName")
             if node:
-                own = used[node]
-                for name, amount in request_of(mapping(pod, "spec")).items():
-                    own[name] = own.get(name, 0) + amount
-                own["pods"] = own.get("pods", 0) + 1
-        self.nodes = {name_of(body): _facts(body, used.get(name_of(body), {})) for body in index.of(Kind.NODE)}
+                add(used[node], pod)
+            if node and is_of_node(pod):
+                add(kept[node], pod)
+        self.nodes = {
+            name_of(body): _facts(body, used[name_of(body)], kept[name_of(body)]) for body in index.of(Kind.NODE)
+        }
 
     @cached_property
     def holders(self) -> dict[str, list[Body]]:
@@ -290,16 +311,16 @@ def fitting(demand: Demand, amounts: Mapping[str, int], most: int) -> int:
     return max(0, most)
 
 
-def _facts(body: Body, used: Amounts) -> NodeFacts:
-    offers = amounts_of(mapping(body, "status", "allocatable") or mapping(body, "status", "capacity"))
+def _facts(body: Body, used: Amounts, kept: Amounts) -> NodeFacts:
+    allocatable = amounts_of(mapping(body, "status", "allocatable") or mapping(body, "status", "capacity"))
     taints = [each for each in sequence(body, "spec", "taints") if each.get("effect") in _BLOCKING]
     ready = condition(body, "Ready", None)
     return NodeFacts(
         name=name_of(body),
         labels=mapping(body, "metadata", "labels"),
         taints=tuple(each for each in taints if text(each, "key") not in _HEALTH_TAINTS),
-        offers=offers,
-        free={name: amount - used.get(name, 0) for name, amount in offers.items()},
+        offers={name: amount - kept.get(name, 0) for name, amount in allocatable.items()},
+        free={name: amount - used.get(name, 0) for name, amount in allocatable.items()},
         cordoned=mapping(body, "spec").get("unschedulable") is True,
         ready=ready is None or ready.get("status") == "True",
     )

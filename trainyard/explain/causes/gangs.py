@@ -12,11 +12,11 @@ from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, namespace_of, text, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.fabric_limits import fabric_limits
-from trainyard.explain.node_table import Demand, Domain, NodeFacts, NodeTable, placed
+from trainyard.explain.node_table import Demand, Domain, NodeFacts, NodeTable, add, is_of_node, placed
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation
+from trainyard.queues.amounts import Amounts, total
 from trainyard.queues.amounts import text as amount_text
-from trainyard.queues.amounts import total
 
 __all__ = ["FAMILY"]
 
@@ -156,22 +156,22 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
 def _fewest_moves(
     table: NodeTable, demands: Sequence[Demand], pods: int, domains: Iterable[tuple[Domain, list[NodeFacts]]]
 ) -> tuple[str, list[str]]:
-    """Return the domain that has to lose the fewest gangs, and these with their pods in it."""
+    """Return that of the first domains that has to lose the fewest gangs, and these with their pods in it."""
     best: tuple[int, str, list[str]] | None = None
     for domain, nodes in list(domains)[:_SHOWN]:
         gangs: Counter[str] = Counter()
-        on: dict[str, set[str]] = {}
+        on: dict[str, dict[str, Amounts]] = {}
         for node in nodes:
             for pod in table.holders.get(node.name, ()):
-                name = _gang_name(pod)
-                gangs[name] += 1
-                on.setdefault(name, set()).add(node.name)
-        freed, moving = set[str](), list[str]()
+                if not is_of_node(pod):
+                    name = _gang_name(pod)
+                    gangs[name] += 1
+                    add(on.setdefault(name, {}).setdefault(node.name, {}), pod)
+        left, moving = {node.name: node for node in nodes}, list[str]()
         for name, count in sorted(gangs.items(), key=lambda each: (each[1], each[0])):
             moving.append(f"{name} ({counted(count, 'pod')})")
-            freed |= on[name]
-            empty = [node.emptied if node.name in freed else node for node in nodes]
-            if placed(demands, empty) >= pods:
+            left |= {node: left[node].without(request) for node, request in on[name].items()}
+            if placed(demands, list(left.values())) >= pods:
                 break
         if best is None or len(moving) < best[0]:
             best = len(moving), domain.name, moving
