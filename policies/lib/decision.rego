@@ -160,8 +160,7 @@ excluded_rules contains id if {
 
 # The cluster's controllers continue what a user has written, which was evaluated then.
 excluded_rules contains id if {
-	request.kind in array.concat(request.replicated_kinds, ["CronJob"])
-	not contains(request.api_group, ".")
+	request.pod_controller
 	of_the_cluster
 	some id, _ in matching_rules.all
 }

@@ -24,6 +24,12 @@ runtime := input.request.runtime
 # Kinds beside Job with a pod template at spec.template.
 replicated_kinds := ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"]
 
+# Whether the kind is one of Kubernetes, beside Job, whose pods its own controllers create. Other groups have a dot.
+pod_controller if {
+	not contains(api_group, ".")
+	kind in array.concat(replicated_kinds, ["CronJob"])
+}
+
 namespace := input.request.namespace
 
 namespace_labels := input.request.namespaceLabels
@@ -74,8 +80,7 @@ default continued := false
 
 continued if {
 	operation == "UPDATE"
-	not contains(api_group, ".")
-	kind in {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob"}
+	pod_controller
 	every part in ["template", "jobTemplate", "volumeClaimTemplates"] {
 		object_get(written, part, null) == object_get(old_spec, part, null)
 	}

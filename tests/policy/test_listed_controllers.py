@@ -78,6 +78,12 @@ def test_the_policy_reads_the_templates_at_their_paths() -> None:
     )
 
 
+def test_what_the_controllers_of_the_cluster_continue_is_a_kind_of_kubernetes() -> None:
+    """A listed kind may have the name of one: StatefulSets of OpenKruise are not written by these controllers."""
+    conditions = {each["name"]: each["expression"] for each in policy("ESC-003")["matchConditions"]}
+    assert conditions["not-continued"].startswith('request.kind.group.contains(".") || !(request.kind.kind in [')
+
+
 def test_policies_without_listed_kinds_have_no_placeholders() -> None:
     made = admission_objects(RULES, PolicySettings(), ())
     assert "{listed." not in str(made)

@@ -293,7 +293,8 @@ def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
             conditions.append((f"touched-{match.kind.lower()}", touched))
     if kinds := [match.kind for match in rule.matches if (match.group, match.kind) in POD_CONTROLLERS]:
         # The cluster's controllers continue what a user has written, which was evaluated then.
-        evaluated = f"!(request.kind.kind in {cel_literal(kinds)} && ({_OF_THE_CLUSTER}))"
+        continued = f"request.kind.kind in {cel_literal(kinds)} && ({_OF_THE_CLUSTER})"
+        evaluated = f'request.kind.group.contains(".") || !({continued})'
         conditions.append(("not-continued", evaluated))
     if "UPDATE" in operations and not cel.stopping:
         conditions.append(
