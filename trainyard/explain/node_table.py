@@ -23,7 +23,6 @@ __all__ = [
     "Domain",
     "NodeFacts",
     "NodeTable",
-    "add",
     "amounts_of",
     "constraint",
     "fitting",
@@ -71,9 +70,10 @@ class NodeFacts:
         """The node without the pods that can leave it."""
         return replace(self, free=self.offers)
 
-    def without(self, request: Amounts) -> NodeFacts:
-        """Return the node as it is when pods with these requests have left it."""
-        return replace(self, free={name: amount + request.get(name, 0) for name, amount in self.free.items()})
+    def without(self, pods: Iterable[Body]) -> NodeFacts:
+        """Return the node after some of its pods have left it."""
+        held = _held(pods)
+        return replace(self, free={name: amount + held.get(name, 0) for name, amount in self.free.items()})
 
 
 @dataclass(frozen=True)
@@ -168,11 +168,9 @@ def is_of_node(pod: Body) -> bool:
     return any(text(each, "kind") in ("DaemonSet", "Node") for each in owners)
 
 
-def add(amounts: Amounts, pod: Body) -> None:
-    """Add what a pod requests, and its place among the pods of a node."""
-    for name, amount in request_of(mapping(pod, "spec")).items():
-        amounts[name] = amounts.get(name, 0) + amount
-    amounts["pods"] = amounts.get("pods", 0) + 1
+def _held(pods: Iterable[Body]) -> Amounts:
+    """Return what pods request, and their places among the pods of a node."""
+    return total(part for pod in pods for part in (request_of(mapping(pod, "spec")), {"pods": 1}))
 
 
 class NodeTable:
@@ -188,26 +186,14 @@ class NodeTable:
         self._index = index
         self.knows_free = index.knows(Kind.NODE) and index.knows(Kind.POD)
         """Whether the free resources are known; pods of others that were not read use some."""
-        used: defaultdict[str, Amounts] = defaultdict(dict)
-        kept: defaultdict[str, Amounts] = defaultdict(dict)
+        holders: defaultdict[str, list[Body]] = defaultdict(list)
         for pod in index.unfinished_pods:
-            node = text(pod, "spec", "nodeName")
-            if node:
-                add(used[node], pod)
-            if node and is_of_node(pod):
-                add(kept[node], pod)
-        self.nodes = {
-            name_of(body): _facts(body, used[name_of(body)], kept[name_of(body)]) for body in index.of(Kind.NODE)
-        }
-
-    @cached_property
-    def holders(self) -> dict[str, list[Body]]:
-        """Unfinished pods by node."""
-        found: defaultdict[str, list[Body]] = defaultdict(list)
-        for pod in self._index.unfinished_pods:
             if node := text(pod, "spec", "nodeName"):
-                found[node].append(pod)
-        return found
+                holders[node].append(pod)
+        self.holders: Mapping[str, list[Body]] = holders
+        """Unfinished pods by node."""
+        bodies = {name_of(body): body for body in index.of(Kind.NODE)}
+        self.nodes = {name: _facts(body, holders.get(name, ())) for name, body in bodies.items()}
 
     @cached_property
     def domains(self) -> dict[str, Domain]:
@@ -311,7 +297,8 @@ def fitting(demand: Demand, amounts: Mapping[str, int], most: int) -> int:
     return max(0, most)
 
 
-def _facts(body: Body, used: Amounts, kept: Amounts) -> NodeFacts:
+def _facts(body: Body, pods: Sequence[Body]) -> NodeFacts:
+    used, kept = _held(pods), _held(pod for pod in pods if is_of_node(pod))
     allocatable = amounts_of(mapping(body, "status", "allocatable") or mapping(body, "status", "capacity"))
     taints = [each for each in sequence(body, "spec", "taints") if each.get("effect") in _BLOCKING]
     ready = condition(body, "Ready", None)

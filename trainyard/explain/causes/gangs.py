@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -12,11 +12,11 @@ from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, namespace_of, text, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.fabric_limits import fabric_limits
-from trainyard.explain.node_table import Demand, Domain, NodeFacts, NodeTable, add, is_of_node, placed
+from trainyard.explain.node_table import Demand, Domain, NodeFacts, NodeTable, is_of_node, placed
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation
-from trainyard.queues.amounts import Amounts, total
 from trainyard.queues.amounts import text as amount_text
+from trainyard.queues.amounts import total
 
 __all__ = ["FAMILY"]
 
@@ -156,21 +156,18 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
 def _fewest_moves(
     table: NodeTable, demands: Sequence[Demand], pods: int, domains: Iterable[tuple[Domain, list[NodeFacts]]]
 ) -> tuple[str, list[str]]:
-    """Return that of the first domains that has to lose the fewest gangs, and these with their pods in it."""
+    """Return which of the first domains has to lose the fewest gangs, and these with their pods in it."""
     best: tuple[int, str, list[str]] | None = None
     for domain, nodes in list(domains)[:_SHOWN]:
-        gangs: Counter[str] = Counter()
-        on: dict[str, dict[str, Amounts]] = {}
-        for node in nodes:
-            for pod in table.holders.get(node.name, ()):
-                if not is_of_node(pod):
-                    name = _gang_name(pod)
-                    gangs[name] += 1
-                    add(on.setdefault(name, {}).setdefault(node.name, {}), pod)
+        gangs: defaultdict[str, list[Body]] = defaultdict(list)
+        for pod in (pod for node in nodes for pod in table.holders.get(node.name, ()) if not is_of_node(pod)):
+            gangs[_gang_name(pod)].append(pod)
         left, moving = {node.name: node for node in nodes}, list[str]()
-        for name, count in sorted(gangs.items(), key=lambda each: (each[1], each[0])):
-            moving.append(f"{name} ({counted(count, 'pod')})")
-            left |= {node: left[node].without(request) for node, request in on[name].items()}
+        for name, members in sorted(gangs.items(), key=lambda each: (len(each[1]), each[0])):
+            moving.append(f"{name} ({counted(len(members), 'pod')})")
+            for pod in members:
+                node = text(pod, "spec", "nodeName")
+                left[node] = left[node].without([pod])
             if placed(demands, list(left.values())) >= pods:
                 break
         if best is None or len(moving) < best[0]:

@@ -157,20 +157,17 @@ def _failed(situation: Situation) -> Iterator[Found]:
     elif reason != "ReachedMaxRestarts":
         message = text(ended, "message") or text(situation.root, "status", "state", "message")
         phase = text(situation.root, "status", "state", "phase") or text(situation.root, "status", "phase")
+        reason, home = ": ".join(filter(None, (reason or phase, message)))[:_MAXIMUM], situation.namespace or "default"
         if phase == "Aborted":
-            yield ABORTED.found(
-                when=text(situation.root, "status", "state", "lastTransitionTime") or when,
-                reason=": ".join(filter(None, (phase, message)))[:_MAXIMUM],
-                namespace=situation.namespace or "default",
-                name=situation.name,
-            )
+            when = text(situation.root, "status", "state", "lastTransitionTime") or when
+            yield ABORTED.found(when=when, reason=reason, namespace=home, name=situation.name)
             return
         pod, containers = _ended_container(situation)
         yield FAILED.found(
             when=when,
-            reason=": ".join(filter(None, (reason or phase, message)))[:_MAXIMUM],
+            reason=reason,
             containers=containers,
-            namespace=situation.namespace or "default",
+            namespace=home,
             pod=pod,
         )
 
