@@ -37,6 +37,8 @@ LEAST_CERTAIN = 0.7
 """Share of the forecasts that must not be marked as estimates, over all states: about 80% are not."""
 MOST_SKIPPED = len(SEEDS) // 12
 """Number of states that may not come to rest: jobs that evict each other in turn."""
+ATTEMPTS = 2
+"""Replays of a state: in some orders of the sessions, jobs of a state that usually comes to rest evict each other."""
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.yaml"))
 
 
@@ -100,13 +102,17 @@ def tally() -> Tally:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forecasts_that_are_no_estimates_come_true(session: Session, tmp_path: Path, tally: Tally, seed: int) -> None:
-    try:
-        found = list(compare(session.replay(random_state(seed, tmp_path))))
-    except TrainyardError as error:
-        if "does not become idle" not in str(error):
-            raise
+    state = random_state(seed, tmp_path)
+    for _ in range(ATTEMPTS):
+        try:
+            found = list(compare(session.replay(state)))
+            break
+        except TrainyardError as error:
+            if "does not become idle" not in str(error):
+                raise
+    else:
         tally.skipped.append(seed)
-        pytest.skip(f"state {seed} does not come to rest: {error}")
+        pytest.skip(f"state {seed} does not come to rest")
     certain = [each for each in found if not each.expected.estimate]
     tally.forecasts += len(found)
     tally.certain.update(each.expected.state for each in certain)
