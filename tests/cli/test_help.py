@@ -77,6 +77,7 @@ def completed(shell: str, line: str) -> list[str]:
     return re.findall(r'^"?"?([\w-]+)', done.stdout.replace("_arguments '*: :((", ""), re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_completes_commands_and_options(shell: str) -> None:
     script = require(in_process("completion", shell))

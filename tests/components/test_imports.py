@@ -112,6 +112,7 @@ def test_a_component_takes_a_name_typed_arguments_and_options(resource: type[Com
     assert args.annotation in sys.modules[resource.__module__].__all__
 
 
+@pytest.mark.slow
 def test_import_paths_arguments_type_tokens_outputs_and_urns_are_stable(
     local: Recording, everything: Recording
 ) -> None:

@@ -35,6 +35,7 @@ def changes(release: str) -> dict[str, list[Change]]:
     return changes_since(release)
 
 
+@pytest.mark.slow
 def test_every_change_since_the_release_was_reviewed(release: str, changes: dict[str, list[Change]]) -> None:
     reviews = review_of(release)
     missing = {

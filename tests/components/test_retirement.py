@@ -68,6 +68,7 @@ def retired(recording: Recording) -> dict[str, Any]:
     return {each.name: each for each in recording.resources.values() if each.type == "trainyard:retired:RetiredObject"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protect", [True, False])
 def test_a_retired_empty_queue_is_succeeded_by_nothing(protect: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     config = protected_stack(queue={"state": "retired"}) | {"protect": protect}
@@ -107,6 +108,7 @@ def test_the_platform_lists_a_removed_queue_until_it_is_gone(
     assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == listed
 
 
+@pytest.mark.slow
 def test_a_retired_queue_that_was_taken_over_is_deleted_by_the_next_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine keeps what the state says to retain, so the first `up` changes the state."""
     warnings, forgotten = list[str](), list[str]()

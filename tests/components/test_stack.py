@@ -142,6 +142,7 @@ def test_objects_of_this_stack_are_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert not any(each.retain for each in recording.objects)
 
 
+@pytest.mark.slow
 def test_objects_of_this_stack_that_the_state_lacks_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not what the state has, what others created, and what is being deleted; nothing if the state is unknown."""
     ours = {"labels": {"trainyard.dev/stack": "local"}}
@@ -176,6 +177,7 @@ def test_objects_of_this_stack_that_the_state_lacks_are_imported(monkeypatch: py
     assert not any(each.import_id for each in record(stack_config(adopt=True), monkeypatch, live=found).objects)
 
 
+@pytest.mark.slow
 def test_plain_pulumi_imports_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the program reads its state: the engine rejects the replacement of what the state has and an id declares."""
     ours = {"labels": {"trainyard.dev/stack": "local"}}
@@ -200,6 +202,7 @@ def test_plain_pulumi_imports_on_request(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not any(each.import_id for each in record(stack_config(), monkeypatch, live=found).objects)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preview", [True, False])
 def test_a_state_without_objects_of_a_stack_that_has_some_is_a_warning(
     preview: bool, monkeypatch: pytest.MonkeyPatch
@@ -225,6 +228,7 @@ def test_a_state_without_objects_of_a_stack_that_has_some_is_a_warning(
     assert not any("another backend" in each for each in warnings)
 
 
+@pytest.mark.slow
 def test_an_imported_object_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine rejects it, and the live object differs from the program by what the API server has set."""
     name = "torch-with-dataset-1.0"
@@ -282,6 +286,7 @@ def test_an_existing_program_is_replaced_before_its_successor_is_created(monkeyp
     assert any("Deployment volcano-system/volcano-scheduler is deleted and created again" in note for note in notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preview", [False, True])
 def test_what_a_takeover_changes_is_recorded_before_it_changes(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
@@ -309,6 +314,7 @@ def test_what_a_takeover_changes_is_recorded_before_it_changes(preview: bool, mo
     assert len(found) == (0 if preview else len(objects)), "the takeover is rejected"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preview", [True, False])
 def test_a_takeover_is_not_limited_to_targets(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its record is written as a whole, before the first object, and is no resource that targets could select."""
@@ -335,6 +341,7 @@ def test_a_preview_sends_no_dry_run_that_the_existing_installation_rejects(
     assert skipped == (["Deployment/volcano-system/volcano-scheduler"] if preview else [])
 
 
+@pytest.mark.slow
 def test_webhooks_are_taken_and_deleted_on_destroy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.log, "warn", lambda *_, **__: None)
     recording = record(stack_config(adopt=True), monkeypatch, live=foreign_installation())
@@ -366,6 +373,7 @@ def test_a_rejection_stops_everything_before_it_is_declared(monkeypatch: pytest.
     assert "MutatingWebhookConfiguration volcano-admission-service-jobs-mutate: the API server rejects it" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mandatory", [True, False])
 def test_a_reviewed_update_declares_nothing_after_a_mandatory_violation(
     mandatory: bool, monkeypatch: pytest.MonkeyPatch
@@ -433,6 +441,7 @@ def test_too_many_missing_nodes_stop_preview_and_up(preview: bool, monkeypatch: 
     assert "raise maxMissingNodes" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preview", [False, True])
 def test_a_node_under_repair_is_a_warning_and_its_hypernode_stays(
     preview: bool, monkeypatch: pytest.MonkeyPatch
@@ -469,6 +478,7 @@ def labeled(**labels: Mapping[str, str]) -> LiveObjects:
 WHOLE: dict[str, Mapping[str, str]] = {"a1": {"pod": "a"}, "a2": {"pod": "a"}, "b1": {"pod": "b"}, "b2": {"pod": "b"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preview", [False, True])
 def test_a_domain_whose_labels_match_too_few_nodes_has_missing_nodes(
     preview: bool, monkeypatch: pytest.MonkeyPatch

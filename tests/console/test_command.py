@@ -36,6 +36,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_served_until_interrupted(snapshot: Path) -> None:
     with command("--from", str(snapshot)) as (address, run):
         with httpx.Client(follow_redirects=True) as client:
@@ -59,6 +60,7 @@ def test_a_snapshot_is_served_until_interrupted(snapshot: Path) -> None:
         assert run.stdout.read() == "End with Ctrl+C.\n"
 
 
+@pytest.mark.slow
 async def test_a_cluster_is_served(tmp_path: Path) -> None:
     async with serving(FakeApi()) as api:
         for body in platform().bodies:

@@ -167,6 +167,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_state_that_may_be_old_says_so(api: FakeApi, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     fault, text = FAULTS[name]
@@ -198,6 +199,7 @@ async def test_a_quiet_cluster_stays_current(api: FakeApi, monkeypatch: pytest.M
         await asyncio.wait_for(source.changed(), 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("/pods",), ("/pods", "watch")])
 async def test_a_right_that_is_taken_away_hides_the_kind(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

@@ -461,6 +461,7 @@ def test_a_renewed_certificate_is_served(tmp_path: Path) -> None:
     assert files._loaded != before
 
 
+@pytest.mark.slow
 async def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
     rights, api = Rights(), FakeApi()
     api.fault, api.review = rights.fault, rights.review

@@ -161,6 +161,7 @@ def large() -> PlatformView:
     return PlatformView(cluster.observed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("color", COLORINGS)
 def test_ten_thousand_nodes_have_a_bounded_drawing(large: PlatformView, color: str) -> None:
     found = fabric_map(large, FabricQuery(color=color))
@@ -195,6 +196,7 @@ def three_tiers() -> PlatformView:
     return PlatformView(cluster.observed)
 
 
+@pytest.mark.slow
 def test_a_spine_of_a_large_fabric_shows_its_racks_and_nodes(three_tiers: PlatformView) -> None:
     found = fabric_map(three_tiers, FabricQuery(domain="spine-2", color="job"))
     svg = str(found.svg)
@@ -209,6 +211,7 @@ def test_a_spine_of_a_large_fabric_shows_its_racks_and_nodes(three_tiers: Platfo
     assert "vision/busy-vision: 6 nodes in several racks" in svg
 
 
+@pytest.mark.slow
 def test_the_whole_of_a_large_fabric_leads_to_each_spine(three_tiers: PlatformView) -> None:
     for domain in ("", "core"):
         found = fabric_map(three_tiers, FabricQuery(domain=domain))

@@ -42,6 +42,7 @@ async def get(port: int, path: str, *, tls: bool = False) -> tuple[int, str]:
         return response.status, await response.text()
 
 
+@pytest.mark.slow
 async def test_without_webhooks_it_needs_nothing_but_the_kinds(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())

@@ -689,6 +689,7 @@ async def test_a_share_of_the_record_is_within_the_capability(api: FakeApi, cloc
     assert device_seconds(usage(api))["borrowed"] == 4 * 10
 
 
+@pytest.mark.slow
 async def test_the_first_sum_lets_the_rest_of_the_process_run(
     api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

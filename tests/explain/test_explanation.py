@@ -305,6 +305,7 @@ def test_missing_kinds_leave_an_answer(kinds: set[str]) -> None:
     assert as_text(found)
 
 
+@pytest.mark.slow
 def test_a_gang_of_any_minimum_is_counted_in_a_second() -> None:
     cluster = Cluster()
     for number in range(20):
@@ -323,6 +324,7 @@ def test_a_gang_of_any_minimum_is_counted_in_a_second() -> None:
     assert time.process_time() - began < 2
 
 
+@pytest.mark.slow
 def test_a_large_cluster_is_explained_in_a_second() -> None:
     """5,000 jobs of two pods, on 1,000 nodes."""
     cluster = Cluster(racks=40, nodes_per_rack=25)

@@ -118,6 +118,7 @@ def test_a_wheel_is_unpacked_without_scripts_of_a_shell(tmp_path: Path) -> None:
         unpacked([wheel(tmp_path)], ["other"])
 
 
+@pytest.mark.slow
 def test_wheels_that_cannot_be_downloaded_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     lock = tmp_path / "small.lock"
@@ -219,6 +220,7 @@ def volume_folders(folder: Path) -> Callable[..., int]:
     return call
 
 
+@pytest.mark.slow
 def test_folders_that_are_deeper_than_a_path_is_long_are_removed_with_few_descriptors(tmp_path: Path) -> None:
     folder = tmp_path / "volumes" / "pvc-deep"
     call = volume_folders(folder)

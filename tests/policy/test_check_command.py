@@ -179,6 +179,7 @@ def test_the_page_about_ci_shows_what_the_command_says() -> None:
     assert (GOLDEN / "pull-request.text").read_text() in blocks
 
 
+@pytest.mark.slow
 def test_the_former_name_of_an_option_still_works_and_names_its_successor(tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text("replicas: 1\n")

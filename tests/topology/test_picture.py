@@ -80,6 +80,7 @@ def test_repeated_domains_are_drawn_once_and_different_ones_separately() -> None
     assert {"6 × spine, each 800 nodes", "20 × rack, each 40 nodes", "half", "rack, 302 nodes"} <= set(texts)
 
 
+@pytest.mark.slow
 def test_a_fabric_of_different_domains_is_counted() -> None:
     svg = picture(compile_fabric(UNLIKE))
     assert len(svg) < 500_000

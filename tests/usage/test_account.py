@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -160,6 +161,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Change], list[ShareChange]]:
     return sorted(changes, key=lambda change: change[0]), sorted(shares, key=lambda share: share[0])
 
 
+@pytest.mark.slow
 @given(histories(), st.integers(0, 30), st.integers(0, 30))
 @settings(max_examples=150, deadline=None)
 def test_random_histories_have_the_sums_of_every_second(

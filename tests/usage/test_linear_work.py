@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from benchmarks.usage import record_of
 from tests.counting import calls
 from trainyard.usage import Span
@@ -19,6 +21,7 @@ def table(bodies: Any) -> str:
     return as_csv(By.JOB, rows(record.usage(Span(0, 10**9)), By.JOB))
 
 
+@pytest.mark.slow
 def test_the_work_is_linear_in_the_number_of_jobs() -> None:
     few, many = record_of(FEW), record_of(MANY)
     assert len(table(many).splitlines()) == MANY + 1

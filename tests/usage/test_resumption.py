@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Pod], list[Writer]]:
     return pods, writers
 
 
+@pytest.mark.slow
 @given(histories())
 @settings(max_examples=300, deadline=None)
 def test_writers_that_come_and_go_lose_only_what_is_gone(history: tuple[list[Pod], list[Writer]]) -> None:
