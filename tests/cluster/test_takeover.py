@@ -341,6 +341,25 @@ def test_a_target_is_all_that_a_run_writes(former: LiveCluster, tmp_path: Path) 
     assert stack_versions(former) == after
 
 
+def test_a_queue_that_was_taken_over_is_retired_in_one_up(former: LiveCluster) -> None:
+    """The engine would only forget it; `destroy` does not create it again."""
+    configured = former.config_file.read_text()
+    tree = yaml.safe_load(configured)["config"]["trainyard:queues"]
+    create(former, queue("obsolete", "root"))
+    configure(former, queues=tree | {"obsolete": {"weight": 1}})
+    operate(former, "up", "--yes")
+    assert former.get("queue", "obsolete")["metadata"]["annotations"]["trainyard.dev/adopted"] == "true"
+    configure(former, queues=tree | {"obsolete": {"weight": 1, "state": "retired"}})
+    notes = operate(former, "preview")["notes"]
+    assert any(note.startswith("Queue/obsolete is deleted before the update") for note in notes), notes
+    assert former.get("queue", "obsolete")["status"]["state"] == "Open"
+    operate(former, "up", "--yes")
+    assert former.get("queue", "obsolete") is None
+    assert operate(former, "up", "--yes")["changes"] == []
+    former.config_file.write_text(configured)
+    operate(former, "up", "--yes")
+
+
 def amend(cluster: LiveCluster, **queues: dict[str, Any]) -> None:
     """Change settings of queues."""
     tree = yaml.safe_load(cluster.config_file.read_text())["config"]["trainyard:queues"]
@@ -362,6 +381,7 @@ def test_destroy_gives_back_the_former_installation(former: LiveCluster, before_
     assert "Queue research was restored" in result["restored"]
     after = contents(former)
     assert {name: after.get(name) for name in before_takeover} == before_takeover
+    assert "Queue//obsolete" not in after
     assert labeled(former, *INSTALLED, "validatingadmissionpolicybindings", "hypernodes") == set()
     users = used(former)
     kept = {"Queue/research", "Queue/vision", "Queue/legacy", "Job/training", "JobSet/held"}
