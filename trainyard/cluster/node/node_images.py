@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,13 +29,13 @@ def enter(pid: int) -> list[str]:
     return ["nsenter", f"--target={pid}", "--mount", "--net", "--pid", "--uts", "--ipc", "--"]
 
 
-def import_images(nodes: dict[str, int], images: Sequence[BuiltImage]) -> int:
+def import_images(nodes: Mapping[str, Sequence[str]], images: Sequence[BuiltImage]) -> int:
     """Import the images that are missing, or were built again, in each node; return how many were imported.
 
     Parameters
     ----------
     nodes
-        First process by name of the node.
+        By name of the node, the command that runs another one in it.
     images
         Built images.
 
@@ -48,8 +48,8 @@ def import_images(nodes: dict[str, int], images: Sequence[BuiltImage]) -> int:
         return sum(pool.map(lambda node: _import(node[0], node[1], images), nodes.items()))
 
 
-def _import(node: str, pid: int, images: Iterable[BuiltImage]) -> int:
-    control = [*enter(pid), "ctr", "--namespace", _NAMESPACE, "images"]
+def _import(node: str, inside: Sequence[str], images: Iterable[BuiltImage]) -> int:
+    control = [*inside, "ctr", "--namespace", _NAMESPACE, "images"]
     present = _run(node, [*control, "list", "--quiet"]).split()
     missing = [image for image in images if _by_digest(image) not in present]
     for image in missing:
@@ -75,6 +75,6 @@ def _run(node: str, command: list[str], source: object = subprocess.DEVNULL) -> 
         raise TrainyardError(
             f"containerd of node {node} does not answer `ctr {' '.join(command[-4:])}`: "
             f"{' '.join(done.stderr.split())[-300:]}",
-            fix=f"read its log with `trainyard cluster logs node-{node}`, and run `trainyard cluster up` again",
+            fix="read its log (`trainyard cluster logs`), and run `trainyard cluster up` again",
         )
     return str(done.stdout)
