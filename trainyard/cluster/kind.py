@@ -43,7 +43,7 @@ def kind_configuration(name: str, fabric: FabricSettings, *, cgroup_version: int
     """Return the kind configuration of a fabric: a worker for each node with its labels, and one for the platform.
 
     Containers have no accelerators, and kind chooses their names; the label ``trainyard.dev/fabric-node`` carries the
-    fabric's name of the node. The kubelet starts on cgroup version 1 only if it is told so.
+    fabric's name of the node. The kubelet starts on cgroup version 1 only with `failCgroupV1: false`.
     """
     workers = [
         {"role": "worker", "labels": {"trainyard.dev/fabric-node": node.name, **_allowed_labels(node.labels)}}

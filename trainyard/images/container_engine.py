@@ -16,7 +16,7 @@ __all__ = ["ENGINES", "ENGINE_VARIABLE", "ContainerEngine", "describe_engine", "
 
 ENGINES: Final = ("docker", "podman", "nerdctl")
 ENGINE_VARIABLE: Final = "KIND_EXPERIMENTAL_PROVIDER"
-"""Variable that tells kind which engine to use; it prefers docker."""
+"""Variable of kind that names the engine; unset: docker first."""
 _TIMEOUT: Final = 60
 _PODMAN: Final = "podman"
 
@@ -49,7 +49,7 @@ class ContainerEngine:
 
 
 def find_engine(which: Callable[[str], str | None] = shutil.which) -> str | None:
-    """Return the engine that kind is told to use, else the first one on PATH; None if it is not on PATH."""
+    """Return the engine that the variable of kind names, else the first one on PATH; None if it is not on PATH."""
     wanted = os.environ.get(ENGINE_VARIABLE)
     return next((engine for engine in ([wanted] if wanted else ENGINES) if which(engine)), None)
 
