@@ -73,7 +73,7 @@ def test_engines_get_the_archive(image: BuiltImage, on_path: Path, target: LoadT
     assert engines.commands[1:] == [[part.replace("ARCHIVE", str(image.archive)) for part in command]]
 
 
-def test_kind_uses_the_engine_of_this_machine(image: BuiltImage, on_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kind_uses_the_engine_on_path(image: BuiltImage, on_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks for the nodes of docker otherwise, and finds none."""
     monkeypatch.delenv("KIND_EXPERIMENTAL_PROVIDER", raising=False)
     install(on_path, "kind", "podman")
