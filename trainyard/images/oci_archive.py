@@ -214,10 +214,16 @@ def write_archive(file: Path, reference: str, config: ImageConfig, layers: Seque
     for each in layers:
         tree.add(_blob(each.digest), each.file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.part")
-    with temporary.open("wb") as output:
-        tree.write_tar(output)
-    temporary.replace(file)
+    # A name of its own: checkouts share the folder, and may build the same image at once.
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as output:
+        temporary = Path(output.name)
+        try:
+            tree.write_tar(output)
+            output.flush()
+            temporary.replace(file)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     return OciImage(manifest, settings, tuple((each.digest, each.size) for each in layers))
 
 
