@@ -25,6 +25,7 @@ from trainyard.images.image_lock import LockedImage, write_lock
 from trainyard.images.layer_sources import LayerContents, LayerSources, architecture
 from trainyard.images.oci_archive import Blob, ImageConfig, write_archive, write_layer
 from trainyard.images.recipe import LayerRecipe, Recipe
+from trainyard.images.whole_file import write_text
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAMS
 
@@ -217,7 +218,7 @@ class ImageBuilder:
                 _labels(recipe, reference),
             )
             image = write_archive(place.archive, reference, config, blobs)
-            place.bill.write_text(bill_of_materials(reference, image.digest, components))
+            write_text(place.bill, bill_of_materials(reference, image.digest, components))
             self._write_record(
                 place.record,
                 {
@@ -341,7 +342,7 @@ class ImageBuilder:
 
     def _write_record(self, file: Path, document: Mapping[str, Any]) -> None:
         text = json.dumps(document, sort_keys=True)
-        file.write_text(json.dumps({"seal": self.sources.seal(text), "record": text}, indent=2) + "\n")
+        write_text(file, json.dumps({"seal": self.sources.seal(text), "record": text}, indent=2) + "\n")
 
     def _read_record(self, file: Path) -> dict[str, Any]:
         """Return a record; empty if it is missing or was changed, so that what it describes is built again."""
