@@ -155,6 +155,19 @@ class ImageBuilder:
         """Return images without building anything; all if no names are given."""
         return [self._found(recipe) for recipe in self._chosen(names)]
 
+    def require_current(self) -> None:
+        """Raise unless every image is built from its present inputs; builds nothing.
+
+        Raises
+        ------
+        TrainyardError
+            Names the images that are missing or have changed, or a source that is missing.
+        """
+        for recipe in self.recipes.values():
+            self._inputs(recipe)
+        if absent := [f"{image.name} ({image.state})" for image in self.images() if image.state != "built"]:
+            raise TrainyardError(f"Images are not built: {', '.join(absent)}", fix="trainyard images build")
+
     def archives(self, names: Iterable[str] = ()) -> list[BuiltImage]:
         """Return built images, whose archives are as recorded; all built ones if no names are given.
 
