@@ -10,7 +10,7 @@ from tests.support import awaited, repeated
 
 
 def test_what_is_repeated_fails_the_block() -> None:
-    """A stream of requests that had stopped after the first one proved nothing about those that it did not send."""
+    """A stream of requests may stop after the first one, and all answers are good ones."""
     results: list[int] = []
 
     def work() -> int:
