@@ -296,6 +296,12 @@ def test_up_replaces_the_programs_and_keeps_what_users_have(
     assert all(after[name] != uid for name, uid in deployments.items())
     assert operate(former, "up", "--yes")["changes"] == []
     assert plan(former) == (0, {})
+    # `destroy` then keeps their uids, because the state says so: the last tests show it.
+    state = Path(former.env["TRAINYARD_STATE_HOME"]) / "clusters" / NAME / "pulumi/.pulumi/stacks/trainyard/local.json"
+    resources = json.loads(state.read_text())["checkpoint"]["latest"]["resources"]
+    retained = {each["urn"].rpartition("::")[2] for each in resources if each.get("retainOnDelete")}
+    assert {"Queue/research", "Queue/vision", "Namespace/vision"} <= retained
+    assert not any(name.startswith(("Deployment/", "ClusterRoleBinding/")) for name in retained)
 
 
 def test_another_replica_leads_after_the_leader_was_killed(former: LiveCluster) -> None:
