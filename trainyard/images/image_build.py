@@ -155,17 +155,18 @@ class ImageBuilder:
         """Return images without building anything; all if no names are given."""
         return [self._found(recipe) for recipe in self._chosen(names)]
 
-    def require_current(self) -> None:
-        """Raise unless every image is built from its present inputs; builds nothing.
+    def require_current(self, names: Iterable[str] = ()) -> None:
+        """Raise unless images are built from their present inputs, all if no names are given; builds nothing.
 
         Raises
         ------
         TrainyardError
             Names the images that are missing or have changed, or a source that is missing.
         """
-        for recipe in self.recipes.values():
+        wanted = tuple(names)
+        for recipe in self._chosen(wanted):
             self._inputs(recipe)
-        if absent := [f"{image.name} ({image.state})" for image in self.images() if image.state != "built"]:
+        if absent := [f"{image.name} ({image.state})" for image in self.images(wanted) if image.state != "built"]:
             raise TrainyardError(f"Images are not built: {', '.join(absent)}", fix="trainyard images build")
 
     def archives(self, names: Iterable[str] = ()) -> list[BuiltImage]:

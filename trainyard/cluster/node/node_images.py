@@ -10,9 +10,16 @@ from pathlib import Path
 from trainyard.errors import TrainyardError
 from trainyard.images.image_build import BuiltImage
 
-__all__ = ["enter", "first_process", "import_images"]
+__all__ = ["enter", "first_process", "import_images", "needed_images"]
 
 _NAMESPACE = "k8s.io"
+_PROCESSES = ("kube-proxy",)
+"""Images of programs that the first process of a node starts itself."""
+
+
+def needed_images(names: Iterable[str]) -> list[str]:
+    """Return the names of the images that nodes get."""
+    return [name for name in names if name not in _PROCESSES]
 
 
 def first_process(pid: int) -> int | None:
