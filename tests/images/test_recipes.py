@@ -37,7 +37,7 @@ def test_only_images_that_remove_files_of_any_user_or_write_packet_filters_run_a
     as_root = {"volume-folders", "kube-proxy"}
     assert {name: recipe.user for name, recipe in RECIPES.items() if recipe.user != 65532} == dict.fromkeys(as_root, 0)
     exceptions = {name: set(recipe.exceptions) for name, recipe in RECIPES.items() if recipe.exceptions}
-    assert exceptions == dict.fromkeys(as_root, {"root"})
+    assert exceptions == {name: {"root"} for name in as_root}
 
 
 def test_every_debian_package_is_pinned() -> None:
