@@ -16,6 +16,7 @@ from .common.declaration import Declaration, Resources
 from .common.installation import Installation
 from .common.objects import Component, KubernetesObject, waiting_for
 from .hooks.queues import QueueMigration, QueuePatchHook
+from .hooks.retirement import announced_writes
 
 __all__ = ["COMPONENT", "Queues", "QueuesArgs"]
 
@@ -68,6 +69,9 @@ class Queues(Component):
         hooks = migration.binding()
         if args.readable:
             migration.announce(self)
+        if pulumi.runtime.is_dry_run():
+            for write in announced_writes(retirement):
+                pulumi.log.warn(write, self)
         declared: dict[str, KubernetesObject] = {}
         for manifest in queues.own:
             name = manifest["metadata"]["name"]

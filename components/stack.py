@@ -44,8 +44,9 @@ from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
 from .common.takeover_record import forget_former_queues, record_former_objects, reject_limited_takeover
 from .common.target import Target
-from .common.tenant_retirement import reject_removed_tenants, retired_tenants
-from .hooks.queues import live_queues, reject_changes, removed_queues, retire_queues, retired_queues
+from .common.tenant_retirement import leaving_namespaces, reject_removed_tenants, retired_tenants
+from .hooks.queues import live_queues, reject_changes
+from .hooks.retirement import close_retired, delete_directly, removed_queues, retire_queues, retired_queues
 from .registry import (
     cluster_kinds,
     declarations,
@@ -211,7 +212,9 @@ def prepared(
         if unread:
             pulumi.log.warn(f"Without a cluster, nothing is known about {unread} (install: existing)")
     unknown = None if live is not None else DEFERRED_RETIREMENT if deferred is not None else "the cluster was not read"
-    retired = retire_queues(comparison.queues, settings.queues, comparison.owned_queues, unknown=unknown)
+    retired = retire_queues(
+        comparison.queues, settings.queues, comparison.owned_queues, leaving=comparison.leaving, unknown=unknown
+    )
     if live is not None:
         removed = comparison.removed_queues
     given = options()
@@ -245,8 +248,10 @@ def prepared(
             ownership.report(plan)
             if not pulumi.runtime.is_dry_run():
                 record_former_objects(access, name, ownership.former_objects())
+                close_retired(access, retired, comparison.leaving)
                 deleted = {*retired.removed, *comparison.removed_queues}
                 forget_former_queues(access, name, sorted(deleted & ownership.live.adopted(name, *_QUEUE)))
+                delete_directly(access, retired, comparison.queues.queues)
 
 
 @dataclass(frozen=True)
@@ -263,12 +268,15 @@ class Comparison:
         Retired queues that exist, and that the settings no longer contain.
     tenants
         By retired tenant, what the deletion of its namespace does.
+    leaving
+        Namespaces of retired tenants that are deleted.
     """
 
     owned_queues: Collection[str] = ()
     queues: LiveQueues = field(default_factory=LiveQueues)
     removed_queues: Sequence[str] = ()
     tenants: Mapping[str, str] = field(default_factory=dict)
+    leaving: Collection[str] = ()
 
 
 def compare_with_cluster(
@@ -300,7 +308,8 @@ def compare_with_cluster(
     owned = live.owned(name, *_QUEUE)
     found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
     reject_changes(found, queues.all, owned)
-    return Comparison(owned, found, removed_queues(found, settings.queues, owned), tenants)
+    leaving = leaving_namespaces(settings, name, live)
+    return Comparison(owned, found, removed_queues(found, settings.queues, owned), tenants, leaving)
 
 
 def install_components(context: Installation, names: Collection[str] | None = None) -> dict[str, Component]:

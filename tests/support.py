@@ -121,22 +121,37 @@ def repeated(work: Callable[[], T], *, every: float = 0.0) -> Iterator[list[T]]:
     ----------
     every
         Seconds between the end of one and the start of the next.
+
+    Raises
+    ------
+    AssertionError
+        It raised something, and has not been repeated since.
     """
     results: list[T] = []
+    failures: list[BaseException] = []
     ended = threading.Event()
 
     def run() -> None:
-        while not ended.is_set():
-            results.append(work())
-            ended.wait(every)
+        try:
+            while not ended.is_set():
+                results.append(work())
+                ended.wait(every)
+        except BaseException as error:
+            failures.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, name="repeated")
     thread.start()
     try:
         yield results
+    except BaseException as error:
+        if failures:
+            error.add_note(f"What was repeated had failed after {len(results)} results: {failures[0]!r}")
+        raise
     finally:
         ended.set()
         thread.join()
+    if failures:
+        raise AssertionError(f"what was repeated failed after {len(results)} results") from failures[0]
 
 
 @dataclass(frozen=True)

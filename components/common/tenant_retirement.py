@@ -18,7 +18,7 @@ from .objects import ADOPTED_ANNOTATION
 from .ownership import LiveObjects
 from .threads import run_in_thread
 
-__all__ = ["UnknownContents", "reject_removed_tenants", "retired_tenants"]
+__all__ = ["UnknownContents", "leaving_namespaces", "reject_removed_tenants", "retired_tenants"]
 
 _NAMESPACE = ("v1", "Namespace")
 
@@ -62,9 +62,8 @@ def retired_tenants(settings: StackSettings, stack: str, access: ClusterAccess, 
         A namespace contains objects of its users, or it is unknown whether it does, and the settings do not say that
         they are deleted.
     """
-    homes = [name for name in settings.retired_tenants if name in live.owned(stack, *_NAMESPACE)]
-    adopted = [name for name in homes if _is_adopted(live, name)]
-    deleted = [name for name in homes if name not in adopted]
+    homes, deleted = _homes(settings, stack, live), leaving_namespaces(settings, stack, live)
+    adopted = [name for name in homes if name not in deleted]
     effects = {
         name: f"namespace {name} was adopted and stays with everything in it, also the platform's objects"
         for name in adopted
@@ -73,6 +72,15 @@ def retired_tenants(settings: StackSettings, stack: str, access: ClusterAccess, 
     if findings := [finding for name in deleted for finding in _kept_data(settings, name, contents[name])]:
         raise TrainyardError("The namespace of a retired tenant is not empty", findings=findings)
     return effects | {name: f"namespace {name} is deleted {_with(contents[name])}" for name in deleted}
+
+
+def leaving_namespaces(settings: StackSettings, stack: str, live: LiveObjects) -> list[str]:
+    """Return the namespaces of retired tenants that are deleted: those that exist and were not adopted."""
+    return [name for name in _homes(settings, stack, live) if not _is_adopted(live, name)]
+
+
+def _homes(settings: StackSettings, stack: str, live: LiveObjects) -> list[str]:
+    return [name for name in settings.retired_tenants if name in live.owned(stack, *_NAMESPACE)]
 
 
 def _kept_data(settings: StackSettings, name: str, contents: NamespaceContents | UnknownContents) -> Iterator[Finding]:

@@ -22,9 +22,7 @@ from trainyard.live.queues import LiveQueues, read_pod_groups, read_queues
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import root_preparation
 from trainyard.queues.change_effects import change_findings
-from trainyard.queues.retirement import QueueRetirement, queue_retirement
 from trainyard.queues.transition import transition
-from trainyard.settings.tenancy import QueueSettings, QueueState
 
 from ..common.objects import FIELD_MANAGER
 from ..common.threads import run_in_thread
@@ -36,9 +34,6 @@ __all__ = [
     "QueuePatchHook",
     "live_queues",
     "reject_changes",
-    "removed_queues",
-    "retire_queues",
-    "retired_queues",
 ]
 
 ROOM_MANAGER = f"{FIELD_MANAGER}-room"
@@ -84,30 +79,6 @@ def reject_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], own
 def _findings(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> list[Finding]:
     wanted = {manifest["metadata"]["name"]: manifest["spec"] for manifest in manifests}
     return change_findings(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
-
-
-def retired_queues(queues: Mapping[str, QueueSettings]) -> list[str]:
-    """Return the names of the queues with ``state: retired``."""
-    return [name for name, queue in queues.items() if queue.state is QueueState.RETIRED]
-
-
-def removed_queues(live: LiveQueues, queues: Mapping[str, QueueSettings], owned: Collection[str]) -> list[str]:
-    """Return the names of retired queues that exist, and that the settings no longer contain.
-
-    The Platform lists them while they are deleted: the controller opens queues again that it does not list.
-    """
-    return sorted(live.retired & set(owned) - set(queues))
-
-
-def retire_queues(
-    live: LiveQueues, queues: Mapping[str, QueueSettings], owned: Collection[str], *, unknown: str | None = None
-) -> QueueRetirement:
-    """Decide which retired queues are deleted; none if the cluster was not read, for the reason `unknown`."""
-    retired = retired_queues(queues)
-    if unknown is not None:
-        return QueueRetirement(waiting=dict.fromkeys(retired, unknown))
-    parents = {name: queue.parent for name, queue in queues.items()}
-    return queue_retirement(retired, parents, live.queues, owned=owned, closed=live.closed, pod_groups=live.pod_groups)
 
 
 class QueueMigration(MigrationHook):

@@ -125,7 +125,7 @@ def test_a_tree_is_turned_inside_out_in_one_up(changing: LiveCluster) -> None:
     assert queue(changing, "outer")["spec"]["capability"]["nvidia.com/gpu"] == "2"
     assert said_of_volcanos_queues(changing) == (gpus(32), gpus(4), 1)
 
-    def closed(queues: Settings) -> None:
+    def retired(queues: Settings) -> None:
         for name in changes:
             queues[name]["state"] = "retired"
 
@@ -133,16 +133,12 @@ def test_a_tree_is_turned_inside_out_in_one_up(changing: LiveCluster) -> None:
         for name in (*changes, "root", "default"):
             del queues[name]
 
-    up(changing, closed)
-    for name in changes:
-        in_state(changing, name, "Closed")
-    assert set(up(changing, gone).values()) == {"delete"}
+    assert up(changing, retired) == dict.fromkeys(changes, "delete")
+    assert set(retired_queues(changing)) == changes.keys()
+    assert [name for name in changes if changing.get("queue", name) is not None] == []
+    assert up(changing, gone) == {}
     assert said_of_volcanos_queues(changing) == (None, None, 1)
-    # Until an `up` finds them gone: the controller must not open a queue before it is deleted. Where Volcano's webhook
-    # lags, the engine runs again, and that run finds some gone; never the outermost, which is deleted last.
-    listed = retired_queues(changing)
-    assert "leaf" in listed
-    assert set(listed) <= changes.keys()
+    assert retired_queues(changing) == []
 
 
 def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) -> None:
@@ -190,10 +186,21 @@ def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) ->
     require(changing.kubectl("delete", "podgroup", "waits", "-n", HOME))
     in_state(changing, "old", "Closed")
     assert up(changing, gone) == {"old": "delete"}
+    # Until an `up` finds it gone: the controller must not open a queue before it is deleted.
+    assert retired_queues(changing) == ["old"]
 
 
 def test_a_protected_stack_lets_go_of_what_is_retired_in_one_up(changing: LiveCluster) -> None:
-    """Of nothing else, and of the data in a tenant's namespace only if the settings say so."""
+    """Of nothing else, and of the data in a tenant's namespace only if the settings say so.
+
+    The queues are open, and one has a job in that namespace.
+    """
+    job = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "waits", "namespace": "leaving"},
+        "spec": {"queue": "old", "minMember": 1},
+    }
     data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "leaving"}}
 
     def protected(config: Settings) -> None:
@@ -212,21 +219,19 @@ def test_a_protected_stack_lets_go_of_what_is_retired_in_one_up(changing: LiveCl
         del config["trainyard:queues"]["old"], config["trainyard:queues"]["top"], config["trainyard:tenants"]["leaving"]
 
     up(changing, protected, section=None)
-    require(changing.apply(data))
+    require(changing.apply(data, job))
     assert "mark it retired first" in refused(changing, gone, section=None)
     assert "'old', which is retired" in refused(changing, queue_state("retired"), section=None)
-    assert "contains 1 ConfigMap (notes)" in refused(changing, retired, section=None)
+    assert "contains 1 ConfigMap (notes), 1 PodGroup (waits)" in refused(changing, retired, section=None)
 
-    up(changing, queue_state("closed"), section=None)
-    for name in ("top", "old"):
-        in_state(changing, name, "Closed")
     configure(changing, lambda config: retired(config, deleteData=True), section=None)
     shown = json.loads(require(changing.trainyard("preview", "--config-file", str(changing.config_file), "-o", "json")))
     deleted = {each["resource"] for each in shown["changes"] if each["operation"] == "delete"}
     assert {"Queue/top", "Queue/old", "Namespace/leaving"} <= deleted
     assert not [each for each in deleted if "leaving" not in each and "Queue/" not in each]
-    (note,) = [each for each in shown["notes"] if "namespace" in each]
-    assert "namespace leaving is deleted with 1 ConfigMap (notes)" in note
+    (note,) = [each for each in shown["notes"] if "namespace leaving" in each]
+    assert "namespace leaving is deleted with 1 ConfigMap (notes), 1 PodGroup (waits)" in note
+    assert any("so that the controller closes queues old, top" in each for each in shown["notes"])
     assert {each["change"] for each in shown["queues"]["queues"] if each["queue"] in ("old", "top")} == {"removed"}
 
     assert up(changing, lambda _: None, section=None) == {"top": "delete", "old": "delete"}

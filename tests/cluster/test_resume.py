@@ -18,7 +18,7 @@ import yaml
 
 from tests.cluster.owned_objects import live_uids, recorded_uids
 from tests.conftest import live
-from tests.support import ROOT, LiveCluster, awaited, environment, require, stack_file, trainyard
+from tests.support import ROOT, LiveCluster, awaited, environment, plain_project, require, run, stack_file, trainyard
 from trainyard.cluster.environment import LOCAL_PASSPHRASE
 from trainyard.cluster.folders import cache_home, config_home
 
@@ -26,6 +26,9 @@ pytestmark = pytest.mark.cluster
 
 KILLS = int(os.environ.get("TRAINYARD_KILLS", "4"))
 """Runs that are killed at random; `make kills` kills more, half of them with checkpoints."""
+
+SHARED_KILLS = max(1, KILLS // 5)
+"""Pairs of a `destroy` and an `up` that are killed on a shared backend; of a single pair only the `destroy`."""
 
 MODES: Final = {"one-write-of-the-state": False} | ({"checkpoints": True} if "TRAINYARD_KILLS" in os.environ else {})
 """Whether Pulumi writes its state after every step, by name of the mode."""
@@ -84,6 +87,12 @@ def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, 
     return process.returncode == -signal.SIGKILL
 
 
+def backups(state: Path) -> list[dict[str, Any]]:
+    """Return the copies of a state file that Pulumi keeps beside it, oldest first."""
+    folder = state.parents[2] / "backups" / state.parent.name / state.stem
+    return [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+
+
 def require_equal(cluster: LiveCluster, state: Path) -> None:
     """Finish an interrupted run; then the state equals the cluster, and nothing is left to change."""
     arguments = ("--config-file", str(cluster.config_file))
@@ -105,6 +114,7 @@ def test_up_on_an_empty_cluster_finishes_after_kills(interrupted: LiveCluster, s
     require_equal(interrupted, state)
     assert interrupted.get("queue", "vision")["status"]["state"] == "Open"
     assert interrupted.get("namespace", "vision") is not None
+    assert any(each["checkpoint"]["latest"]["resources"] for each in backups(state)), "backups of the state are on"
 
 
 def test_a_lost_state_is_rebuilt_by_imports(complete: LiveCluster, state: Path) -> None:
@@ -183,6 +193,49 @@ def colleagues(complete: LiveCluster, tmp_path: Path) -> tuple[LiveCluster, Live
     return person("first"), person("second")
 
 
+def test_a_colleague_continues_after_random_kills_on_a_shared_backend(
+    complete: LiveCluster, colleagues: tuple[LiveCluster, LiveCluster], tmp_path: Path
+) -> None:
+    """The lock of a killed run says so and is never released; after `pulumi cancel` the state equals the cluster."""
+    arguments, random = ("--config-file", str(colleagues[0].config_file)), Random(2)
+    state = tmp_path / "backend" / ".pulumi" / "stacks" / "trainyard" / "local.json"
+    (tmp_path / "plain").mkdir()
+    project = plain_project(tmp_path / "plain", colleagues[0].config_file, "local")
+    require(colleagues[0].trainyard("up", "--yes", *arguments))
+    objects = recorded_uids(state)
+    kept = live_uids(complete.kubeconfig).keys() - objects.keys()
+    assert len(objects) > 50
+
+    def live_objects() -> dict[str, str]:
+        return {name: uid for name, uid in live_uids(complete.kubeconfig).items() if name not in kept}
+
+    hits = 0
+    operations = ("destroy", "up") * SHARED_KILLS if SHARED_KILLS > 1 else ("destroy",)
+    for turn, operation in enumerate(operations):
+        person, other = colleagues if turn % 4 < 2 else colleagues[::-1]
+        if operation == "up":
+            person.trainyard("destroy", "--yes", *arguments)  # The installed programs remain, which it reports.
+            assert live_objects() == {}
+        wanted = max(1, int(len(objects) * random.uniform(0.1, 0.9)))
+
+        def moved(start: int = len(live_objects()), wanted: int = wanted) -> bool:
+            return abs(len(live_objects()) - start) >= wanted
+
+        hit = killed(person, operation, moved, whole_group=True)
+        hits += hit
+        if hit:
+            output = rejected(other.trainyard("up", "--yes", *arguments))
+            assert "holds the stack local" in output, output
+            assert "pulumi cancel" in output, output
+            require(run("pulumi", "-C", project, "cancel", "--yes", "--stack", "local", env=other.env))
+        require(other.trainyard("up", "--yes", *arguments))
+        assert recorded_uids(state) == live_objects()
+        assert live_objects().keys() == objects.keys()
+        assert "nothing to change" in require(other.trainyard("up", "--yes", *arguments))
+    assert hits * 2 > len(operations), f"only {hits} of {len(operations)} runs were killed before they ended"
+    assert len(backups(state)) > len(operations)
+
+
 def test_of_two_runs_at_once_one_is_rejected_or_waits(
     complete: LiveCluster, colleagues: tuple[LiveCluster, LiveCluster]
 ) -> None:
@@ -199,16 +252,16 @@ def test_of_two_runs_at_once_one_is_rejected_or_waits(
     first.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
 
     command = [sys.executable, "-m", "trainyard", "up", "--yes", *arguments]
-    runs = [
+    processes = [
         subprocess.Popen(command, cwd=ROOT, env=each.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for each in colleagues
     ]
-    printed = [run.communicate(timeout=300)[0] for run in runs]
-    assert any(run.returncode == 0 for run in runs), printed
-    for run, text in zip(runs, printed, strict=True):
+    printed = [each.communicate(timeout=300)[0] for each in processes]
+    assert any(each.returncode == 0 for each in processes), printed
+    for process, text in zip(processes, printed, strict=True):
         assert "Traceback" not in text
-        if run.returncode != 0:
-            assert run.returncode == 2, text
+        if process.returncode != 0:
+            assert process.returncode == 2, text
             assert "holds the stack local" in text, text
             assert "Fix: wait" in text, text
     require(first.trainyard("up", "--yes", *arguments))

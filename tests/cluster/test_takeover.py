@@ -296,6 +296,12 @@ def test_up_replaces_the_programs_and_keeps_what_users_have(
     assert all(after[name] != uid for name, uid in deployments.items())
     assert operate(former, "up", "--yes")["changes"] == []
     assert plan(former) == (0, {})
+    # `destroy` then keeps their uids, because the state says so: the last tests show it.
+    state = Path(former.env["TRAINYARD_STATE_HOME"]) / "clusters" / NAME / "pulumi/.pulumi/stacks/trainyard/local.json"
+    resources = json.loads(state.read_text())["checkpoint"]["latest"]["resources"]
+    retained = {each["urn"].rpartition("::")[2] for each in resources if each.get("retainOnDelete")}
+    assert {"Queue/research", "Queue/vision", "Namespace/vision"} <= retained
+    assert not any(name.startswith(("Deployment/", "ClusterRoleBinding/")) for name in retained)
 
 
 def test_another_replica_leads_after_the_leader_was_killed(former: LiveCluster) -> None:
@@ -341,6 +347,25 @@ def test_a_target_is_all_that_a_run_writes(former: LiveCluster, tmp_path: Path) 
     assert stack_versions(former) == after
 
 
+def test_a_queue_that_was_taken_over_is_retired_in_one_up(former: LiveCluster) -> None:
+    """The engine would only forget it; `destroy` does not create it again."""
+    configured = former.config_file.read_text()
+    tree = yaml.safe_load(configured)["config"]["trainyard:queues"]
+    create(former, queue("obsolete", "root"))
+    configure(former, queues=tree | {"obsolete": {"weight": 1}})
+    operate(former, "up", "--yes")
+    assert former.get("queue", "obsolete")["metadata"]["annotations"]["trainyard.dev/adopted"] == "true"
+    configure(former, queues=tree | {"obsolete": {"weight": 1, "state": "retired"}})
+    notes = operate(former, "preview")["notes"]
+    assert any(note.startswith("Queue/obsolete is deleted before the update") for note in notes), notes
+    assert former.get("queue", "obsolete")["status"]["state"] == "Open"
+    operate(former, "up", "--yes")
+    assert former.get("queue", "obsolete") is None
+    assert operate(former, "up", "--yes")["changes"] == []
+    former.config_file.write_text(configured)
+    operate(former, "up", "--yes")
+
+
 def amend(cluster: LiveCluster, **queues: dict[str, Any]) -> None:
     """Change settings of queues."""
     tree = yaml.safe_load(cluster.config_file.read_text())["config"]["trainyard:queues"]
@@ -362,6 +387,7 @@ def test_destroy_gives_back_the_former_installation(former: LiveCluster, before_
     assert "Queue research was restored" in result["restored"]
     after = contents(former)
     assert {name: after.get(name) for name in before_takeover} == before_takeover
+    assert "Queue//obsolete" not in after
     assert labeled(former, *INSTALLED, "validatingadmissionpolicybindings", "hypernodes") == set()
     users = used(former)
     kept = {"Queue/research", "Queue/vision", "Queue/legacy", "Job/training", "JobSet/held"}

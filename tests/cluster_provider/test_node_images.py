@@ -44,7 +44,7 @@ def image(tmp_path: Path) -> SimpleNamespace:
 def test_what_a_node_has_is_not_imported_again(monkeypatch: pytest.MonkeyPatch, image: SimpleNamespace) -> None:
     node = Node("sha256:a")
     monkeypatch.setattr(node_images, "_run", node)
-    assert [node_images._import("a", 1, [image]) for _ in range(2)] == [1, 0]
+    assert [node_images._import("a", ["enter"], [image]) for _ in range(2)] == [1, 0]
     assert node.images == {f"{NAME}:v1": "sha256:a", f"{NAME}@sha256:a": "sha256:a"}
 
 
@@ -54,5 +54,5 @@ def test_an_image_gets_the_name_of_a_digest_only_if_it_has_it(
     node = Node("sha256:b")
     monkeypatch.setattr(node_images, "_run", node)
     with pytest.raises(TrainyardError, match="Node a has imported another image than"):
-        node_images._import("a", 1, [image])
+        node_images._import("a", ["enter"], [image])
     assert f"{NAME}@sha256:a" not in node.images

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from typing import Any
 
@@ -224,7 +225,7 @@ def test_the_table_grows_with_the_number_of_pods_and_not_its_square() -> None:
     assert size(400) < 2.5 * size(200)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("nft"), reason="needs root and nft (nftables)")
 def test_nftables_accepts_the_table_and_its_replacement() -> None:
     block = {"cidr": "0.0.0.0/0", "except": ["10.1.2.0/24", "10.1.0.0/16", "10.2.0.0/16"]}
     none = {"namespaceSelector": TEAM_L, "podSelector": APP_B}

@@ -1,4 +1,4 @@
-"""kind and existing: what they write, and what they refuse."""
+"""Providers: what they write, and what they refuse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import yaml
 from trainyard.cluster import cluster_name, provider
 from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.folders import cluster_folder
-from trainyard.cluster.kind import kind_configuration
 from trainyard.cluster.ports import PORT_NAMES
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.cluster.simulated_nodes import desired_nodes
@@ -29,51 +28,11 @@ FABRIC = FabricSettings.model_validate(
     }
 )
 
-GOLDEN = """\
-kind: Cluster
-apiVersion: kind.x-k8s.io/v1alpha4
-name: dev
-nodes:
-- role: control-plane
-- role: worker
-  labels:
-    trainyard.dev/fabric-node: platform-0
-    trainyard.dev/platform: 'true'
-- role: worker
-  labels:
-    trainyard.dev/fabric-node: rack-0-node-0
-    node.kubernetes.io/instance-type: gpu
-    topology.trainyard.dev/rack: rack-0
-- role: worker
-  labels:
-    trainyard.dev/fabric-node: rack-0-node-1
-    node.kubernetes.io/instance-type: gpu
-    topology.trainyard.dev/rack: rack-0
-"""
-
 
 @pytest.fixture(autouse=True)
 def _own_homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TRAINYARD_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TRAINYARD_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def test_the_kind_configuration_has_a_labelled_worker_for_every_node_of_the_fabric() -> None:
-    assert kind_configuration("dev", FABRIC) == GOLDEN
-
-
-def test_kind_lists_everything_that_is_missing_and_still_writes_its_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    kind = provider(ClusterSettings(provider="kind"), "dev")
-    with pytest.raises(TrainyardError) as raised:
-        kind.up(FABRIC, SilentProgress())
-    assert [finding.path for finding in raised.value.findings] == ["kind", "container engine"]
-    written = tmp_path / "state" / "clusters" / "dev" / "configuration" / "kind.yaml"
-    assert yaml.safe_load(written.read_text())["name"] == "dev"
-    assert str(written) in raised.value.fix
-    assert not kind.status().healthy
 
 
 def test_existing_is_refused_without_a_context() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import components.hooks.queues
-from components.hooks.queues import live_queues, reject_changes, removed_queues
+from components.hooks.queues import live_queues, reject_changes
+from components.hooks.retirement import removed_queues
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError

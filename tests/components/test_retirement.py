@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
 import pytest
 
 import components.common.tenant_retirement
+import components.hooks.retirement
 from components.common.ownership import LiveObjects
 from components.common.tenant_retirement import UnknownContents
 from tests.components.recording import Recording, record, stack_config
@@ -41,6 +43,8 @@ def run(
     taken: str = "",
     forgotten: list[str] | None = None,
     retiring: tuple[str, ...] = ("old",),
+    cluster: Cluster | None = None,
+    preview: bool = False,
 ) -> Recording:
     """Record a run on a cluster that has the queue and the namespace."""
     annotations = {"trainyard.dev/adopted": "true"} if adopted else {}
@@ -55,13 +59,48 @@ def run(
     )
     found = [queue(name, state=state, weight=1, reclaimable=True, deserved={"cpu": "1"}) for name in retiring]
     for each in found if taken else ():
-        each["metadata"]["annotations"] = marks
+        each["metadata"] |= {"annotations": marks, "uid": f"uid-of-{each['metadata']['name']}"}
     closed = frozenset({"old"}) if state != "Open" else frozenset[str]()
     known = {"leaving": DATA if contents is None else contents}
     monkeypatch.setattr(components.common.tenant_retirement, "run_in_thread", lambda _: known)
-    queues = LiveQueues((*found, queue("vision"), queue("language")), gangs, closed, closed)
+    queues = LiveQueues((*found, queue("vision"), queue("language")), gangs, closed, closed, has_platform=True)
     forget = forgotten.extend if forgotten is not None else lambda _: None
-    return record(config, monkeypatch, live=live, queues=queues, forgotten=forget)
+    client = cluster or Cluster(())
+    monkeypatch.setattr(components.hooks.retirement.Client, "from_kubeconfig", lambda *_: client)
+    monkeypatch.setattr(components.hooks.retirement, "_CLOSED_WITHIN", 0.0)
+    return record(config, monkeypatch, live=live, queues=queues, forgotten=forget, preview=preview)
+
+
+class Cluster:
+    """An API server whose queues are closed as soon as the Platform lists them, and then have some jobs."""
+
+    def __init__(self, queues: Sequence[dict[str, Any]], *jobs: dict[str, Any], closes: bool = True) -> None:
+        self.writes: list[str] = []
+        self._queues = {each["metadata"]["name"]: each for each in queues}
+        self._jobs = jobs
+        self._closes = closes
+
+    async def __aenter__(self) -> Cluster:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def get(self, resource: Any, name: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "labels": OWN}, "spec": {"retiredQueues": ["former"], "leafQueues": ["a"]}}
+
+    async def list(self, resource: Any) -> tuple[dict[str, Any], ...]:
+        return tuple(self._queues.values()) if resource.kind == "Queue" else self._jobs
+
+    async def apply(self, resource: Any, body: dict[str, Any], **_: Any) -> None:
+        self.writes.append(f"retire {' '.join(body['spec']['retiredQueues'])}")
+        assert (body["metadata"]["labels"], body["spec"]["leafQueues"]) == (OWN, ["a"])
+        for name in body["spec"]["retiredQueues"] if self._closes else ():
+            if name in self._queues:
+                self._queues[name] = queue(name, state="Closed")
+
+    async def delete(self, resource: Any, name: str, *, uid: str | None) -> None:
+        self.writes.append(f"delete {name} {uid}")
 
 
 def retired(recording: Recording) -> dict[str, Any]:
@@ -83,15 +122,58 @@ def test_a_retired_empty_queue_is_succeeded_by_nothing(protect: bool, monkeypatc
     assert {each.protect for each in others} == {protect}
 
 
-@pytest.mark.parametrize(("state", "gangs"), [("Open", ()), ("Closing", (gang("a", "old"),))])
-def test_a_retired_queue_that_stays_is_not_protected(
-    state: str, gangs: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = run(protected_stack(queue={"state": "retired"}), monkeypatch, state=state, gangs=gangs)
+def test_a_retired_queue_that_stays_is_not_protected(monkeypatch: pytest.MonkeyPatch) -> None:
+    config, gangs = protected_stack(queue={"state": "retired"}), (gang("a", "old"),)
+    recording = run(config, monkeypatch, state="Closing", gangs=gangs)
     assert not retired(recording)
     assert not recording.one("Queue/old").protect
     assert recording.one("Queue/vision").protect
     assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == ["old"]
+
+
+def test_an_open_queue_is_closed_before_the_same_run_deletes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    config, cluster = protected_stack(queue={"state": "retired"}), Cluster([queue("old")])
+    recording = run(config, monkeypatch, state="Open", cluster=cluster)
+    assert list(retired(recording)) == ["Queue/old"]
+    assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == ["old"]
+    assert cluster.writes == ["retire former old"]
+
+
+def test_a_preview_shows_that_an_open_queue_is_closed_first_and_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings, cluster = list[str](), Cluster([queue("old")])
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
+    config = protected_stack(queue={"state": "retired"})
+    recording = run(config, monkeypatch, state="Open", taken="true", cluster=cluster, preview=True)
+    assert list(retired(recording)) == ["Queue/old"]
+    assert cluster.writes == []
+    assert "Platform/platform is written before the update, so that the controller closes queues old" in warnings
+    assert "Queue/old is deleted before the update: a queue that was taken over is kept by the engine" in warnings
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        (Cluster([queue("old")], gang("late", "old")), "queue 'old' has got jobs while it was closed: it has 1 job"),
+        (Cluster([queue("old")], closes=False), "queue 'old' is open"),
+    ],
+)
+def test_a_queue_that_gets_a_job_or_stays_open_ends_the_run_before_the_first_object(
+    cluster: Cluster, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = protected_stack(queue={"state": "retired"})
+    with pytest.raises(pulumi.RunError, match=words):
+        run(config, monkeypatch, state="Open", cluster=cluster)
+
+
+def test_a_retired_tenant_takes_its_jobs_out_of_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The namespace is deleted before the queue, which is closed before both."""
+    tenant = {"queues": ["old"], "state": "retired", "deleteData": True}
+    config, job = protected_stack(queue={"state": "retired"}, tenant=tenant), gang("a", "old")
+    job["metadata"]["namespace"] = "leaving"
+    cluster = Cluster([queue("old", state="Open")], job)
+    recording = run(config, monkeypatch, state="Open", gangs=(job,), cluster=cluster)
+    assert set(retired(recording)) == {"Queue/old", "Namespace/leaving"}
+    assert cluster.writes == ["retire former old"]
 
 
 @pytest.mark.parametrize(
@@ -108,21 +190,24 @@ def test_the_platform_lists_a_removed_queue_until_it_is_gone(
     assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == listed
 
 
-@pytest.mark.slow
-def test_a_retired_queue_that_was_taken_over_is_deleted_by_the_next_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine keeps what the state says to retain, so the first `up` changes the state."""
-    warnings, forgotten = list[str](), list[str]()
-    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
+def test_a_retired_queue_that_was_taken_over_is_deleted_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine keeps what the state says to retain."""
+    forgotten, cluster = list[str](), Cluster([])
     config = protected_stack(queue={"state": "retired"})
-    recording = run(config, monkeypatch, taken="true", forgotten=forgotten)
-    assert not retired(recording)
-    found = recording.one("Queue/old")
+    recording = run(config, monkeypatch, taken="true", forgotten=forgotten, cluster=cluster)
+    assert list(retired(recording)) == ["Queue/old"]
+    assert cluster.writes == ["delete old uid-of-old"]
+    assert forgotten == ["old"], "`destroy` would create it again"
+
+
+def test_a_taken_queue_that_has_jobs_becomes_the_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the `up` that finds it empty deletes it like any other."""
+    config, cluster = protected_stack(queue={"state": "retired"}), Cluster([])
+    found = run(config, monkeypatch, taken="true", gangs=(gang("a", "old"),), cluster=cluster).one("Queue/old")
     assert (found.retain, found.protect) == (False, False)
     assert found.inputs["metadata"]["annotations"]["trainyard.dev/adopted"] == "owned"
-    assert any("'old' is retired and not deleted yet: it was taken over" in each for each in warnings)
-    assert forgotten == []
-    assert list(retired(run(config, monkeypatch, taken="owned", forgotten=forgotten))) == ["Queue/old"]
-    assert forgotten == ["old"], "`destroy` would create it again"
+    assert list(retired(run(config, monkeypatch, taken="owned", cluster=cluster))) == ["Queue/old"]
+    assert cluster.writes == []
 
 
 def test_a_taken_queue_that_is_not_retired_any_more_is_kept_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ import yaml
 
 from tests.images.small_project import RECIPE, builder, project
 from trainyard.errors import TrainyardError
+from trainyard.images.compiler import linked_components
 from trainyard.images.image_lock import settings_fragment
 from trainyard.images.oci_archive import read_archive
 from trainyard.settings.platform import ImageSettings
@@ -87,6 +90,47 @@ def test_checkouts_that_share_a_folder_do_not_replace_the_images_of_each_other(t
         assert (found.state, found.digest, found.archive) == ("built", image.digest, image.archive)
     (same,) = builder(project(tmp_path / "same"), shared, shared=True).images()
     assert (same.state, same.archive) == ("built", first.archive)
+
+
+def test_checkouts_may_build_the_same_image_at_once(tmp_path: Path) -> None:
+    """The folder is shared; a file that both write would be neither's, or vanish under the slower one."""
+    content = bytes(range(256)) * 8192
+    folders = [project(tmp_path / str(number), content=content) for number in range(8)]
+    small = [builder(folder, tmp_path / "out", shared=True) for folder in folders]
+    with ThreadPoolExecutor(len(small)) as pool:
+        built = [image for images in pool.map(lambda each: each.build(), small) for image in images]
+    assert {image.state for image in built} == {"built"}
+    assert len({read_archive(image.archive).digest for image in built}) == 1
+    assert [path.name for path in tmp_path.glob("out/*/.*")] == []
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_bill_of_a_compiled_program_has_the_libraries_that_are_linked_into_it(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path, {"one": 'title: C\nversion: "1"\nlayers: [{compile: {one.c: /one}}]\nentrypoint: [/one]\n'}
+    )
+    (folder / "images" / "one.c").write_text("int main(void) { return 0; }\n")
+    (image,) = builder(folder).build()
+    components = json.loads(image.bill.read_text())["components"]
+    names = [re.sub(r"-\d+", "", each["name"]) for each in components]
+    assert names == (["libc6-dev", "libgcc-dev"] if shutil.which("dpkg-query") else ["libc.a", "libgcc.a"])
+    assert all(each["version"] for each in components)
+
+
+def test_libraries_without_a_package_are_listed_by_their_hash(tmp_path: Path) -> None:
+    for name in ("libc.a", "libgcc.a"):
+        (tmp_path / name).write_text(name)
+
+    def run(command: list[str], _folder: Path) -> str:
+        if command[0] == "dpkg-query":
+            raise TrainyardError("dpkg-query failed", fix="")
+        return str(tmp_path / command[1].partition("=")[2])
+
+    found = linked_components("amd64", run)
+    assert [each.name for each in found] == ["libc.a", "libgcc.a"]
+    assert [each.sha256 for each in found] == [
+        hashlib.sha256(name.encode()).hexdigest() for name in ("libc.a", "libgcc.a")
+    ]
 
 
 def test_images_that_no_checkout_has_built_for_a_month_are_removed(tmp_path: Path) -> None:

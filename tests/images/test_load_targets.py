@@ -73,6 +73,15 @@ def test_engines_get_the_archive(image: BuiltImage, on_path: Path, target: LoadT
     assert engines.commands[1:] == [[part.replace("ARCHIVE", str(image.archive)) for part in command]]
 
 
+def test_kind_uses_the_engine_on_path(image: BuiltImage, on_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks for the nodes of docker otherwise, and finds none."""
+    monkeypatch.delenv("KIND_EXPERIMENTAL_PROVIDER", raising=False)
+    install(on_path, "kind", "podman")
+    engines = Engines()
+    load([image], LoadTarget.KIND, cluster="dev", run=engines)
+    assert engines.commands[1][:4] == ["env", "KIND_EXPERIMENTAL_PROVIDER=podman", "kind", "load"]
+
+
 def test_the_first_engine_that_responds_is_chosen(on_path: Path) -> None:
     install(on_path, "ctr", "docker", "kind")
     assert detect(Engines()) is LoadTarget.CONTAINERD

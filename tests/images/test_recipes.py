@@ -33,11 +33,11 @@ def test_every_initializer_of_the_catalog_has_a_recipe() -> None:
         assert f"image: {repository}:v2.3.0" in texts
 
 
-def test_no_image_runs_as_root_or_needs_an_exception_except_the_one_that_removes_files_of_any_user() -> None:
-    assert {name: recipe.user for name, recipe in RECIPES.items() if recipe.user != 65532} == {"volume-folders": 0}
-    assert {name: set(recipe.exceptions) for name, recipe in RECIPES.items() if recipe.exceptions} == {
-        "volume-folders": {"root"}
-    }
+def test_only_images_that_remove_files_of_any_user_or_write_packet_filters_run_as_root() -> None:
+    as_root = {"volume-folders", "kube-proxy"}
+    assert {name: recipe.user for name, recipe in RECIPES.items() if recipe.user != 65532} == dict.fromkeys(as_root, 0)
+    exceptions = {name: set(recipe.exceptions) for name, recipe in RECIPES.items() if recipe.exceptions}
+    assert exceptions == {name: {"root"} for name in as_root}
 
 
 def test_every_debian_package_is_pinned() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.real.isolated import RUN
@@ -26,6 +27,18 @@ _SETTINGS = (
 )
 _FOLDERS = ("/usr/libexec/kubernetes", "/opt", "/etc")
 """Where kubelets and containerds create files on other machines."""
+
+
+FIGURES: dict[str, str] = {}
+"""What the tests have measured, for docs/real.md."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the tests have measured."""
+    if FIGURES:
+        terminalreporter.section("figures for docs/real.md")
+        for name, value in FIGURES.items():
+            terminalreporter.write_line(f"{name}: {value}")
 
 
 @dataclass
@@ -104,6 +117,23 @@ def node_commands() -> list[str]:
             name in command for name in ("kubelet", "containerd", "relay.py", "node_init")
         ):
             found.append(command)
+    return found
+
+
+def cluster_memory() -> int:
+    """Return the bytes of all processes of the cluster; shared pages count in part (proportional set size).
+
+    In the process namespace of the tests every process belongs to it, but the tests and what started them.
+    """
+    own, found = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}, 0
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) in own:
+            continue
+        try:
+            lines = (folder / "smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        found += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
     return found
 
 

@@ -18,6 +18,7 @@ from tests.real.prometheus import fetched
 from tests.support import ROOT
 from trainyard.cluster.image_sources import image_builder
 from trainyard.cluster.node.control_groups import hierarchies, remove
+from trainyard.cluster.node.node_images import needed_images
 from trainyard.cluster.node.requirements import missing
 from trainyard.cluster.toolchain import own_program
 from trainyard.errors import TrainyardError
@@ -25,7 +26,7 @@ from trainyard.errors import TrainyardError
 RUN = "TRAINYARD_REAL_RUN"
 """Variable with the name of the run, inside the namespaces only."""
 _LOCK = Path("/tmp/trainyard-test-real.lock")
-_SLICE_SECONDS, _SECONDS = 600.0, 3600.0
+_SLICE_SECONDS, _SECONDS = 300.0, 1800.0
 _NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 _FILES = (
     *("test_platform", "test_job_lifecycle", "test_competition", "test_network_policies", "test_metrics"),
@@ -34,8 +35,15 @@ _FILES = (
 """In this order, on one cluster; the first one also runs after the other tests."""
 
 
-def obstacles() -> list[str]:
-    """Build the images that have changed, which the tests cannot without a network; return why they cannot run here."""
+def obstacles(*, build_images: bool = True) -> list[str]:
+    """Return why the tests cannot run here.
+
+    Parameters
+    ----------
+    build_images
+        Whether the images that have changed are built, which the tests cannot without a network; if not, these images
+        are an obstacle.
+    """
     found = [str(finding) for finding in missing()]
     for program in ("kubelet", "kube-proxy"):
         try:
@@ -45,7 +53,12 @@ def obstacles() -> list[str]:
     if found:
         return found
     try:
-        image_builder(build=False).build()
+        builder = image_builder(build=False)
+        names = needed_images(builder.recipes)
+        if build_images:
+            builder.build(names)
+        else:
+            builder.require_current(names)
     except TrainyardError as error:
         found.append(f"{error.message} (fix: trainyard images build)")
     return found
@@ -56,7 +69,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the tests on real nodes.")
     parser.add_argument("--slice", action="store_true", help="the part of at most five minutes")
     arguments, others = parser.parse_known_args()
-    if found := obstacles():
+    if found := obstacles(build_images=not arguments.slice):
         sys.stdout.write("Skipped: the tests on real nodes (docs/real.md) cannot run here:\n")
         sys.stdout.writelines(f"  {each}\n" for each in found)
         return 0
@@ -83,7 +96,10 @@ def main() -> int:
 
 
 def _run(command: list[str], seconds: float) -> int:
-    """Run a command as the only one of its kind on this machine, and remove its cgroups, which outlive namespaces."""
+    """Run a command as the only one of its kind on this machine, and remove its cgroups, which outlive namespaces.
+
+    The command inherits the lock, so another run waits for it even if this process was killed.
+    """
     name = f"real-{os.getpid()}"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with _LOCK.open("w") as lock:
@@ -94,7 +110,7 @@ def _run(command: list[str], seconds: float) -> int:
             sys.stdout.flush()
             fcntl.flock(lock, fcntl.LOCK_EX)
         sys.stdout.flush()
-        with subprocess.Popen(command, cwd=ROOT, env={**os.environ, RUN: name}) as process:
+        with subprocess.Popen(command, cwd=ROOT, env={**os.environ, RUN: name}, pass_fds=(lock.fileno(),)) as process:
             try:
                 return process.wait(seconds)
             except subprocess.TimeoutExpired:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.conftest import RealCluster, lines, machine_state
+from tests.real.conftest import FIGURES, RealCluster, cluster_memory, lines, machine_state
 from tests.real.real_jobs import IMAGE, PYTHON, job
 from tests.support import awaited, require
 from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name, plan_nodes
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.real
 PLATFORM = ("kubeflow-system", "volcano-system", "jobset-system")
 READY_SECONDS = 30
 FIRST_WORKER_SECONDS = 10
+MEMORY_BYTES = 6_000_000_000
 
 
 def pods(real: RealCluster, namespace: str) -> list[dict[str, Any]]:
@@ -99,7 +100,14 @@ def test_a_worker_runs_soon_after_its_job_was_created(real: RealCluster) -> None
     created = real.cluster.get("trainjob", "quick", "-n", "language")["metadata"]["creationTimestamp"]
     (pod,) = real.cluster.pods("quick", "language")
     started = pod["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"]
+    FIGURES["TrainJob created to its first worker running"] = f"{_seconds(created, started):.0f} s"
     assert _seconds(created, started) <= FIRST_WORKER_SECONDS
+
+
+def test_the_cluster_takes_little_memory(real: RealCluster) -> None:
+    found = cluster_memory()
+    FIGURES["memory of control plane, nodes and platform (proportional set size)"] = f"{found / 1e9:.1f} GB"
+    assert 0 < found <= MEMORY_BYTES
 
 
 def test_a_claim_gets_a_folder_that_any_user_writes_and_that_goes_with_it(real: RealCluster) -> None:
@@ -139,6 +147,7 @@ def test_nodes_start_in_time_when_all_is_built_and_imported(real: RealCluster) -
     real.timed("cluster", "down")
     steps = re.findall(r"✓ (?:Control plane|Nodes): .* \((\d+) s\)", real.timed("cluster", "up"))
     assert len(steps) == 2
+    FIGURES["control plane and three nodes Ready, all built and imported"] = f"{sum(map(int, steps))} s"
     assert sum(map(int, steps)) <= READY_SECONDS
     real.timed("cluster", "status")
     pending = real.cluster.kubectl("wait", "--for=condition=Available", "deployments", "--all", "-A", "--timeout=120s")

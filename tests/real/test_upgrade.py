@@ -14,7 +14,7 @@ from tests.real.real_jobs import GATED, job, open_gate
 from tests.real.test_disturbances import NODES, none_is_lost, submissions
 from tests.support import awaited, repeated, require
 from trainyard.cluster.image_sources import image_builder
-from trainyard.cluster.node.node_images import first_process, import_images
+from trainyard.cluster.node.node_images import enter, first_process, import_images
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.images.image_build import ImageBuilder
 from trainyard.settings.versions import PROGRAMS
@@ -34,7 +34,7 @@ def import_older(real: RealCluster, out: Path) -> None:
     sources = replace(known.sources, program=lambda _: program)
     images = ImageBuilder({"jobset": recipe}, sources, out).build()
     firsts = {name: first_process(process_of(real, f"node-{name}")) for name in NODES}
-    import_images({name: pid for name, pid in firsts.items() if pid is not None}, images)
+    import_images({name: enter(pid) for name, pid in firsts.items() if pid is not None}, images)
 
 
 def install(real: RealCluster, version: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -10,28 +11,39 @@ from collections.abc import Mapping
 import yaml
 
 from trainyard.checks.finding import Finding
+from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.folders import cluster_folder, private_folder, write_private
+from trainyard.cluster.image_sources import image_builder
+from trainyard.cluster.kind_requirements import missing_for, missing_programs, responding_engine
+from trainyard.cluster.node.node_images import import_images
+from trainyard.cluster.node.real_nodes import await_nodes
 from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.simulated_nodes import PLATFORM_NODE
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.errors import TrainyardError
+from trainyard.images.container_engine import ContainerEngine, find_engine, kind_command
 from trainyard.progress import Progress
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.versions import KUBERNETES_VERSION
 from trainyard.topology import compile_fabric
 
-__all__ = ["KindProvider", "kind_configuration"]
+__all__ = ["PLATFORM_IMAGES", "KindProvider", "kind_configuration", "node_image"]
 
-_ENGINES = ("docker", "podman", "nerdctl")
-_MANY_NODES = 20
+OWN_NODE_IMAGE = f"localhost/trainyard/kind-node:v{KUBERNETES_VERSION}"
+"""Image of a node that is used where the engine has it."""
+PLATFORM_IMAGES = (
+    *("trainyard-controller", "opa", "vc-scheduler", "vc-controller-manager", "vc-webhook-manager", "jobset"),
+    *("dataset-initializer", "model-initializer"),
+)
+"""Images of this checkout that the nodes get: no registry has them under these names."""
 
 
-def kind_configuration(name: str, fabric: FabricSettings) -> str:
+def kind_configuration(name: str, fabric: FabricSettings, *, cgroup_version: int = 2) -> str:
     """Return the kind configuration of a fabric: a worker for each node with its labels, and one for the platform.
 
     Containers have no accelerators, and kind chooses their names; the label ``trainyard.dev/fabric-node`` carries the
-    fabric's name of the node.
+    fabric's name of the node. The kubelet starts on cgroup version 1 only with `failCgroupV1: false`.
     """
     workers = [
         {"role": "worker", "labels": {"trainyard.dev/fabric-node": node.name, **_allowed_labels(node.labels)}}
@@ -41,17 +53,23 @@ def kind_configuration(name: str, fabric: FabricSettings) -> str:
         "role": "worker",
         "labels": {"trainyard.dev/fabric-node": PLATFORM_NODE, "trainyard.dev/platform": "true"},
     }
-    document = {
-        "kind": "Cluster",
-        "apiVersion": "kind.x-k8s.io/v1alpha4",
-        "name": name,
-        "nodes": [{"role": "control-plane"}, platform, *workers],
-    }
+    document: dict[str, object] = {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "name": name}
+    if cgroup_version == 1:
+        document["kubeadmConfigPatches"] = ["kind: KubeletConfiguration\nfailCgroupV1: false\n"]
+    document["nodes"] = [{"role": "control-plane"}, platform, *workers]
     return yaml.safe_dump(document, sort_keys=False)
 
 
 def _allowed_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in sorted(labels.items()) if not key.startswith("kubernetes.io/")}
+
+
+def node_image(wanted: str | None, engine: str) -> str:
+    """Return the image of the nodes: that of the settings, this project's where the engine has it, else upstream's."""
+    if wanted:
+        return wanted
+    found = subprocess.run([engine, "image", "inspect", OWN_NODE_IMAGE], capture_output=True, check=False)  # noqa: S603
+    return f"docker.io/kindest/node:v{KUBERNETES_VERSION}" if found.returncode else OWN_NODE_IMAGE
 
 
 class KindProvider:
@@ -61,62 +79,89 @@ class KindProvider:
     ----------
     name
         Name of the cluster.
+    image
+        Image of the nodes; None: as `node_image`.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, image: str | None = None) -> None:
         self.name = name
         self.folder = cluster_folder(name)
+        self._image = image
 
     def up(self, fabric: FabricSettings, progress: Progress) -> ClusterAccess:
-        """Create the cluster if it does not exist.
+        """Create the cluster, or start its containers, wait until the nodes are ready, and give them the images.
 
         Raises
         ------
         TrainyardError
-            The ``kind`` command or a container engine is missing, or the fabric is too large.
+            The ``kind`` command or a suitable container engine is missing, or the fabric is too large.
         """
-        configuration = kind_configuration(self.name, fabric)
-        write_private(self.folder.configuration / "kind.yaml", configuration)
-        self._require_tools(len(compile_fabric(fabric).nodes))
+        nodes = len(compile_fabric(fabric).nodes)
+        engine = self._require_tools(fabric, nodes)
         private_folder(self.folder.pulumi)
         if not (self.folder.pulumi / "passphrase").is_file():
             write_private(self.folder.pulumi / "passphrase", LOCAL_PASSPHRASE)
         with progress.step("Cluster in containers") as step:
             if self._exists():
-                step.done("already exists")
+                started = self._start(engine.program)
+                step.done(f"{started} containers started" if started else "already exists")
             else:
                 step.update("creating nodes")
-                image = f"docker.io/kindest/node:v{KUBERNETES_VERSION}"
-                self._kind(
-                    "create",
-                    "cluster",
-                    "--config",
-                    str(self.folder.configuration / "kind.yaml"),
-                    "--image",
-                    image,
-                    "--wait",
-                    "180s",
-                )
+                self._create(engine.program)
             write_private(self.folder.kubeconfig, self._kind("get", "kubeconfig", "--name", self.name))
+        with progress.step("Nodes") as step:
+            containers = self._containers()
+            asyncio.run(await_nodes(self.folder.kubeconfig, set(containers), step.update))
+            step.done(f"{len(containers)} ready")
+        images = image_builder(progress=progress).build(PLATFORM_IMAGES, progress)
+        with progress.step("Images") as step:
+            inside = {node: [engine.program, "exec", "--interactive", node] for node in containers}
+            imported = import_images(inside, images)
+            step.done(f"{imported} imported" if imported else "all present")
         return self.access()
 
+    def _create(self, engine: str) -> None:
+        image = node_image(self._image, engine)
+        configuration = str(self.folder.configuration / "kind.yaml")
+        try:
+            self._kind("create", "cluster", "--config", configuration, "--image", image, "--wait", "180s")
+        except TrainyardError as error:
+            raise TrainyardError(
+                error.message,
+                fix=f"check that {engine} has or can pull the image {image}; trainyard:cluster.nodeImage names another",
+            ) from error
+
+    def _start(self, engine: str) -> int:
+        """Start the containers that are stopped, the control plane first, and return their number."""
+        stopped = [node for node in self._containers() if not _runs(engine, node)]
+        for node in sorted(stopped, key=lambda name: "control-plane" not in name):
+            _run([engine, "start", node])
+        return len(stopped)
+
     def down(self, *, delete: bool, progress: Progress) -> None:
-        """Stop the containers; with ``delete``, remove the cluster and its files."""
-        self._require_tools(0)
+        """Stop the containers; with ``delete``, remove the cluster and its files.
+
+        A cluster of this name whose processes run on this machine is stopped too, before its files are removed.
+        """
+        if self.folder.state.exists() or self.folder.etcd.exists():
+            EmbeddedProvider(self.name).down(delete=delete, progress=progress)
+            return
+        if findings := missing_programs():
+            raise self._unsuitable(findings)
         with progress.step("Stop the cluster in containers") as step:
             if delete:
                 self._kind("delete", "cluster", "--name", self.name)
                 shutil.rmtree(self.folder.root, ignore_errors=True)
                 step.done("removed")
                 return
-            containers = self._kind("get", "nodes", "--name", self.name).split()
+            containers = self._containers()
             if containers:
-                _run([self._engine() or "docker", "stop", *containers], dict(os.environ))
+                _run([_engine(), "stop", *containers])
             step.done(f"{len(containers)} containers stopped")
 
     def status(self) -> ClusterStatus:
         """Return the status of the cluster's containers."""
-        missing = self._missing()
+        missing = missing_programs()
         if missing:
             return ClusterStatus(self.name, None, (), "; ".join(str(finding) for finding in missing))
         if not self._exists():
@@ -127,29 +172,16 @@ class KindProvider:
                 f"cluster {self.name} does not exist; run `trainyard cluster up --name {self.name} --provider kind`",
             )
         processes = []
-        for node in sorted(self._kind("get", "nodes", "--name", self.name).split()):
-            running = (
-                _run(
-                    [self._engine() or "docker", "inspect", "--format", "{{.State.Running}}", node], dict(os.environ)
-                ).strip()
-                == "true"
-            )
-            processes.append(
-                ProcessStatus(
-                    node,
-                    KUBERNETES_VERSION,
-                    "",
-                    None,
-                    "healthy" if running else "stopped",
-                    "" if running else "container is stopped",
-                )
-            )
+        for node in self._containers():
+            state, detail = ("healthy", "") if _runs(_engine(), node) else ("stopped", "container is stopped")
+            processes.append(ProcessStatus(node, KUBERNETES_VERSION, "", None, state, detail))
         return ClusterStatus(self.name, self.folder.kubeconfig, tuple(processes))
 
     def logs(self, process: str, lines: int) -> str:
         """Return the last lines of a node's container."""
-        self._require_tools(0)
-        return _run([self._engine() or "docker", "logs", "--tail", str(lines), process], dict(os.environ))
+        if findings := missing_programs():
+            raise self._unsuitable(findings)
+        return _run([_engine(), "logs", "--tail", str(lines), process])
 
     def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
         """Change nothing: the nodes are containers created with the cluster."""
@@ -174,51 +206,49 @@ class KindProvider:
     def _exists(self) -> bool:
         return self.name in self._kind("get", "clusters").split()
 
+    def _containers(self) -> list[str]:
+        return sorted(self._kind("get", "nodes", "--name", self.name).split())
+
+    def _require_tools(self, fabric: FabricSettings, nodes: int) -> ContainerEngine:
+        """Write the configuration of kind, and return the engine."""
+        findings, program = missing_programs(), find_engine()
+        engine = responding_engine(program) if program else None
+        if isinstance(engine, Finding):
+            findings.append(engine)
+        known = engine if isinstance(engine, ContainerEngine) else ContainerEngine("")
+        configuration = kind_configuration(self.name, fabric, cgroup_version=known.cgroup_version)
+        write_private(self.folder.configuration / "kind.yaml", configuration)
+        findings += missing_for(known, nodes)
+        if findings or not isinstance(engine, ContainerEngine):
+            raise self._unsuitable(findings)
+        return engine
+
+    def _unsuitable(self, findings: list[Finding]) -> TrainyardError:
+        return TrainyardError(
+            f"Requirements of provider kind are missing for cluster {self.name}",
+            findings=findings,
+            fix="see above, or use --provider embedded; "
+            f"the configuration for kind is {self.folder.configuration / 'kind.yaml'}",
+        )
+
     @staticmethod
-    def _engine() -> str | None:
-        wanted = os.environ.get("KIND_EXPERIMENTAL_PROVIDER")
-        return next((engine for engine in ([wanted] if wanted else _ENGINES) if shutil.which(engine)), None)
-
-    def _missing(self, nodes: int = 0) -> list[Finding]:
-        findings = []
-        if shutil.which("kind") is None:
-            findings.append(
-                Finding("kind", "the kind command is not on PATH", "install kind: https://kind.sigs.k8s.io")
-            )
-        if self._engine() is None:
-            findings.append(
-                Finding("container engine", f"none of {', '.join(_ENGINES)} is on PATH", "install one of them")
-            )
-        if nodes > _MANY_NODES:
-            findings.append(
-                Finding(
-                    "trainyard:fabric.domains",
-                    f"{nodes} nodes would be {nodes} containers on this machine",
-                    f"declare at most {_MANY_NODES}, or use the embedded provider",
-                )
-            )
-        return findings
-
-    def _require_tools(self, nodes: int) -> None:
-        if findings := self._missing(nodes):
-            raise TrainyardError(
-                f"Requirements of provider kind are missing for cluster {self.name}",
-                findings=findings,
-                fix="install them, or use --provider embedded; "
-                f"the configuration for kind is {self.folder.configuration / 'kind.yaml'}",
-            )
-
-    def _kind(self, *arguments: str) -> str:
-        engine = self._engine()
-        chosen = {"KIND_EXPERIMENTAL_PROVIDER": engine} if engine and engine != "docker" else {}
-        return _run(["kind", *arguments], {**os.environ, **chosen})
+    def _kind(*arguments: str) -> str:
+        return _run(kind_command(*arguments))
 
 
-def _run(command: list[str], environment: dict[str, str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+def _engine() -> str:
+    return find_engine() or "docker"
+
+
+def _runs(engine: str, node: str) -> bool:
+    return _run([engine, "inspect", "--format", "{{.State.Running}}", node]).strip() == "true"
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))  # noqa: S603
     if done.returncode:
         raise TrainyardError(
-            f"`{' '.join(command[:3])}` failed: {' '.join(done.stderr.split())[-400:]}",
+            f"`{' '.join(command[:5])}` failed: {' '.join(done.stderr.split())[-400:]}",
             fix="check that the container engine runs",
         )
     return done.stdout

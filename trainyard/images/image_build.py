@@ -25,6 +25,7 @@ from trainyard.images.image_lock import LockedImage, write_lock
 from trainyard.images.layer_sources import LayerContents, LayerSources, architecture
 from trainyard.images.oci_archive import Blob, ImageConfig, write_archive, write_layer
 from trainyard.images.recipe import LayerRecipe, Recipe
+from trainyard.images.whole_file import write_text
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAMS
 
@@ -154,6 +155,20 @@ class ImageBuilder:
         """Return images without building anything; all if no names are given."""
         return [self._found(recipe) for recipe in self._chosen(names)]
 
+    def require_current(self, names: Iterable[str] = ()) -> None:
+        """Raise unless images are built from their present inputs, all if no names are given; builds nothing.
+
+        Raises
+        ------
+        TrainyardError
+            Names the images that are missing or have changed, or a source that is missing.
+        """
+        wanted = tuple(names)
+        for recipe in self._chosen(wanted):
+            self._inputs(recipe)
+        if absent := [f"{image.name} ({image.state})" for image in self.images(wanted) if image.state != "built"]:
+            raise TrainyardError(f"Images are not built: {', '.join(absent)}", fix="trainyard images build")
+
     def archives(self, names: Iterable[str] = ()) -> list[BuiltImage]:
         """Return built images, whose archives are as recorded; all built ones if no names are given.
 
@@ -217,7 +232,7 @@ class ImageBuilder:
                 _labels(recipe, reference),
             )
             image = write_archive(place.archive, reference, config, blobs)
-            place.bill.write_text(bill_of_materials(reference, image.digest, components))
+            write_text(place.bill, bill_of_materials(reference, image.digest, components))
             self._write_record(
                 place.record,
                 {
@@ -341,7 +356,7 @@ class ImageBuilder:
 
     def _write_record(self, file: Path, document: Mapping[str, Any]) -> None:
         text = json.dumps(document, sort_keys=True)
-        file.write_text(json.dumps({"seal": self.sources.seal(text), "record": text}, indent=2) + "\n")
+        write_text(file, json.dumps({"seal": self.sources.seal(text), "record": text}, indent=2) + "\n")
 
     def _read_record(self, file: Path) -> dict[str, Any]:
         """Return a record; empty if it is missing or was changed, so that what it describes is built again."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trainyard.errors import TrainyardError
 from trainyard.images.recipe import LOCAL
+from trainyard.images.whole_file import write_text
 from trainyard.manifests.dump import dump
 
 __all__ = ["LockedImage", "moved", "settings_fragment", "write_lock"]
@@ -54,9 +55,8 @@ def moved(reference: str, registry: str) -> str:
 def write_lock(folder: Path, images: Iterable[LockedImage]) -> Path:
     """Write ``images.lock``, in the format of the lock of a runtime catalog, and return its path."""
     file = folder / "images.lock"
-    folder.mkdir(parents=True, exist_ok=True)
     entries = {image.reference: image.digest for image in sorted(images, key=lambda image: image.reference)}
-    file.write_text(_HEADING + dump({"images": entries}, sort_keys=True))
+    write_text(file, _HEADING + dump({"images": entries}, sort_keys=True))
     return file
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from typing import Final
 
 from trainyard.errors import TrainyardError
 from trainyard.images.bill_of_materials import Component, debian_component, go_components
+from trainyard.images.compiler import compile_static, compiler_version, linked_components
 from trainyard.images.debian_packages import debian_files, fetch, read_debian_lock
 from trainyard.images.file_tree import FileTree, matches
 from trainyard.images.python_packages import byte_compiled, locked_wheels, own_wheel, sources_digest, unpacked
@@ -23,7 +22,6 @@ __all__ = ["LayerContents", "LayerSources", "architecture"]
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _DOCUMENTATION: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/bug")
-_COMPILER_FLAGS: Final = ("-static", "-Os", "-s", "-Wall", "-Werror", "-Wl,--build-id=none")
 
 
 def architecture() -> str:
@@ -100,7 +98,9 @@ class LayerSources:
             digest.update(self._module(layer.module).name.encode())
         for source in sorted(layer.compile):
             digest.update((self.recipes / source).read_bytes())
-            digest.update(_run([_compiler(), "--version"], self.recipes).encode())
+            digest.update(compiler_version().encode())
+        if layer.compile:
+            digest.update(repr(linked_components(architecture())).encode())
         return digest.hexdigest()
 
     def contents(self, layer: LayerRecipe, below: FileTree) -> LayerContents:
@@ -129,7 +129,10 @@ class LayerSources:
         if layer.module is not None:
             self._add_module(layer.module, found)
         for source, path in layer.compile.items():
-            found.tree.add(path, self._compiled(source), executable=True)
+            with tempfile.TemporaryDirectory() as folder:
+                found.tree.add(path, compile_static(self.recipes / source, Path(folder)), executable=True)
+        if layer.compile:
+            found.components += linked_components(architecture())
         found.tree = found.tree.without(layer.without)
         if layer.byte_compile:
             found.tree.update(byte_compiled(found.tree, below))
@@ -193,28 +196,3 @@ class LayerSources:
         folder = self.project / "toolchain" / files.group
         self.go(folder, "mod", "download", files.module)
         return Path(self.go(folder, "list", "-m", "-f", "{{.Dir}}", files.module).strip())
-
-    def _compiled(self, source: str) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copyfile(self.recipes / source, Path(folder) / source)
-            _run([_compiler(), *_COMPILER_FLAGS, "-o", "program", source], Path(folder))
-            return (Path(folder) / "program").read_bytes()
-
-
-def _compiler() -> str:
-    found = shutil.which("cc") or shutil.which("gcc")
-    if found is None:
-        raise TrainyardError(
-            "The image pause requires a C compiler, and neither cc nor gcc is on PATH",
-            fix="install gcc and libc6-dev (Debian), or name the other images",
-        )
-    return found
-
-
-def _run(command: list[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise TrainyardError(
-            f"{Path(command[0]).name} failed: {' '.join(done.stderr.split())[-300:]}", fix="install gcc and libc6-dev"
-        )
-    return done.stdout

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from trainyard.errors import TrainyardError
+from trainyard.images.container_engine import kind_command
 
 if TYPE_CHECKING:
     from trainyard.images.image_build import BuiltImage
@@ -127,7 +128,7 @@ def _state(target: LoadTarget, run: Run, options: Iterable[str] = ()) -> str | N
 def _commands(image: BuiltImage, target: LoadTarget, options: Iterable[str], cluster: str) -> list[list[str]]:
     archive = str(image.archive)
     if target is LoadTarget.KIND:
-        return [["kind", "load", "image-archive", archive, "--name", cluster]]
+        return [kind_command("load", "image-archive", archive, "--name", cluster)]
     if target is not LoadTarget.CONTAINERD:
         return [[_PROGRAMS[target].name, "load", "--input", archive]]
     ctr = ["ctr", *options, "--namespace", "k8s.io", "images"]

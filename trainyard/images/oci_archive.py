@@ -16,13 +16,13 @@ import hashlib
 import io
 import json
 import tarfile
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
 from trainyard.images.file_tree import FileTree
+from trainyard.images.whole_file import whole_file
 
 __all__ = ["Blob", "ImageConfig", "OciImage", "read_archive", "write_archive", "write_layer"]
 
@@ -123,21 +123,14 @@ class OciImage:
 
 def write_layer(tree: FileTree, file: Path) -> Blob:
     """Write a tree as a compressed layer; the file appears when it is complete."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as output:
-        temporary = Path(output.name)
-        try:
-            plain = hashlib.sha256()
-            with gzip.GzipFile(filename="", mode="wb", fileobj=output, compresslevel=_LEVEL, mtime=0) as compressed:
-                tree.write_tar(_Hashing(compressed, plain))  # type: ignore[arg-type]
-            output.flush()
-            output.seek(0)
-            packed = hashlib.file_digest(output, "sha256")
-            size = output.seek(0, io.SEEK_END)
-            temporary.replace(file)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    with whole_file(file) as output:
+        plain = hashlib.sha256()
+        with gzip.GzipFile(filename="", mode="wb", fileobj=output, compresslevel=_LEVEL, mtime=0) as compressed:
+            tree.write_tar(_Hashing(compressed, plain))  # type: ignore[arg-type]
+        output.flush()
+        output.seek(0)
+        packed = hashlib.file_digest(output, "sha256")  # type: ignore[arg-type]
+        size = output.seek(0, io.SEEK_END)
     return Blob(file, f"sha256:{packed.hexdigest()}", f"sha256:{plain.hexdigest()}", size)
 
 
@@ -213,11 +206,8 @@ def write_archive(file: Path, reference: str, config: ImageConfig, layers: Seque
     tree.add(_blob(_digest(manifest)), manifest)
     for each in layers:
         tree.add(_blob(each.digest), each.file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.part")
-    with temporary.open("wb") as output:
+    with whole_file(file) as output:
         tree.write_tar(output)
-    temporary.replace(file)
     return OciImage(manifest, settings, tuple((each.digest, each.size) for each in layers))
 
 

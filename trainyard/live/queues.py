@@ -32,6 +32,8 @@ class LiveQueues:
         Every PodGroup, in any phase, if requested.
     retired, closed
         Names of the queues that the Platform retires, and of those that it closes, retired ones included.
+    has_platform
+        Whether the Platform exists, by which the controller closes queues.
     nodes
         Every node, if requested.
     priority_classes
@@ -44,6 +46,7 @@ class LiveQueues:
     pod_groups: tuple[Object, ...] = ()
     retired: frozenset[str] = frozenset()
     closed: frozenset[str] = frozenset()
+    has_platform: bool = False
     nodes: tuple[Object, ...] = ()
     priority_classes: tuple[Object, ...] = ()
     pods: tuple[Object, ...] | None = None
@@ -80,7 +83,8 @@ async def read_queues(client: Client) -> LiveQueues:
     platform = await client.find(PLATFORMS, PLATFORM_NAME)
     spec = platform["spec"] if platform else {}
     retired = frozenset(spec.get("retiredQueues", ()))
-    return LiveQueues(queues, retired=retired, closed=retired | frozenset(spec.get("closedQueues", ())))
+    closed = retired | frozenset(spec.get("closedQueues", ()))
+    return LiveQueues(queues, retired=retired, closed=closed, has_platform=platform is not None)
 
 
 async def read_pod_groups(client: Client) -> tuple[Object, ...]:

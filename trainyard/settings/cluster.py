@@ -27,6 +27,10 @@ class _Provider(Plugin, Protocol):
     def takes_context(self) -> bool:
         """Whether the settings name a context."""
 
+    @property
+    def takes_node_image(self) -> bool:
+        """Whether the settings may name the image of the nodes."""
+
 
 def _providers() -> Mapping[str, _Provider]:
     found: Mapping[str, _Provider] = registered(_REGISTRY)
@@ -62,6 +66,17 @@ def _about_context() -> str:
     return f"Context of the kubeconfig; required for {_with_context()}"
 
 
+def _with_node_image() -> str:
+    return " or ".join(name for name, each in _providers().items() if each.takes_node_image)
+
+
+def _about_node_image() -> str:
+    return (
+        f"Image of the nodes ({_with_node_image()} only); default: this project's where the engine has it, "
+        "else docker.io/kindest/node"
+    )
+
+
 class ClusterSettings(SettingsModel):
     """The cluster that a stack provisions."""
 
@@ -74,6 +89,10 @@ class ClusterSettings(SettingsModel):
     )
     context: Annotated[str | None, Described(_about_context)] = Field(
         default=None, description="Context of the kubeconfig"
+    )
+
+    node_image: Annotated[str | None, Described(_about_node_image)] = Field(
+        default=None, min_length=1, description="Image of the nodes"
     )
 
     @property
@@ -90,4 +109,6 @@ class ClusterSettings(SettingsModel):
             )
         if not self.exists and (self.context or self.kubeconfig):
             raise ValueError(f"context and kubeconfig require provider {_with_context()}, not {self.provider}")
+        if self.node_image and not _providers()[self.provider].takes_node_image:
+            raise ValueError(f"nodeImage requires provider {_with_node_image()}, not {self.provider}")
         return self

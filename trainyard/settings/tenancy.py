@@ -95,7 +95,7 @@ class QueueSettings(SettingsModel):
     state: QueueState = Field(
         default=QueueState.OPEN,
         description="open; closed: rejects new jobs; retired: closed, and deleted by the first `up` that finds it "
-        "closed and empty, also if the stack is protected",
+        "empty, also if the stack is protected",
     )
 
 

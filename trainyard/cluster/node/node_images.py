@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from trainyard.errors import TrainyardError
 from trainyard.images.image_build import BuiltImage
 
-__all__ = ["enter", "first_process", "import_images"]
+__all__ = ["enter", "first_process", "import_images", "needed_images"]
 
 _NAMESPACE = "k8s.io"
+_PROCESSES = ("kube-proxy",)
+"""Images of programs that the first process of a node starts itself."""
+
+
+def needed_images(names: Iterable[str]) -> list[str]:
+    """Return the names of the images that nodes get."""
+    return [name for name in names if name not in _PROCESSES]
 
 
 def first_process(pid: int) -> int | None:
@@ -29,13 +36,13 @@ def enter(pid: int) -> list[str]:
     return ["nsenter", f"--target={pid}", "--mount", "--net", "--pid", "--uts", "--ipc", "--"]
 
 
-def import_images(nodes: dict[str, int], images: Sequence[BuiltImage]) -> int:
+def import_images(nodes: Mapping[str, Sequence[str]], images: Sequence[BuiltImage]) -> int:
     """Import the images that are missing, or were built again, in each node; return how many were imported.
 
     Parameters
     ----------
     nodes
-        First process by name of the node.
+        By name of the node, the command that runs another one in it.
     images
         Built images.
 
@@ -48,8 +55,8 @@ def import_images(nodes: dict[str, int], images: Sequence[BuiltImage]) -> int:
         return sum(pool.map(lambda node: _import(node[0], node[1], images), nodes.items()))
 
 
-def _import(node: str, pid: int, images: Iterable[BuiltImage]) -> int:
-    control = [*enter(pid), "ctr", "--namespace", _NAMESPACE, "images"]
+def _import(node: str, inside: Sequence[str], images: Iterable[BuiltImage]) -> int:
+    control = [*inside, "ctr", "--namespace", _NAMESPACE, "images"]
     present = _run(node, [*control, "list", "--quiet"]).split()
     missing = [image for image in images if _by_digest(image) not in present]
     for image in missing:
@@ -75,6 +82,6 @@ def _run(node: str, command: list[str], source: object = subprocess.DEVNULL) -> 
         raise TrainyardError(
             f"containerd of node {node} does not answer `ctr {' '.join(command[-4:])}`: "
             f"{' '.join(done.stderr.split())[-300:]}",
-            fix=f"read its log with `trainyard cluster logs node-{node}`, and run `trainyard cluster up` again",
+            fix="read its log (`trainyard cluster logs`), and run `trainyard cluster up` again",
         )
     return str(done.stdout)

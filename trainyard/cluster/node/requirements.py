@@ -12,7 +12,9 @@ from pathlib import Path
 import psutil
 
 from trainyard.checks.finding import Finding
+from trainyard.cluster.folders import state_home
 from trainyard.cluster.node.control_groups import Hierarchy, hierarchies
+from trainyard.cluster.node.kernel_probes import failing_probes
 from trainyard.cluster.node.node_files import COVERED, NodePrograms
 from trainyard.errors import TrainyardError
 from trainyard.quantity import parse
@@ -34,6 +36,10 @@ _PLUGINS = ("ptp", "host-local", "loopback")
 _PLUGIN_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 _ADDRESSES = 253
+_MEMORY_MIB = 3072
+"""Measured: 2.5 GB for control plane, three nodes and the platform with two replicas."""
+_DISK_MIB = 4096
+"""Three nodes with all images, and their files."""
 _ELSEWHERE = "install it elsewhere, for example in /usr/local/bin"
 _OTHER = "use --provider embedded, which needs neither root nor containers"
 
@@ -56,7 +62,27 @@ def missing(which: Which = shutil.which, *, root: bool | None = None, linux: boo
     if _plugins() is None:
         fix = "install them (Debian: apt-get install containernetworking-plugins)"
         found.append(Finding("CNI plug-ins", f"{', '.join(_PLUGINS)} are in none of {_folders()}", fix))
+    if which("cc") is None and which("gcc") is None:
+        fix = "install it (Debian: apt-get install gcc libc6-dev)"
+        found.append(Finding("C compiler", "neither cc nor gcc is on PATH; images of nodes contain C programs", fix))
+    found += _sizes()
     found += _kernel()
+    return found
+
+
+def _sizes() -> list[Finding]:
+    """Return whether memory or disk are too small for the control plane, three nodes and the platform."""
+    found = []
+    memory = psutil.virtual_memory().total >> 20
+    if memory < _MEMORY_MIB:
+        message = f"the machine has {memory} MiB, but the control plane, nodes and the platform need {_MEMORY_MIB} MiB"
+        found.append(Finding("memory", message, "use a machine with more memory, or --provider embedded"))
+    folder = state_home()
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    free = shutil.disk_usage(existing).free >> 20
+    if free < _DISK_MIB:
+        message = f"{free} MiB are free, but images and files of the nodes need {_DISK_MIB} MiB"
+        found.append(Finding(str(folder), message, "free space, or set TRAINYARD_STATE_HOME to another file system"))
     return found
 
 
@@ -76,14 +102,14 @@ def _kernel() -> list[Finding]:
         if not os.access(hierarchy.root, os.W_OK):
             found.append(Finding(str(hierarchy.root), "read-only", "start this container with writable cgroups"))
     found += _controllers(known)
-    if "\toverlay\n" not in Path("/proc/filesystems").read_text():
-        found.append(Finding("overlay", "the kernel has no such file system", "run `modprobe overlay`"))
     if os.geteuid() == 0 and shutil.which("unshare") is not None:
         tried = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "true"]
         done = subprocess.run(tried, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
             why = " ".join(done.stderr.split())[-200:]
             found.append(Finding("namespaces", why, "start this container with the capability SYS_ADMIN"))
+        else:
+            found += failing_probes(state_home())
     return found
 
 

@@ -28,6 +28,8 @@ class ClusterProvider:
     """What it provides, for the reference of the settings."""
     takes_context: ClassVar[bool] = False
     """Whether the settings name the context of a kubeconfig, and may name its file."""
+    takes_node_image: ClassVar[bool] = False
+    """Whether the settings may name the image of its nodes."""
     needed_by_previews: ClassVar[bool] = False
     """Whether a preview requires the cluster, because the cluster chooses the host ports of the webhooks."""
     platform_nodes: ClassVar[Mapping[str, str]] = MappingProxyType({})

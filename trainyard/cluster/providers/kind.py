@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import trainyard
 from trainyard.cluster.provider import Provider
 from trainyard.cluster.providers.base import ClusterProvider
 
@@ -19,12 +20,14 @@ class Kind(ClusterProvider):
     name = "kind"
     order = 20
     summary = "Kubernetes in containers"
+    takes_node_image = True
+    python_image = f"localhost/trainyard/trainyard-controller:v{trainyard.__version__}"
 
     def open(self, settings: ClusterSettings, name: str) -> Provider:
         """Return the kind cluster of a name."""
         from trainyard.cluster.kind import KindProvider
 
-        return KindProvider(name)
+        return KindProvider(name, settings.node_image)
 
 
 PROVIDER: Final = Kind()

@@ -1,0 +1,36 @@
+"""Files that appear when they are complete: checkouts share folders, and may build the same image at once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+__all__ = ["whole_file", "write_text"]
+
+_READABLE = 0o644
+
+
+@contextmanager
+def whole_file(file: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces another one at the end; an exception removes it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w+b", dir=file.parent, prefix=f".{file.name}.", delete=False) as output:
+        temporary = Path(output.name)
+        try:
+            os.fchmod(output.fileno(), _READABLE)
+            yield output
+            output.flush()
+            temporary.replace(file)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text file."""
+    with whole_file(file) as output:
+        output.write(text.encode())
