@@ -7,19 +7,19 @@ python -m tests.simulation --seed 4711 --shortest  # one, with as few steps as s
 from __future__ import annotations
 
 import argparse
-import contextlib
 import multiprocessing
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.histories import drawn, played, shortest, violations_of
 from tests.simulation.invariants import Violation
 
 _SHOWN = 3
+_PER_PROCESS = 1000
 
 
 def main() -> int:
@@ -52,24 +52,30 @@ def _many(seeds: range, processes: int) -> int:
     started = time.perf_counter()
     counts: Counter[str] = Counter()
     broken: list[tuple[int, Violation]] = []
-    with contextlib.ExitStack() as stack:
-        found_in: Iterable[tuple[int, list[Violation]]] = map(violations_of, seeds)
-        if processes > 1:
-            context = multiprocessing.get_context("spawn")
-            # A controller exempts its caches from garbage collection: 0.6 MB of each history stay.
-            pool = stack.enter_context(ProcessPoolExecutor(processes, context, max_tasks_per_child=20))
-            found_in = pool.map(violations_of, seeds, chunksize=50)
-        for seed, found in found_in:
-            counts.update(violation.invariant for violation in found)
-            broken += [(seed, violation) for violation in found]
-            for violation in found:
-                print(f"--seed {seed}: {violation}", flush=True)
+    for seed, found in _violations(seeds, processes):
+        counts.update(violation.invariant for violation in found)
+        broken += [(seed, violation) for violation in found]
+        for violation in found:
+            print(f"--seed {seed}: {violation}", flush=True)
     for invariant, count in counts.most_common():
         print(f"{count:6} × {invariant}")
         seeds_of_it = sorted(seed for seed, violation in broken if violation.invariant == invariant)
         print(f"         --seed {', '.join(map(str, seeds_of_it[:_SHOWN]))}")
     print(f"{len(seeds)} histories, {len({seed for seed, _ in broken})} broken, {time.perf_counter() - started:.0f} s")
     return 1 if broken else 0
+
+
+def _violations(seeds: range, processes: int) -> Iterator[tuple[int, list[Violation]]]:
+    if processes == 1:
+        yield from map(violations_of, seeds)
+        return
+    context = multiprocessing.get_context("spawn")
+    # A controller exempts its caches from garbage collection: 0.6 MB of each history stay, so processes are replaced.
+    # `max_tasks_per_child` does not do it: the pool then hangs (https://github.com/python/cpython/issues/115634).
+    step = processes * _PER_PROCESS
+    for first in range(seeds.start, seeds.stop, step):
+        with ProcessPoolExecutor(processes, context) as pool:
+            yield from pool.map(violations_of, range(first, min(first + step, seeds.stop)), chunksize=50)
 
 
 if __name__ == "__main__":
