@@ -120,6 +120,12 @@ def test_nothing_is_served_anonymously_or_in_the_clear(processes: dict[str, Cont
     assert "--use-service-account-credentials=true" in processes["kube-controller-manager"].spec.command
 
 
+def test_no_controller_runs_whose_work_nothing_reads(processes: dict[str, ControlPlaneProcess]) -> None:
+    command = processes["kube-controller-manager"].spec.command
+    (controllers,) = (each.partition("=")[2] for each in command if each.startswith("--controllers="))
+    assert controllers.split(",") == ["*", "-validatingadmissionpolicy-status-controller"]
+
+
 def test_processes_start_after_what_they_need(processes: dict[str, ControlPlaneProcess]) -> None:
     assert {name: process.depends_on for name, process in processes.items()} == {
         "etcd": None,

@@ -295,8 +295,9 @@ def _binding(kind: str, name: str = SERVICE_ACCOUNT) -> Body:
 
 
 def _only(part: ControlPlaneProcess, controllers: str) -> ControlPlaneProcess:
-    spec = part.spec
-    return replace(part, spec=replace(spec, command=(*spec.command, f"--controllers={controllers}")))
+    spec, flag = part.spec, "--controllers="
+    command = (*(each for each in spec.command if not each.startswith(flag)), f"{flag}{controllers}")
+    return replace(part, spec=replace(spec, command=command))
 
 
 async def _definitions(server: Server) -> None:
