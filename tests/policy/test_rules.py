@@ -92,7 +92,7 @@ CONTROLLERS = {(f"{group}/v1" if group else "v1", kind) for group, kind in POD_C
 
 VALUELESS = {
     "the message names the only value that is rejected": {
-        ("ACC-005", "adminAccess uses devices that others hold"),
+        ("ACC-005", "adminAccess: true uses devices that others hold"),
         ("ESC-001", "true shares the network, the PIDs or the IPC of the host, which is not allowed"),
         ("ESC-001", "true makes a HostProcess container, which is not allowed"),
         ("ESC-002", "privileged containers are not allowed"),
