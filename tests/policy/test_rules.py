@@ -117,7 +117,6 @@ VALUELESS = {
         ("RUN-001", "the annotation of a released version is immutable"),
         ("RUN-001", "a released version cannot become an alias"),
         ("RUN-001", "a released version must be deprecated before it is deleted"),
-        ("VOL-001", "a selector can bind the volume of another tenant"),
     },
     "the value is a setting of the stack, and the message names it": {
         ("TOP-001", "the scheduler plug-in network-topology-aware is disabled, so hard limits are ignored"),
