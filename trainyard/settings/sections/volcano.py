@@ -28,7 +28,7 @@ class VolcanoSettings(InstalledSettings):
     scheduler_names: tuple[DnsSubdomain, ...] = Field(
         default=(),
         max_length=16,
-        description="Further names of the cluster's Volcano schedulers, beside volcano; rules ACC-001, GNG-001, "
+        description="Further names of the cluster's Volcano schedulers, beside volcano; rules ACC-001, GNG-001, GNG-005, "
         "TEN-002 and TEN-011 read them",
     )
 
