@@ -28,8 +28,8 @@ class VolcanoSettings(InstalledSettings):
     scheduler_names: tuple[DnsSubdomain, ...] = Field(
         default=(),
         max_length=16,
-        description="Further names of the cluster's Volcano schedulers, beside volcano; rules ACC-001, GNG-001, GNG-005, "
-        "TEN-002 and TEN-011 read them",
+        description="Further names of the cluster's Volcano schedulers, beside volcano; rules ACC-001, GNG-001, "
+        "GNG-005, TEN-002 and TEN-011 read them",
     )
 
     _version = field_validator("version")(lambda value: tested_version("volcano", value))
