@@ -144,7 +144,8 @@ def role_rules(role_name: Role) -> list[dict[str, Any]]:
     """Return the RBAC rules of a role in its tenant's namespace.
 
     No role grants ``bus.volcano.sh/commands``: a command can close a queue for all its users. Rule OBJ-001 protects the
-    ConfigMaps and Secrets of TrainJobs, whose names are reserved.
+    ConfigMaps and Secrets of TrainJobs, whose names are reserved. PodGroups of pods without a controller are their
+    user's; rules OBJ-001 and GNG-006 protect all others, and QUE-002 decides on the queue.
     """
     submit = [
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": _WRITE},
@@ -164,6 +165,7 @@ def role_rules(role_name: Role) -> list[dict[str, Any]]:
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _WRITE},
         {"apiGroups": [""], "resources": ["pods"], "verbs": _WRITE},
         {"apiGroups": ["batch.volcano.sh"], "resources": ["jobs"], "verbs": _WRITE},
+        {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": _WRITE},
     ]
     return submit + {Role.SUBMIT: [], Role.AUTHOR: author, Role.RAW: raw}[role_name]
 

@@ -36,6 +36,16 @@ attributes_classes[path] := name if {
 	path := sprintf("%s.volumeAttributesClassName", [entry.spec])
 }
 
+# Labels and expressions of the selector of a claim, as text.
+selected(claim) := concat(", ", array.concat(
+	sort([sprintf("%s=%v", [key, value]) | some key, value in request.map(selector, "matchLabels")]),
+	[sprintf("%s %s", [request.text(term, "key"), request.text(term, "operator")]) |
+		some term in request.list(selector, "matchExpressions")
+	],
+)) if {
+	selector := request.map(request.map(claim, "spec"), "selector")
+}
+
 # Annotations of the scheduler and the volume controller.
 of_cluster[annotation.path] := annotation.key if {
 	some annotation in annotations([

@@ -16,8 +16,9 @@ trainer := request.map(request.spec, "trainer")
 of_pods := [unit |
 	some pod in pod_templates.pods
 	counts := pod.counts
-	copies := product([number | some number in counts; is_number(number)])
-	copies > 0
+	written := product([number | some number in counts; is_number(number)])
+	written > 0
+	copies := written + surge
 	containers := [{"first": first(entry), "resources": request.map(entry.container, "resources")} |
 		some entry in pod_templates.containers
 		entry.pod.specPath == pod.specPath
@@ -25,6 +26,24 @@ of_pods := [unit |
 	claims := count(request.list(pod.spec, "resourceClaims")) > 0
 	unit := {"copies": copies, "claims": claims, "containers": containers}
 ]
+
+# Pods that the strategy of a Deployment adds during an update.
+default surge := 0
+
+surge := added(sprintf("%v", [request.object_get(rolling, "maxSurge", "25%")])) if {
+	request.kind == "Deployment"
+	request.text(strategy, "type") in ["", "RollingUpdate"]
+}
+
+strategy := request.map(request.spec, "strategy")
+
+rolling := request.map(strategy, "rollingUpdate")
+
+added(text) := to_number(text) if regex.match(`^[0-9]{1,9}$`, text)
+
+added(text) := ceil((to_number(trim_suffix(text, "%")) * request.copies(request.spec, "replicas")) / 100) if {
+	regex.match(`^[0-9]{1,9}%$`, text)
+}
 
 # An ordinary init container ends before the others start; a restartable one keeps running beside them.
 first(entry) if {

@@ -29,6 +29,7 @@ CARELESS = {
         "serviceaccounts/token",
         *("pods", "pods/ephemeralcontainers", "pods/eviction", "pods/status", "pods/resize"),
         *("configmaps", "secrets", "services", "namespaces", "resourcequotas", "limitranges"),
+        "resourcequotas/status",
     ],
     "apps": ["deployments", "deployments/scale", "statefulsets", "daemonsets", "replicasets"],
     "batch": ["cronjobs"],

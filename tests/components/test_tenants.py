@@ -147,7 +147,6 @@ def test_no_role_may_write_what_the_platform_trusts(role: Role) -> None:
     trusted = {
         "namespaces",
         "commands",
-        "podgroups",
         "queues",
         "tenantpolicies",
         "platforms",
@@ -162,6 +161,16 @@ def test_no_role_may_write_what_the_platform_trusts(role: Role) -> None:
                 "trainyard.dev",
             }
         assert "*" not in rule["resources"]
+
+
+def test_only_the_role_raw_writes_pod_groups() -> None:
+    writing = {
+        role
+        for role in Role
+        for rule in role_rules(role)
+        if "podgroups" in rule["resources"] and set(rule["verbs"]) - {"get", "list", "watch"}
+    }
+    assert writing == {Role.RAW}, "GNG-005 lets its pods join a PodGroup that users made"
 
 
 @pytest.mark.parametrize("role", list(Role))

@@ -92,7 +92,7 @@ CONTROLLERS = {(f"{group}/v1" if group else "v1", kind) for group, kind in POD_C
 
 VALUELESS = {
     "the message names the only value that is rejected": {
-        ("ACC-005", "adminAccess uses devices that others hold"),
+        ("ACC-005", "adminAccess: true uses devices that others hold"),
         ("ESC-001", "true shares the network, the PIDs or the IPC of the host, which is not allowed"),
         ("ESC-001", "true makes a HostProcess container, which is not allowed"),
         ("ESC-002", "privileged containers are not allowed"),
@@ -117,7 +117,6 @@ VALUELESS = {
         ("RUN-001", "the annotation of a released version is immutable"),
         ("RUN-001", "a released version cannot become an alias"),
         ("RUN-001", "a released version must be deprecated before it is deleted"),
-        ("VOL-001", "a selector can bind the volume of another tenant"),
     },
     "the value is a setting of the stack, and the message names it": {
         ("TOP-001", "the scheduler plug-in network-topology-aware is disabled, so hard limits are ignored"),

@@ -54,6 +54,7 @@ def test_the_names_of_volcanos_schedulers_are_set_once() -> None:
     assert policy_settings(settings, RULES).parameters == {
         "ACC-001": {"schedulers": names},
         "GNG-001": {"volcano": names},
+        "GNG-005": {"schedulers": names},
         "TEN-002": {"schedulers": names},
         "TEN-011": {"schedulers": names},
     }
@@ -96,6 +97,19 @@ def test_any_rule_may_add_values_of_the_stack() -> None:
     assert values["OWN-001"]["resources"][-1] == "nvidia.com/gpu"
     plain = rule.model_copy(update={"parameters": {"resources": schema.model_copy(update={"adds": None})}})
     assert policy_settings(stack("nvidia.com/gpu"), [plain]).parameters == {}
+
+
+@pytest.mark.parametrize(
+    ("kueue", "wanted"),
+    [
+        ({}, None),
+        ({"install": False}, None),
+        *(({"install": on}, ["kueue.x-k8s.io/managed"]) for on in (True, "existing")),
+    ],
+)
+def test_the_finalizer_of_kueue_is_allowed_where_kueue_removes_it(kueue: dict[str, Any], wanted: object) -> None:
+    settings = parse_stack({"cluster": {"provider": "embedded"}, "kueue": kueue}, source="test")
+    assert policy_settings(settings, RULES).parameters.get("TEN-013", {}).get("finalizers") == wanted
 
 
 def test_classes_that_preempt_are_those_of_the_stack() -> None:

@@ -72,7 +72,7 @@ def test_every_policy_fails_closed_and_is_bound_after_it() -> None:
 def test_no_policy_matches_a_wildcard_and_few_match_a_subresource() -> None:
     of_pods = {f"pods/{name}" for name in ("ephemeralcontainers", "eviction", "resize", "status")}
     scales = {f"{name}/scale" for name in ("deployments", "statefulsets", "replicasets", "replicationcontrollers")}
-    subresources = {*of_pods, *scales, "queues/status", "serviceaccounts/token"}
+    subresources = {*of_pods, *scales, "queues/status", "resourcequotas/status", "serviceaccounts/token"}
     for spec in policies(objects()).values():
         for rule in spec["matchConstraints"]["resourceRules"]:
             for entry in (*rule["apiGroups"], *rule["apiVersions"], *rule["resources"], *rule["operations"]):

@@ -77,6 +77,30 @@ def found(text: str) -> list[tuple[str | None, str]]:
         (switched("capacity", "enableQueueOrder"), "scheduler-switch-off", "tiers[0].plugins[3].enableQueueOrder"),
         (switched("predicates", "enablePredicate"), "scheduler-switch-off", "tiers[1].plugins[0].enablePredicate"),
         (switched("gang", "enableJobPipelined"), "scheduler-switch-off", "tiers[0].plugins[1].enableJobPipelined"),
+        (switched("gang", "enabledSubJobReady"), "scheduler-switch-off", "tiers[0].plugins[1].enabledSubJobReady"),
+        (
+            switched("gang", "enabledSubJobPipelined"),
+            "scheduler-switch-off",
+            "tiers[0].plugins[1].enabledSubJobPipelined",
+        ),
+        *(
+            (
+                added(1, "extender", arguments={f"extender.{verb}": "verb", "extender.ignorable": True}),
+                "scheduler-extender",
+                "tiers[1].plugins[4].arguments[extender.ignorable]",
+            )
+            for verb in ("predicateVerb", "queueOverusedVerb")
+        ),
+        (
+            added(1, "extender", arguments={"extender.jobReadyVerb": "ready"}),
+            "scheduler-extender",
+            "tiers[1].plugins[4].arguments[extender.jobReadyVerb]",
+        ),
+        (
+            added(1, "extender", arguments={"extender.predicateVerb": "filter", "extender.onSessionOpenVerb": "open"}),
+            "scheduler-extender",
+            "tiers[1].plugins[4].arguments[extender.onSessionOpenVerb]",
+        ),
         (switched("priority", "enableJobOrder"), "scheduler-switch-off", "tiers[0].plugins[0].enableJobOrder"),
         (switched("priority", "enablePreemptable"), "scheduler-switch-off", "tiers[0].plugins[0].enablePreemptable"),
         (
@@ -150,6 +174,11 @@ def test_without_priority_no_job_evicts_others_either() -> None:
         added(1, "tdm", enablePreemptable=False, arguments={"tdm.revocable-zone.rz1": "20:00-06:00"}),
         added(1, "nodegroup", enableHierarchy=True),
         added(1, "extender", arguments={"extender.urlPrefix": "http://127.0.0.1"}),
+        added(1, "extender", arguments={"extender.predicateVerb": "filter", "extender.ignorable": False}),
+        added(1, "extender", arguments={"extender.jobReadyVerb": "ready", "extender.ignorable": True}),
+        added(1, "extender", arguments={"extender.jobEnqueueableVerb": "enqueue", "extender.ignorable": True}),
+        added(1, "extender", arguments={"extender.prioritizeVerb": "score", "extender.ignorable": True}),
+        added(1, "extender", arguments={"extender.prioritizeVerb": "score", "extender.onSessionOpenVerb": "open"}),
         argument("predicates", "predicate.DynamicResourceAllocationEnable", False),
         switched("gang", "enableJobOrder"),
         lambda body: (

@@ -16,6 +16,7 @@ from trainyard.scheduler import effective_configuration
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings
 from trainyard.settings.sections.jobset import JobSetSettings
+from trainyard.settings.sections.kueue import KueueSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.tenancy import QueueState, TenantSettings
@@ -58,8 +59,11 @@ def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySet
     return policies if parameters == policies.parameters else policies.model_copy(update={"parameters": parameters})
 
 
+_KUEUE_FINALIZER = "kueue.x-k8s.io/managed"
+
 _STACK_VALUES: Mapping[str, Callable[[StackSettings], Sequence[str]]] = {
     "acceleratorResources": lambda settings: settings.accelerator_resources,
+    "kueueFinalizers": lambda settings: (_KUEUE_FINALIZER,) if KueueSettings.of(settings).install else (),
     "preemptingPriorityClasses": lambda settings: sorted(
         name for name, each in settings.priority_classes.items() if each.preempts
     ),

@@ -29,6 +29,7 @@ ROOTS: Final = (
     "io.k8s.api.core.v1.Pod",
     "io.k8s.api.core.v1.Service",
     "io.k8s.api.policy.v1.PodDisruptionBudget",
+    "io.k8s.api.resource.v1.ResourceClaimTemplate",
 )
 """Kinds whose types are recorded."""
 

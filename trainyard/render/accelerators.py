@@ -62,6 +62,7 @@ ACCELERATORS: Final[Mapping[str, NamePatterns]] = {
             *("aws.amazon.com/neuron*", "habana.ai/gaudi*", "npu.intel.com/*", "qualcomm.com/qaic*"),
             *("huawei.com/Ascend*", "huawei.com/npu*", "cambricon.com/*", "hygon.com/dcu*", "enflame.com/*"),
             *("kunlunxin.com/*", "iluvatar.ai/*", "metax-tech.com/*", "mthreads.com/*", "tenstorrent.com/*"),
+            *("furiosa.ai/*", "rebellions.ai/*", "cloud-tpus.google.com/*"),
         )
     ),
     "others": NamePatterns.of(("*-fan*", "*-power*", "*-temperature*")),

@@ -29,6 +29,15 @@ __all__ = ["PluginEntry", "enforcement_findings"]
 _TIER = re.compile(r"tiers\[(\d+)\]")
 _CACHE = "predicate.CacheEnable"
 _EVICTING = frozenset({"reclaim", "preempt"})
+_IGNORABLE = "extender.ignorable"
+_OPEN_VERB = "extender.onSessionOpenVerb"
+_READY_VERB = "extender.jobReadyVerb"
+_LIMITING_VERBS = {
+    "extender.predicateVerb": "allocate",
+    "extender.queueOverusedVerb": "allocate",
+    "extender.jobEnqueueableVerb": "enqueue",
+}
+"""Verbs whose verdict limits what an action does."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,8 @@ def enforcement_findings(actions: Collection[str], plugins: Sequence[PluginEntry
     for plugin in entries:
         yield from _switches(actions, plugin)
     yield from _arguments(first)
+    if "extender" in first:
+        yield from _extender(actions, first["extender"])
     if "reclaim" in actions:
         yield from _victims("reclaim", entries)
     if "preempt" in actions:
@@ -152,6 +163,26 @@ def _arguments(first: Mapping[str, PluginEntry]) -> Iterator[Finding]:
     if tree and groups.values.get("enableHierarchy") is not True:
         message = "enableHierarchy is off: queues do not inherit the affinity of the queue above"
         yield RULES.finding(f"{groups.path}.enableHierarchy", message, "write true", "scheduler-affinity")
+
+
+def _extender(actions: Collection[str], plugin: PluginEntry) -> Iterator[Finding]:
+    """Find verdicts that are skipped while the extender does not answer (``plugins/extender/extender.go``)."""
+    ignorable = plugin.arguments.get(_IGNORABLE) is True
+    limiting = [verb for verb, action in _LIMITING_VERBS.items() if action in actions and plugin.arguments.get(verb)]
+    ready = plugin.arguments.get(_READY_VERB)
+
+    def finding(key: str, message: str, fix: str) -> Finding:
+        return RULES.finding(f"{plugin.path}.arguments[{key}]", message, fix, "scheduler-extender")
+
+    if ignorable and limiting:
+        message = f"{_IGNORABLE} is true: while the extender does not answer, {', '.join(limiting)} permits everything"
+        yield finding(_IGNORABLE, message, "remove the argument")
+    if ready and not ignorable:
+        message = f"{_IGNORABLE} is not true: while the extender does not answer, {_READY_VERB} permits everything"
+        yield finding(_READY_VERB, message, f"set {_IGNORABLE} to true, or remove the verb")
+    if plugin.arguments.get(_OPEN_VERB) and not ignorable and (limiting or ready):
+        message = f"{_OPEN_VERB} is called first: a session whose call fails has none of the extender's verdicts"
+        yield finding(_OPEN_VERB, message, "remove the verb")
 
 
 def _victims(action: str, plugins: Iterable[PluginEntry]) -> Iterator[Finding]:

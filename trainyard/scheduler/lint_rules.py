@@ -67,6 +67,12 @@ RULES = RuleSet(
             "Critical pods are evicted",
         ),
         Rule(
+            "scheduler-extender",
+            Severity.WARNING,
+            "Verdicts of an extender hold while it does not answer",
+            "Its filters and limits are skipped meanwhile",
+        ),
+        Rule(
             "scheduler-limits",
             Severity.ERROR,
             "Plug-in capacity or proportion is on",

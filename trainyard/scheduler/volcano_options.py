@@ -113,7 +113,7 @@ class EssentialSwitch:
         return not self.actions or not self.actions.isdisjoint(actions)
 
 
-_RECLAIM, _PREEMPT = frozenset({"reclaim"}), frozenset({"preempt"})
+_ALLOCATE, _RECLAIM, _PREEMPT = frozenset({"allocate"}), frozenset({"reclaim"}), frozenset({"preempt"})
 _FILTER = {"enablePredicate": EssentialSwitch("its filter of nodes would be ignored")}
 _CRITICAL = "critical pods and pods of kube-system would be evicted"
 _QUEUES = {
@@ -136,6 +136,8 @@ ESSENTIAL_SWITCHES: Mapping[str, Mapping[str, EssentialSwitch]] = {
     "gang": {
         "enableJobReady": EssentialSwitch("gangs would be broken up"),
         "enableJobPipelined": EssentialSwitch("pods would be evicted for gangs that cannot start", _RECLAIM | _PREEMPT),
+        "enabledSubJobReady": EssentialSwitch("gangs with subgroups of several pods would not start", _ALLOCATE),
+        "enabledSubJobPipelined": EssentialSwitch("domains would be chosen that cannot hold a subgroup", _ALLOCATE),
     },
     "network-topology-aware": {"enabledHyperNodeGradient": EssentialSwitch("hard topology would be silently ignored")},
     "nodegroup": {"enablePredicate": EssentialSwitch("the affinity of queues would not be enforced")},

@@ -105,7 +105,7 @@ class TenantRoles(SettingsModel):
     submit: tuple[str, ...] = Field(default=(), description="Groups that may submit TrainJobs")
     author: tuple[str, ...] = Field(default=(), description="Groups that may also write namespaced TrainingRuntimes")
     raw: tuple[str, ...] = Field(
-        default=(), description="Groups that may also create JobSets, Jobs, Pods and Volcano Jobs"
+        default=(), description="Groups that may also create JobSets, Jobs, Pods, PodGroups and Volcano Jobs"
     )
 
 

@@ -1,15 +1,20 @@
 package trainyard.rules.gng_005
 
+import data.trainyard.lib.gang_names
 import data.trainyard.lib.owners
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import data.trainyard.lib.users
 import rego.v1
 
+annotations := request.parameter("GNG-005", "annotations")
+
+labels := request.parameter("GNG-005", "labels")
+
 violation contains {"path": entry.path, "message": sprintf("pods cannot join gang \"%v\"", [entry.group])} if {
 	not users.is_platform("GNG-005")
 	some listed in pod_templates.metadatas
-	some entry in groups(listed.path, listed.metadata)
+	some entry in gang_names.of(listed.path, listed.metadata, annotations, labels)
 	entry.group != ""
 	not own(entry.group)
 	not entry.group in before
@@ -19,22 +24,18 @@ violation contains {"path": "metadata.ownerReferences", "message": message} if {
 	request.kind == "Pod"
 	not users.is_platform("GNG-005")
 	some owner in owners.controllers(request.metadata)
-	owner.kind in request.parameter("GNG-005", "controllers")
+	of_the_cluster(owner.kind)
 	not owner.uid in known
 	message := sprintf("only the cluster creates pods of %v \"%v\"", [owner.kind, owner.name])
 }
 
-# PodGroups that metadata names: entries {path, group}.
-groups(path, metadata) := array.concat(
-	values(sprintf("%s.annotations", [path]), metadata, "annotations"),
-	values(sprintf("%s.labels", [path]), metadata, "labels"),
-)
+of_the_cluster(kind) if kind in request.parameter("GNG-005", "controllers")
 
-values(path, metadata, field) := [{"path": sprintf("%s[%s]", [path, key]), "group": value} |
-	some key in request.parameter("GNG-005", field)
-	value := request.map(metadata, field)[key]
-	value != null
-]
+# Volcano reads only the uid.
+of_the_cluster(kind) if {
+	request.text(request.spec, "schedulerName") in request.parameter("GNG-005", "schedulers")
+	not kind in request.parameter("GNG-005", "owners")
+}
 
 own(group) if {
 	some start in request.parameter("GNG-005", "own")
@@ -43,17 +44,8 @@ own(group) if {
 
 # PodGroups that the object named before the update.
 before contains entry.group if {
-	some metadata in old_metadata
-	some entry in groups("", metadata)
+	some metadata in gang_names.old_metadata
+	some entry in gang_names.of("", metadata, annotations, labels)
 }
-
-old_metadata := array.flatten([
-	[metadata | metadata := request.old_object.metadata],
-	[metadata | metadata := request.old_object.spec.template.metadata],
-	[metadata | metadata := request.old_object.spec.jobTemplate.metadata],
-	[metadata | metadata := request.old_object.spec.jobTemplate.spec.template.metadata],
-	[metadata | metadata := request.old_object.spec.tasks[_].template.metadata],
-	[metadata | metadata := request.old_object.spec.replicatedJobs[_].template.spec.template.metadata],
-])
 
 known contains owner.uid if some owner in owners.controllers(request.map(request.old_object, "metadata"))

@@ -1,5 +1,6 @@
 package trainyard.rules.esc_005
 
+import data.trainyard.lib.device_requests
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
@@ -34,7 +35,7 @@ prefixes(name) := {trim_prefix(entry, start) |
 # A container that requests nothing gets all devices by the variable of its image.
 given(spec, class) if {
 	some container in considered(spec)
-	not requests(container, prefixes(class))
+	not device_requests.one_of(container, prefixes(class))
 	not hides(container, class)
 }
 
@@ -42,15 +43,6 @@ given(spec, class) if {
 considered(spec) := pod_templates.joining if {
 	request.subresource == "ephemeralcontainers"
 } else := array.concat(request.list(spec, "containers"), request.list(spec, "initContainers"))
-
-requests(container, _) if count(request.list(request.map(container, "resources"), "claims")) > 0
-
-requests(container, starts) if {
-	some name, amount in request.map(request.map(container, "resources"), "limits")
-	some start in starts
-	startswith(name, start)
-	sprintf("%v", [amount]) != "0"
-}
 
 hides(container, class) if {
 	some variable in request.list(container, "env")

@@ -39,7 +39,7 @@ violation contains {"path": sprintf("%s.selector", [entry.spec]), "message": mes
 	not "*" in request.parameter("VOL-001", "volumes")
 	some entry in claims.all
 	request.object_get(request.map(entry.claim, "spec"), "selector", null) != null
-	message := "a selector can bind the volume of another tenant"
+	message := sprintf("selector \"%s\" can bind the volume of another tenant", [claim_fields.selected(entry.claim)])
 }
 
 violation contains {"path": path, "message": sprintf("only the cluster sets annotation %s", [key])} if {

@@ -1,5 +1,6 @@
 package trainyard.rules.acc_003
 
+import data.trainyard.lib.device_sources
 import data.trainyard.lib.environment
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
@@ -12,22 +13,15 @@ violation contains {"path": entry.path, "message": message} if {
 	message := sprintf("%s gives devices that were not requested", [entry.what])
 }
 
-found contains {"path": entry.path, "what": sprintf("%s=%s", [entry.name, devices(entry.variable)])} if {
-	some entry in variable_holders.variables
-	entry.name in request.parameter("ACC-003", "deviceVariables")
+violation contains {"path": entry.path, "message": sprintf("%s lifts the limits of a shared accelerator", [entry.what])} if {
+	some entry in device_sources.lifted(request.parameter("ACC-003", "limitVariables"))
 }
 
-found contains {"path": entry.path, "what": concat(" ", ["prefix", entry.prefix])} if {
-	some entry in variable_holders.prefixes
-	entry.prefix != ""
-	some name in request.parameter("ACC-003", "deviceVariables")
-	startswith(name, entry.prefix)
-}
-
-found contains {"path": entry.path, "what": concat(" ", ["mount", entry.target])} if {
-	some entry in variable_holders.mounts
-	some folder in request.parameter("ACC-003", "deviceMounts")
-	contains(entry.target, folder)
+found contains entry if {
+	some entry in device_sources.given(
+		request.parameter("ACC-003", "deviceVariables"),
+		request.parameter("ACC-003", "deviceMounts"),
+	)
 }
 
 found contains {"path": path, "what": concat(" ", ["annotation", name])} if {
@@ -38,14 +32,6 @@ found contains {"path": path, "what": concat(" ", ["annotation", name])} if {
 	environment.matches(name, pattern)
 	not settled(name, value)
 	path := sprintf("%s.annotations[%s]", [entry.path, name])
-}
-
-# Devices that a variable gives; undefined if it hides them.
-devices(variable) := "(valueFrom)" if {
-	request.object_get(variable, "valueFrom", null) != null
-} else := text if {
-	text := request.text(variable, "value")
-	not text in ["", "none", "void"]
 }
 
 # Annotations of an existing pod that are unchanged, or that the platform writes.

@@ -1,5 +1,6 @@
 package trainyard.rules.acc_004
 
+import data.trainyard.lib.device_sources
 import data.trainyard.lib.request
 import rego.v1
 
@@ -10,6 +11,15 @@ violation contains {"path": path, "message": sprintf("key %s becomes a variable 
 	name in request.parameter("ACC-004", "deviceVariables")
 	not hides(value)
 	path := sprintf("%s[%s]", [field, name])
+}
+
+violation contains {"path": path, "message": message} if {
+	some field in ["data", "stringData"]
+	some name, value in request.map(request.object, field)
+	value != null
+	device_sources.matching(name, request.parameter("ACC-004", "limitVariables"))
+	path := sprintf("%s[%s]", [field, name])
+	message := sprintf("key %s becomes a variable that lifts the limits of a shared accelerator", [name])
 }
 
 # The values of a Secret are encoded.

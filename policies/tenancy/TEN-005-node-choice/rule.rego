@@ -1,5 +1,6 @@
 package trainyard.rules.ten_005
 
+import data.trainyard.lib.node_terms
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
@@ -18,17 +19,17 @@ violation contains {"path": "kind", "message": "a DaemonSet has a pod on every n
 	not "metadata.name" in node_labels
 }
 
-violation contains {"path": path, "message": sprintf("the node label \"%s\" is not allowed", [key])} if {
+violation contains {"path": path, "message": sprintf("the node label \"%s=%v\" is not allowed", [key, value])} if {
 	some pod in pod_templates.pods
-	some key, _ in request.map(pod.spec, "nodeSelector")
+	some key, value in request.map(pod.spec, "nodeSelector")
 	not key in node_labels
 	path := sprintf("%s.nodeSelector[%s]", [pod.specPath, key])
 }
 
 violation contains {"path": path, "message": message} if {
 	some pod in pod_templates.pods
-	foreign := [sprintf("\"%s %s\"", [key, request.text(each, "operator")]) |
-		some term in terms(pod.spec.affinity.nodeAffinity)
+	foreign := [node_terms.text(each) |
+		some term in node_terms.all(pod.spec.affinity.nodeAffinity)
 		some field in ["matchExpressions", "matchFields"]
 		some each in request.list(term, field)
 		key := request.text(each, "key")
@@ -40,7 +41,7 @@ violation contains {"path": path, "message": message} if {
 	message := sprintf("node affinity by %s is not allowed", [concat(", ", foreign)])
 }
 
-violation contains {"path": path, "message": sprintf("the taint key \"%s\" is not allowed", [key])} if {
+violation contains {"path": path, "message": sprintf("the taint key %s is not allowed", [node_terms.taint(each)])} if {
 	some pod in pod_templates.pods
 	some i, each in request.list(pod.spec, "tolerations")
 	key := request.text(each, "key")
@@ -53,8 +54,3 @@ avoiding(key, term) if {
 	key in request.parameter("TEN-005", "avoidedLabels")
 	term.operator == "NotIn"
 }
-
-terms(affinity) := array.concat(
-	request.list(request.map(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms"),
-	[request.map(each, "preference") | some each in request.list(affinity, "preferredDuringSchedulingIgnoredDuringExecution")],
-)

@@ -36,7 +36,7 @@ violation contains {"path": sprintf("%s.highestTierName", [entry.path]), "messag
 	some entry in topology_limits.hard
 	entry.part
 	entry.name != ""
-	message := sprintf("the tier name of a subgroup is ignored; set highestTierAllowed (tiers: %s)", [known])
+	message := sprintf("the tier name \"%v\" of a subgroup is ignored; set highestTierAllowed (tiers: %s)", [entry.name, known])
 }
 
 violation contains {"path": sprintf("spec.subGroupPolicy[%d].matchLabelKeys", [i]), "message": message} if {

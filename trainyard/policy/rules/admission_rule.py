@@ -103,7 +103,7 @@ class Match(SettingsModel):
     version: str = Field(description="API version")
     kind: str = Field(description="Kind")
     resource: str = Field(
-        pattern=r"^[a-z]+(/scale)?$|^(pods|queues)/(ephemeralcontainers|eviction|resize|status)$|^serviceaccounts/token$",
+        pattern=r"^[a-z]+(/scale)?$|^(pods|queues|resourcequotas)/(ephemeralcontainers|eviction|resize|status)$|^serviceaccounts/token$",
         description="Plural name; a pattern lists the supported subresources",
     )
     operations: tuple[Literal["CREATE", "UPDATE", "DELETE"], ...] = Field(default=("CREATE", "UPDATE"), min_length=1)

@@ -20,7 +20,7 @@ ParameterValue = bool | int | str | list[str]
 class StackValues(SettingsModel):
     """Values of the stack's settings that are always added to a parameter."""
 
-    field: Literal["acceleratorResources", "preemptingPriorityClasses", "schedulerNames"]
+    field: Literal["acceleratorResources", "kueueFinalizers", "preemptingPriorityClasses", "schedulerNames"]
     unrecognized: bool = Field(default=False, description="Only resources that no name of an accelerator matches")
 
 

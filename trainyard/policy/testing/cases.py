@@ -168,7 +168,7 @@ class Case:
 
 def subresource_of(new: Mapping[str, Any], old: Mapping[str, Any]) -> str:
     """Return the subresource through which an update is made; empty for the object itself."""
-    if new.get("status") != old.get("status") and new.get("kind") in ("Pod", "Queue"):
+    if new.get("status") != old.get("status") and new.get("kind") in ("Pod", "Queue", "ResourceQuota"):
         return "status"
     if new.get("kind") != "Pod" or new.get("apiVersion") != "v1":
         return ""

@@ -29,7 +29,7 @@ class VolcanoSettings(InstalledSettings):
         default=(),
         max_length=16,
         description="Further names of the cluster's Volcano schedulers, beside volcano; rules ACC-001, GNG-001, "
-        "TEN-002 and TEN-011 read them",
+        "GNG-005, TEN-002 and TEN-011 read them",
     )
 
     _version = field_validator("version")(lambda value: tested_version("volcano", value))
