@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, ended, minutes_ago, owner
+from tests.explain.recorded_clusters import NOW, PROGRAMS, Cluster, Job, body, check, ended, minutes_ago, owner
 from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.explain import State, explain, observed_of_text
 from trainyard.explain.explanation import UNKNOWN
@@ -342,6 +342,63 @@ def test_scheduler_that_does_not_run(how: str) -> None:
     cluster.job("train")
     state = "0 of 1 replicas are ready" if how == "replicas" else "its Lease vc-scheduler was renewed 300 s ago"
     check(cluster.explain("train"), "scheduler-not-running", "kubectl get pods -n volcano-system", state=state)
+
+
+STOPPED = {
+    "volcano-scheduler": "scheduler-not-running",
+    "volcano-controllers": "volcano-controllers-not-running",
+    "kubeflow-trainer-controller-manager": "controller-not-running",
+    "jobset-controller-manager": "job-set-controller-not-running",
+}
+
+
+def stopped(name: str) -> tuple[Cluster, str]:
+    """Return a cluster with a job that waits for a program, and a reference of the job."""
+    cluster = Cluster()
+    if name == "volcano-controllers":
+        volcano_job(cluster)
+        return cluster, "vcjob/vc"
+    job = cluster.job("train")
+    if name != "volcano-scheduler":
+        cluster.without(job.job, *job.pods)
+    if name == "kubeflow-trainer-controller-manager":
+        cluster.without(job.job_set, job.pod_group)
+    return cluster, "train"
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_program_that_does_not_exist(name: str) -> None:
+    cluster, job = stopped(name)
+    assert STOPPED[name] not in cluster.causes(job)
+    cluster.without(cluster.find("Deployment", name))
+    check(cluster.explain(job), STOPPED[name], f"kubectl get deployments -A | grep {name}", state="it does not exist")
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_program_that_is_scaled_to_nothing(name: str) -> None:
+    cluster, job = stopped(name)
+    cluster.deployment(name, PROGRAMS[name], ready=0, replicas=0)
+    fix = f"kubectl scale deployment {name} -n {PROGRAMS[name]} --replicas=1"
+    check(cluster.explain(job), STOPPED[name], fix, state="it is scaled to 0 replicas", namespace=PROGRAMS[name])
+
+
+def test_program_of_another_name_that_renews_its_lease_runs() -> None:
+    """A chart names Deployments after its release; the Lease has the same name in each."""
+    cluster = Cluster()
+    cluster.without(cluster.find("Deployment", "volcano-scheduler"))
+    lease(cluster, "vc-scheduler", minutes_ago(0))
+    cluster.job("train")
+    assert cluster.causes("train") == []
+    lease(cluster, "trainer.kubeflow.org", minutes_ago(-5))
+    check(cluster.explain("train"), "scheduler-not-running", "", state="it does not exist")
+
+
+def test_a_file_of_some_deployments_says_nothing_about_others() -> None:
+    cluster = Cluster()
+    cluster.without(cluster.find("Deployment", "volcano-scheduler"))
+    cluster.job("train")
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster.bodies})
+    assert explain(observed_of_text(text, "f", NOW), "train", "vision").cause == "unknown"
 
 
 def test_scheduler_that_runs() -> None:
