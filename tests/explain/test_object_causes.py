@@ -168,6 +168,51 @@ def test_initializer_that_runs() -> None:
     assert len(found.causes) == 1
 
 
+def unplaced(job: Job, **spec: Any) -> None:
+    job.pods[0]["status"] = {"phase": "Pending"}
+    job.pods[0]["spec"] = {"schedulerName": "volcano", "containers": [{"name": "c"}], **spec}
+
+
+@pytest.mark.parametrize(
+    "cause", ["image-pull", "volume-missing", "node-selector-unmatched", "node-too-small", "scheduler-not-running"]
+)
+def test_what_keeps_the_initializer_from_running_comes_first(cause: str) -> None:
+    cluster = Cluster()
+    job = with_initializer(cluster)
+    if cause == "image-pull":
+        job.pods[0]["status"] = {"phase": "Pending", "containerStatuses": waiting("ErrImagePull", "manifest unknown")}
+    elif cause == "volume-missing":
+        job.pods[0]["spec"]["volumes"] = VOLUMES
+    elif cause == "node-selector-unmatched":
+        unplaced(job, nodeSelector={"gpu": "h200"})
+    elif cause == "node-too-small":
+        unplaced(job, containers=[{"name": "c", "resources": {"requests": {"memory": "2Ti"}}}])
+    else:
+        unplaced(job)
+        cluster.deployment("volcano-scheduler", "volcano-system", ready=0)
+    found = cluster.causes("train")
+    assert found[0] == cause
+    assert "initializer-running" in found[1:]
+
+
+def test_what_the_scheduler_says_about_the_initializer_is_its_progress() -> None:
+    cluster = Cluster(unread=frozenset({"Node"}))
+    job = with_initializer(cluster)
+    unplaced(job)
+    waits = {"type": "PodScheduled", "status": "False", "message": "0/8 nodes are available"}
+    job.pods[0]["status"]["conditions"] = [waits]
+    found = cluster.explain("train")
+    check(found, "initializer-running", "kubectl logs -n vision", initializers=["dataset-initializer"])
+    assert "1 pod, Pending: 0/8 nodes are available" in found.message
+
+
+def test_the_gang_behind_an_initializer_is_no_cause() -> None:
+    cluster = Cluster()
+    job = with_initializer(cluster)
+    job.job_set["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "h200"}
+    assert cluster.causes("train") == ["initializer-running"]
+
+
 def test_initializer_that_failed() -> None:
     cluster = Cluster()
     job = with_initializer(cluster, failed=1)

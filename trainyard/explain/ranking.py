@@ -19,8 +19,8 @@ RANKS: Final = (
     *("queue-missing", "queue-closed", "webhook-rejected"),
     *("quota-exceeded", "quota-not-counted", "priority-class-unknown", "creation-failed"),
     *("controller-not-running", "job-set-controller-not-running", "volcano-controllers-not-running"),
-    # Something runs before the gang.
-    *("initializer-failed", "initializer-running"),
+    # What runs before the gang has failed.
+    "initializer-failed",
     # Placed pods do not start.
     *("image-pull", "container-configuration", "volume-missing", "volume-pending", "volume-mount", "container-crash"),
     # The gang is never placed.
@@ -32,6 +32,8 @@ RANKS: Final = (
     *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
     *("nodes-cordoned", "nodes-not-ready", "fabric-fragmented", "node-fragmented"),
     *("queue-over-deserved", "cluster-full", "queue-tree-unknown"),
+    # The gang waits for something that runs, unless one of the causes above keeps that from running.
+    "initializer-running",
     # Explains the past, or the future.
     *("gang-restarting", "scheduler-message", "priority-behind-others", "runtime-deprecated"),
 )

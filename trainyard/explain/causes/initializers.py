@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, sequence, text, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.observed import Kind
@@ -12,6 +13,7 @@ from trainyard.explain.situation import Situation, State
 
 __all__ = ["FAMILY"]
 
+_MAXIMUM: Final = 300
 _LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 
 FAILED: Final = Cause(
@@ -80,7 +82,9 @@ def _progress(pods: list[Body]) -> str:
         return "it has no pod yet"
     phase = text(pods[0], "status", "phase") or "Pending"
     since = text(pods[0], "status", "startTime") or text(pods[0], "metadata", "creationTimestamp")
-    return f"{len(pods)} pod{'s' if len(pods) > 1 else ''}, {phase}" + (f" since {since}" if since else "")
+    progress = f"{counted(len(pods), 'pod')}, {phase}" + (f" since {since}" if since else "")
+    reported = text(condition(pods[0], "PodScheduled", "False"), "message")[:_MAXIMUM]
+    return f"{progress}: {reported}" if reported else progress
 
 
 FAMILY: Final = Family("Initializers", 7, (FAILED, RUNNING), _find)
