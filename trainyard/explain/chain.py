@@ -101,13 +101,14 @@ def _scheduling(situation: Situation) -> Iterator[Link]:
         free = f"free resources unknown (Pod {_NOT_READ})"
     takes = f"{usable} take{'s' if usable == 1 else ''} pods"
     yield Link("nodes", counted(len(nodes), "node"), takes + (f", {free}" if free else ""))
-    for _, topology in fabric_limits(situation):
-        domains = situation.view.table.allowed_domains(topology)
+    for limit in fabric_limits(situation):
+        what = f"subgroup {limit.subgroup}" if limit.subgroup else "the gang"
+        domains = situation.view.table.allowed_domains(limit.topology)
         if domains is None:
-            yield Link("fabric", "no limit", "the gang may use all nodes")
+            yield Link("fabric", "no limit", f"{what} may use all nodes")
             continue
         names = ", ".join(each.name for each in domains[:_SHOWN])
-        yield Link("fabric", names, f"{counted(len(domains), 'domain') if domains else 'no domain'} may hold the gang")
+        yield Link("fabric", names, f"{counted(len(domains), 'domain') if domains else 'no domain'} may hold {what}")
 
 
 def _queue(situation: Situation) -> str:

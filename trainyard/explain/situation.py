@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
@@ -26,7 +26,7 @@ from trainyard.queues.amounts import Amounts, total
 from trainyard.queues.queue import DEFAULT
 from trainyard.queues.queued_gangs import Job
 
-__all__ = ["NAMED_KINDS", "ClusterView", "Situation", "State", "find_named", "named_kinds", "short_kind"]
+__all__ = ["NAMED_KINDS", "ClusterView", "Situation", "State", "demands_of", "find_named", "named_kinds", "short_kind"]
 
 NAMED_KINDS: Final = {
     "trainjob": Kind.TRAIN_JOB,
@@ -253,22 +253,27 @@ class Situation:
     @cached_property
     def demands(self) -> list[Demand]:
         """Pods that must find a place for the gang to start, equal ones together."""
-        wanted = len(self.unplaced)
-        if self.gang is not None and not self.gang.running:
-            held = sum(pod.placed for pod in self.gang.pods)
-            wanted = min(wanted, max(0, self.gang.needed - held)) or wanted
-        grouped: dict[object, Demand] = {}
-        for pod in self.unplaced[:wanted]:
-            demand = Demand.of(mapping(pod, "spec"))
-            known = grouped.get(demand.key)
-            grouped[demand.key] = demand if known is None else replace(known, count=known.count + 1)
-        if grouped:
-            return list(grouped.values())
+        if found := demands_of(self.unplaced[: self._awaited]):
+            return found
         if self.gang is None or self.gang.running or self.initializers:
             return []
         spec = next(self.pod_specs, {})
         parts = Counter(tuple(sorted(pod.request.items())) for pod in self.gang.pods if not pod.placed)
         return [Demand(dict(key), count, spec) for key, count in parts.items()]
+
+    @property
+    def _awaited(self) -> int:
+        """Number of the pods of `unplaced` with which the gang starts."""
+        wanted = len(self.unplaced)
+        if self.gang is None or self.gang.running:
+            return wanted
+        held = sum(pod.placed for pod in self.gang.pods)
+        return min(wanted, max(0, self.gang.needed - held)) or wanted
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the gang starts with fewer pods than wait for a place."""
+        return self._awaited < len(self.unplaced)
 
     @property
     def request(self) -> Amounts:
@@ -353,6 +358,16 @@ class Situation:
         if condition(body, complete) is not None:
             return True
         return False if condition(body, failed) is not None else None
+
+
+def demands_of(pods: Iterable[Body]) -> list[Demand]:
+    """Return what pods need to find a place, equal ones together."""
+    grouped: dict[object, Demand] = {}
+    for pod in pods:
+        demand = Demand.of(mapping(pod, "spec"))
+        known = grouped.get(demand.key)
+        grouped[demand.key] = demand if known is None else replace(known, count=known.count + 1)
+    return list(grouped.values())
 
 
 def gated(pod: Body) -> bool:
