@@ -11,8 +11,9 @@ from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.cluster_index import kind_of
 from trainyard.explain.fabric_limits import fabric_limits
+from trainyard.explain.named_objects import short_kind
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation, State, short_kind
+from trainyard.explain.situation import Situation, State
 from trainyard.queues.amounts import text as amount_text
 from trainyard.queues.queue import ROOT
 

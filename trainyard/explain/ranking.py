@@ -23,6 +23,8 @@ RANKS: Final = (
     "initializer-failed",
     # Placed pods do not start.
     *("image-pull", "container-configuration", "volume-missing", "volume-pending", "volume-mount", "container-crash"),
+    # What must leave first does not.
+    "pods-terminating",
     # The gang is never placed.
     *("scheduler-not-running", "queue-not-leaf", "queue-tree-stopped"),
     *("pods-gated", "gang-too-few-pods", "node-selector-unmatched", "node-taint-not-tolerated", "node-too-small"),
@@ -33,7 +35,7 @@ RANKS: Final = (
     *("nodes-cordoned", "nodes-not-ready", "fabric-fragmented", "node-fragmented"),
     *("queue-over-deserved", "cluster-full", "queue-tree-unknown"),
     # The gang waits for something that runs, unless one of the causes above keeps that from running.
-    "initializer-running",
+    *("initializer-running", "child-suspended"),
     # Explains the past, or the future.
     *("gang-restarting", "scheduler-message", "priority-behind-others", "runtime-deprecated"),
 )

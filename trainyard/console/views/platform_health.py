@@ -17,7 +17,7 @@ from trainyard.console.views.platform_view import Devices, JobRow, PlatformView
 from trainyard.explain import Kind, State
 from trainyard.explain.body_fields import Body, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.causes.controllers import DEPLOYMENTS, fault_of
-from trainyard.explain.situation import NAMED_KINDS
+from trainyard.explain.named_objects import NAMED_KINDS
 
 __all__ = ["WEBHOOK_KINDS", "Authority", "Health", "Program", "WaitReason", "health", "webhook_body"]
 

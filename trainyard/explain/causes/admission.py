@@ -10,8 +10,9 @@ from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED
 from trainyard.explain.body_fields import Body, name_of, sequence, text, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.cluster_index import kind_of
+from trainyard.explain.named_objects import short_kind
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation, short_kind
+from trainyard.explain.situation import Situation
 
 __all__ = ["FAMILY"]
 
@@ -121,6 +122,8 @@ def _incomplete(situation: Situation) -> Iterator[Body]:
     reads = situation.reads
     if situation.train_job is not None and job_set is None and reads(Kind.JOB_SET):
         yield situation.root
+    if situation.holds_job_set:
+        yield situation.root  # it is resumed, or created again, with the fields of the TrainJob
     if job_set is not None:
         wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
         if len(situation.jobs) < wanted and reads(Kind.JOB):

@@ -10,8 +10,9 @@ from trainyard.api.constants import CONTROLLER_SERVICE, VOLCANO_SCHEDULER
 from trainyard.explain.body_fields import condition, name_of, namespace_of, sequence, text, time, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.cluster_index import ClusterIndex
+from trainyard.explain.named_objects import short_kind
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation, State, short_kind
+from trainyard.explain.situation import Situation, State
 
 __all__ = ["DEPLOYMENTS", "FAMILY", "LEASES", "fault_of"]
 
@@ -51,17 +52,17 @@ CONTROLLER: Final = Cause(
     "controller-not-running",
     "Trainyard's controller does not run",
     "status of Deployment kubeflow-trainer-controller-manager, and its Lease; the JobSet of the TrainJob",
-    "the TrainJob has no JobSet, because Trainyard's controller does not run: Deployment {object}: {state}",
+    "{missing}, because Trainyard's controller does not run: Deployment {object}: {state}",
     _FIX,
-    _example(CONTROLLER_SERVICE, "trainyard-system"),
+    _example(CONTROLLER_SERVICE, "trainyard-system", missing="the TrainJob has no JobSet"),
 )
 JOB_SETS: Final = Cause(
     "job-set-controller-not-running",
     "JobSet's controller does not run",
     "status of Deployment jobset-controller-manager, and its Lease; the Jobs of the JobSet",
-    "the JobSet has {jobs} of {wanted} Jobs, because JobSet's controller does not run: Deployment {object}: {state}",
+    "{missing}, because JobSet's controller does not run: Deployment {object}: {state}",
     _FIX,
-    _example(_JOB_SET, "jobset-system", jobs=0, wanted=1),
+    _example(_JOB_SET, "jobset-system", missing="the JobSet has 0 of 1 Jobs"),
 )
 VOLCANO: Final = Cause(
     "volcano-controllers-not-running",
@@ -85,16 +86,24 @@ MESSAGE: Final = Cause(
 
 
 def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended or situation.state is State.SUSPENDED:
+    if situation.ended:
+        return
+    if situation.holds_job_set:
+        yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE, missing="its JobSet is still suspended")
+    if situation.state is State.SUSPENDED:
         return
     reads = situation.reads
     if situation.train_job is not None and situation.job_set is None and reads(Kind.JOB_SET) and _is_old(situation):
-        yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE)
+        yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE, missing="the TrainJob has no JobSet")
     job_set = situation.job_set
     if job_set is not None:
         wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
         if not situation.jobs and wanted and reads(Kind.JOB):
-            yield from _stopped(situation, JOB_SETS, _JOB_SET, jobs=len(situation.jobs), wanted=wanted)
+            missing = f"the JobSet has 0 of {wanted} Jobs"
+            yield from _stopped(situation, JOB_SETS, _JOB_SET, missing=missing, jobs=0, wanted=wanted)
+        elif situation.held_jobs:
+            missing = "the Jobs of the JobSet are still suspended"
+            yield from _stopped(situation, JOB_SETS, _JOB_SET, missing=missing)
     if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods and reads(Kind.POD):
         missing = "pods" if situation.pod_group is not None else "PodGroup"
         yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing=missing)

@@ -50,17 +50,17 @@ CORDONED: Final = Cause(
     "nodes-cordoned",
     "Cordoned nodes that would help",
     "`spec.unschedulable` of the nodes, and their free resources",
-    "nodes {nodes} ({count} in all) are cordoned, and would have places for it",
+    "nodes {nodes} ({count} in all) are cordoned, and would have places for it{together}",
     "ask the platform team whether they return to service (`kubectl uncordon NODE`)",
-    {"count": 2, "nodes": ["rack-0-node-1", "rack-0-node-2"]},
+    {"count": 2, "nodes": ["rack-0-node-1", "rack-0-node-2"], "together": ""},
 )
 NOT_READY: Final = Cause(
     "nodes-not-ready",
     "Failed nodes that would help",
     "condition Ready of the nodes, and their free resources",
-    "nodes {nodes} ({count} in all) are not ready, and would have places for it",
+    "nodes {nodes} ({count} in all) are not ready, and would have places for it{together}",
     "ask the platform team to repair them",
-    {"count": 1, "nodes": ["rack-0-node-3"]},
+    {"count": 1, "nodes": ["rack-0-node-3"], "together": ""},
 )
 
 
@@ -128,13 +128,16 @@ def _out_of_service(situation: Situation) -> Iterator[Found]:
     usable = [node for node in nodes if node.usable]
     if fits_fabric(situation, usable):
         return
-    for cause, helps in (
-        (CORDONED, [node for node in nodes if node.cordoned and node.ready]),
-        (NOT_READY, [node for node in nodes if not node.ready]),
-    ):
-        useful = [node for node in helps if placed([replace(each, count=1) for each in situation.demands], [node])]
-        if useful and fits_fabric(situation, usable + useful):
-            yield cause.found(count=len(useful), nodes=sorted(node.name for node in useful)[:_SHOWN])
+    one = [replace(each, count=1) for each in situation.demands]
+    cordoned = [node for node in nodes if node.cordoned and node.ready and placed(one, [node])]
+    failed = [node for node in nodes if not node.ready and placed(one, [node])]
+    groups = ((CORDONED, cordoned, "the nodes that are not ready"), (NOT_READY, failed, "the cordoned nodes"))
+    alone = [bool(helps) and fits_fabric(situation, usable + helps) for _, helps, _ in groups]
+    both = not any(alone) and bool(cordoned and failed) and fits_fabric(situation, usable + cordoned + failed)
+    for (cause, helps, others), enough in zip(groups, alone, strict=True):
+        if enough or both:
+            together = f" together with {others}" if both else ""
+            yield cause.found(count=len(helps), nodes=sorted(node.name for node in helps)[:_SHOWN], together=together)
 
 
 FAMILY: Final = Family("Nodes", 4, (SELECTOR, TAINT, TOO_SMALL, CORDONED, NOT_READY), _find)
