@@ -384,6 +384,14 @@ def test_pod_larger_than_any_node() -> None:
     check(cluster.explain("train"), "node-too-small", "at most 8 nvidia.com/gpu per pod", **numbers)
 
 
+def test_a_resource_that_no_node_has() -> None:
+    cluster = Cluster()
+    cluster.job("train").everywhere(containers=[{"name": "c", "resources": {"requests": {"nvidia.com/gpus": "8"}}}])
+    found = cluster.explain("train")
+    check(found, "node-too-small", "nodes have nvidia.com/gpu", resource="nvidia.com/gpus", offers="0")
+    assert "request at most 0" not in found.fix
+
+
 def test_pod_as_large_as_a_node() -> None:
     cluster = Cluster()
     cluster.job("train", pods=1, gpus=8)

@@ -254,7 +254,33 @@ def test_gang_that_restarted_and_runs_again() -> None:
     cluster = Cluster()
     job = cluster.job("train", nodes=cluster.names[:2])
     job.job_set["status"]["restarts"] = 2
+    job.job_set["spec"]["failurePolicy"] = {"maxRestarts": 3}
+    cluster.event(body(CORE, "Pod", "train-node-0-1", "vision"), "Evict", "Pod is evicted, because of reclaim")
+    found = cluster.explain("train")
+    check(found, "gang-restarted", "request within the share", restarts=2, bound=" of at most 3")
+    assert (found.state, len(found.causes)) == (State.RUNNING, 1)
+    assert "pod train-node-0-1 was evicted" in found.message
+    job.job_set["status"]["restarts"] = 0
     assert cluster.causes("train") == []
+
+
+def test_the_last_reason_of_a_restart_is_the_newest() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    job.job_set["status"]["restarts"] = 2
+    cluster.event(body(CORE, "Pod", "train-node-0-1", "vision"), "Evict", "Pod is evicted, because of reclaim")
+    evicted = cluster.bodies[-1]
+    job.job["status"] = ended("Failed", "BackoffLimitExceeded", "it failed")
+    evicted["lastTimestamp"] = minutes_ago(30)
+    assert "last: Job train-node-0 failed (BackoffLimitExceeded: it failed)" in cluster.explain("train").message
+    evicted["lastTimestamp"] = minutes_ago(1)
+    assert "last: pod train-node-0-1 was evicted" in cluster.explain("train").message
+    state = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": minutes_ago(0)}}
+    job.pods[1]["status"]["containerStatuses"] = [{"name": "node", "lastState": state}]
+    assert "last: container node of pod train-node-0-1 ended with exit code 137" in cluster.explain("train").message
+
+
+def test_an_eviction_of_another_job_is_no_restart() -> None:
     cluster = Cluster()
     cluster.job("train")
     cluster.event(body(CORE, "Pod", "other-node-0-1", "vision"), "Evict", "because of reclaim")
@@ -307,6 +333,38 @@ def creation(message: str) -> Cluster:
     cluster = Cluster()
     job = cluster.job("train")
     return cluster.without(*job.pods).event(job.job, "FailedCreate", f"Error creating: {message}")
+
+
+def running_with_one_pod(message: str, minutes: int) -> Cluster:
+    """Return a cluster with an elastic job that runs with one of two pods, and an earlier rejection."""
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.pod_group["spec"]["minMember"] = 1
+    cluster.without(job.pods[1]).event(job.job, "FailedCreate", f"Error creating: {message}")
+    cluster.bodies[-1]["lastTimestamp"] = minutes_ago(minutes)
+    return cluster
+
+
+QUOTA = 'pods "x" is forbidden: exceeded quota: tenant, requested: pods=1, used: pods=9, limited: pods=9'
+
+
+def test_a_rejection_before_the_newest_pod_was_created_is_no_cause() -> None:
+    cluster = running_with_one_pod(QUOTA, minutes=1)
+    check(cluster.explain("train"), "quota-exceeded", "larger quota", quota="tenant")
+    assert running_with_one_pod(QUOTA, minutes=11).causes("train") == []  # the pods are ten minutes old
+
+
+def test_a_rejection_that_is_not_repeated_is_no_cause_of_a_running_job() -> None:
+    cluster = running_with_one_pod(QUOTA, minutes=16)
+    for each in cluster.bodies:
+        each["metadata"].pop("creationTimestamp", None)
+    assert cluster.causes("train") == []
+
+
+def test_pods_that_succeeded_and_are_gone_are_not_missing() -> None:
+    cluster = running_with_one_pod(QUOTA, minutes=1)
+    cluster.find("Job", "train-node-0")["status"]["succeeded"] = 1
+    assert cluster.causes("train") == []
 
 
 def test_webhook_without_an_answer() -> None:

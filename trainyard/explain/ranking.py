@@ -37,7 +37,7 @@ RANKS: Final = (
     # The gang waits for something that runs, unless one of the causes above keeps that from running.
     *("initializer-running", "child-suspended"),
     # Explains the past, or the future.
-    *("gang-restarting", "scheduler-message", "priority-behind-others", "runtime-deprecated"),
+    *("gang-restarting", "scheduler-message", "priority-behind-others", "runtime-deprecated", "gang-restarted"),
 )
 """Identifiers of all causes, the most decisive first."""
 

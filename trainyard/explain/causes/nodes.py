@@ -43,8 +43,11 @@ TOO_SMALL: Final = Cause(
     "Pod larger than any node",
     "requests of the pods; allocatable resources of each node that they may use",
     "a pod requests {requested} {resource}, and the largest node that it may use offers {offers}",
-    "request at most {offers} {resource} per pod, or use more pods",
-    {"requested": "16", "resource": "nvidia.com/gpu", "offers": "8"},
+    "{remedy}",
+    {
+        **{"requested": "16", "resource": "nvidia.com/gpu", "offers": "8"},
+        "remedy": "request at most 8 nvidia.com/gpu per pod, or use more pods",
+    },
 )
 CORDONED: Final = Cause(
     "nodes-cordoned",
@@ -115,11 +118,21 @@ def _too_small(demand: Demand, nodes: Sequence[NodeFacts]) -> Found:
     order = sorted(demand.needed.items(), key=lambda each: ("/" not in each[0], each[0]))
     short = [name for name, amount in order if all(node.offers.get(name, 0) < amount for node in nodes)]
     resource = short[0] if short else order[0][0] if order else "pods"
+    most = max((node.offers.get(resource, 0) for node in nodes), default=0)
+    offers = amount_text(resource, max(0, most))
     return TOO_SMALL.found(
         requested=amount_text(resource, demand.needed.get(resource, 1)),
         resource=resource,
-        offers=amount_text(resource, max((node.offers.get(resource, 0) for node in nodes), default=0)),
+        offers=offers,
+        remedy=f"request at most {offers} {resource} per pod, or use more pods" if most > 0 else _devices(nodes),
     )
+
+
+def _devices(nodes: Sequence[NodeFacts]) -> str:
+    """Return what to do where no node has the resource."""
+    names = sorted({name for node in nodes for name, amount in node.offers.items() if "/" in name and amount > 0})
+    present = f"nodes have {', '.join(names[:_SHOWN])}" if names else "nodes have none such"
+    return f"correct the name of the resource ({present}), or use other nodes"
 
 
 def _out_of_service(situation: Situation) -> Iterator[Found]:
