@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 import threading
@@ -16,6 +17,7 @@ import pytest
 from tests.console import browser as driver
 from tests.console.served_console import PROGRAM
 from tests.console.test_access_guard import PAGES
+from tests.console.test_pages import REPORT
 from tests.console.viewers import ACCOUNT, HOST, Rights, Served, certificate, console
 from tests.explain.recorded_clusters import minutes_ago
 from tests.kube.fake_api import FakeApi, eventually, serving
@@ -23,6 +25,7 @@ from tests.kube.kubeconfigs import kubeconfig
 from trainyard.console import bounded_protocol, sign_in_limit, viewer_sessions
 from trainyard.console.page_headers import CONTENT_SECURITY_POLICY
 from trainyard.console.plan_limit import CLUSTER_SETTINGS
+from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.errors import TrainyardError
 
@@ -84,6 +87,21 @@ async def test_viewers_see_what_their_own_token_may_read(served: Served) -> None
     }
     assert {method for token, method, _ in served.rights.seen if token != ACCOUNT} == {"GET"}
     assert not any(kind in path for _, _, path in served.rights.seen for kind in ("secrets", "configmaps"))
+
+
+async def test_every_viewer_sees_the_reports_of_scenarios(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    async with console(tmp_path, scenarios=ScenarioFolder(folder)) as served, served.browser() as bob:
+        await served.sign_in(bob, "bob-token")
+        assert "kubectl create configmap" in (await bob.get("/scenarios")).text
+        data = tmp_path / "reports" / "..data"  # as a kubelet mounts a ConfigMap that is created later
+        data.mkdir(parents=True)
+        (data / "two.json").write_text(json.dumps(REPORT))
+        (folder / "two.json").symlink_to("..data/two.json")
+        assert '<a href="/scenarios/two">two</a>' in (await bob.get("/scenarios")).text
+        assert "all expectations hold" in (await bob.get("/scenarios/two")).text
+        async with served.browser() as stranger:
+            assert (await stranger.get("/scenarios/two")).status_code == 401
 
 
 async def test_an_update_reaches_only_those_who_may_read_it(served: Served) -> None:
