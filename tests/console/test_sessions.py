@@ -509,6 +509,43 @@ async def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         assert secret not in "".join(lines) + rest
 
 
+async def test_after_a_kill_viewers_sign_in_again(tmp_path: Path) -> None:
+    rights, api = Rights(), FakeApi()
+    api.fault, api.review = rights.fault, rights.review
+    trust = certificate(tmp_path)
+
+    @contextlib.asynccontextmanager
+    async def started(port: int) -> AsyncIterator[tuple[asyncio.subprocess.Process, Served]]:
+        process = await asyncio.create_subprocess_exec(
+            *(PROGRAM, "console", "serve", f"--certificate={tmp_path}", f"--kubeconfig={config}"),
+            *("--listen=127.0.0.1", f"--port={port}", "--host=a.example.com", "--namespace=vision"),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        line = ""
+        while "serving on port" not in line:
+            line = (await process.stderr.readline()).decode()
+            assert line
+        try:
+            yield process, Served(int(line.split()[-1]), trust, api, rights)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async with serving(api):
+        config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"token": ACCOUNT})
+        async with started(0) as (first, served), served.browser() as client:
+            await served.sign_in(client, "alice-token")
+            assert (await client.get("/jobs")).status_code == 200
+            first.kill()
+            assert await first.wait() == -signal.SIGKILL
+            async with started(int(served.base.rpartition(":")[2])) as (_, again):
+                assert (await client.get("/jobs")).status_code == 401
+                await again.sign_in(client, "alice-token")
+                assert "alice" in (await client.get("/jobs")).text
+
+
 @pytest.mark.slow
 async def test_a_browser_signs_in_and_returns_to_the_sign_in(soon: None, served: Served) -> None:
     if reason := driver.reason_to_skip():
