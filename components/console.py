@@ -33,6 +33,7 @@ _SECRET = "trainyard-console-cert"  # noqa: S105 - a name
 _CERTIFICATE = "/etc/trainyard-console"
 _PROXY_FOLDER = "/etc/trainyard-console-proxy"
 _PROXY_CONFIG = "trainyard-console-proxy"
+_SCENARIOS = "/etc/trainyard-console-scenarios"
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def _workload(args: ConsoleArgs) -> Workload:
             f"--sessions={settings.sessions}",
             *(f"--host={each}" for each in names),
             *(f"--namespace={each}" for each in args.namespaces),
+            *((f"--scenarios={_SCENARIOS}",) if settings.scenarios else ()),
             *((f"--proxy-authority={_PROXY_FOLDER}/ca.crt",) if proxy else ()),
             *(f"--proxy-name={each}" for each in (proxy.names if proxy else ())),
         ),
@@ -139,6 +141,7 @@ def _workload(args: ConsoleArgs) -> Workload:
         volumes=(
             SecretVolume(_SECRET, _CERTIFICATE),
             *((ConfigVolume(_PROXY_CONFIG, _PROXY_FOLDER),) if proxy else ()),
+            *((ConfigVolume(settings.scenarios, _SCENARIOS, optional=True),) if settings.scenarios else ()),
         ),
         annotations=configured_by(proxy.authority) if proxy else {},
     )

@@ -40,10 +40,11 @@ _ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavai
 
 @dataclass(frozen=True)
 class ConfigVolume:
-    """A mounted ConfigMap."""
+    """A mounted ConfigMap; an optional one may be created later."""
 
     name: str
     path: str
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -290,5 +291,6 @@ def _volume(name: str, volume: Volume) -> dict[str, Any]:
     if isinstance(volume, ScratchVolume):
         return {"name": volume.name, "emptyDir": {}}
     if isinstance(volume, ConfigVolume):
-        return {"name": name, "configMap": {"name": volume.name}}
+        optional = {"optional": True} if volume.optional else {}
+        return {"name": name, "configMap": {"name": volume.name, **optional}}
     return {"name": name, "secret": {"secretName": volume.name, "defaultMode": 0o440}}

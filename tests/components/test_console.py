@@ -117,6 +117,22 @@ def test_the_embedded_cluster_runs_it_as_a_program_of_this_machine(local: Record
     assert HOST_PROGRAMS[NAME].optional
 
 
+def test_scenarios_are_mounted_from_a_config_map_that_may_be_created_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = stack_config(console={"install": True, "scenarios": "reports"})
+    spec = deployment(record(config, monkeypatch, access=service_access()))["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert "--scenarios=/etc/trainyard-console-scenarios" in container["args"]
+    (volume,) = [each for each in spec["volumes"] if each.get("configMap", {}).get("name") == "reports"]
+    assert volume["configMap"]["optional"] is True
+    mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+    assert mounted["/etc/trainyard-console-scenarios"] == volume["name"]
+
+
+def test_without_the_setting_nothing_is_mounted(installed: Recording) -> None:
+    (container,) = deployment(installed)["spec"]["template"]["spec"]["containers"]
+    assert not [each for each in container["args"] if each.startswith("--scenarios")]
+
+
 def test_a_proxy_grants_reads_of_the_kinds_shown_and_no_other_write(monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = {"authority": "-----BEGIN CERTIFICATE-----\nx", "names": ["front-proxy"]}
     recording = record(stack_config(console={"install": True, "proxy": proxy}), monkeypatch, access=service_access())

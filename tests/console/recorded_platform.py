@@ -17,7 +17,6 @@ from trainyard.console.recorded_source import RecordedSource, Source
 from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.web_application import application
-from trainyard.explain.causes.controllers import DEPLOYMENTS
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e"
 """Text of a tenant in a message."""
@@ -27,15 +26,15 @@ ADDRESS = f"http://127.0.0.1:{PORT}"
 
 def authority(days: int, name: str = "trainyard-webhooks") -> str:
     """Return the caBundle of an authority that ends in some days."""
-    made = pki.authority(name, now=NOW, lifetime=datetime.timedelta(days=days, hours=1))
+    made = pki.authority(
+        name, now=NOW - datetime.timedelta(days=9), lifetime=datetime.timedelta(days=days + 9, hours=1)
+    )
     return base64.b64encode(made.certificate).decode()
 
 
 def platform(racks: int = 2, *, days: int = 300) -> Cluster:
     """Return a platform on which vision uses one rack and more, and language waits."""
     cluster = Cluster(racks=racks)
-    for name in DEPLOYMENTS:
-        cluster.deployment(name, "trainyard-system")
     bundle = authority(days)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         cluster.bodies.append(

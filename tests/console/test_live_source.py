@@ -238,7 +238,7 @@ async def test_a_kind_whose_first_list_fails_is_named(api: FakeApi, monkeypatch:
 def lease(name: str, seconds: int) -> Body:
     renewed = (datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)).isoformat()
     return made(
-        "coordination.k8s.io/v1", "Lease", name, "trainyard-system",
+        "coordination.k8s.io/v1", "Lease", name, "volcano-system",
         spec={"renewTime": renewed.replace("+00:00", "Z"), "leaseDurationSeconds": 15},
     )  # fmt: skip
 

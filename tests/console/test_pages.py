@@ -80,11 +80,20 @@ def test_now_lists_what_is_wrong() -> None:
         signed_in(client)
         text = plain(page(client, "/"))
     assert "4 issues" in text
-    assert "trainyard-system/volcano-scheduler does not run: 0 of 1 replicas are ready" in text
+    assert "volcano-system/volcano-scheduler does not run: 0 of 1 replicas are ready" in text
     assert "Deployment volcano-admission does not exist" in text
     assert "certificate authority trainyard-webhooks ends in 3 days" in text
     assert "1 node not ready" in text
     assert "used 40 free 16 lost 8" in text
+
+
+@pytest.mark.parametrize(
+    ("days", "said"), [(0, "ends today"), (1, "ends in 1 day"), (-1, "ended today"), (-4, "ended 3 days ago")]
+)
+def test_an_authority_that_ended_is_said_to_have_ended(days: int, said: str) -> None:
+    with console(platform(days=days)) as client:
+        signed_in(client)
+        assert f"certificate authority trainyard-webhooks {said}" in plain(page(client, "/"))
 
 
 def test_queues_show_shares_and_gangs_that_wait(client: TestClient) -> None:

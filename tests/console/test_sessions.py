@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 import threading
@@ -16,6 +17,7 @@ import pytest
 from tests.console import browser as driver
 from tests.console.served_console import PROGRAM
 from tests.console.test_access_guard import PAGES
+from tests.console.test_pages import REPORT
 from tests.console.viewers import ACCOUNT, HOST, Rights, Served, certificate, console
 from tests.explain.recorded_clusters import minutes_ago
 from tests.kube.fake_api import FakeApi, eventually, serving
@@ -23,6 +25,7 @@ from tests.kube.kubeconfigs import kubeconfig
 from trainyard.console import bounded_protocol, sign_in_limit, viewer_sessions
 from trainyard.console.page_headers import CONTENT_SECURITY_POLICY
 from trainyard.console.plan_limit import CLUSTER_SETTINGS
+from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.errors import TrainyardError
 
@@ -84,6 +87,21 @@ async def test_viewers_see_what_their_own_token_may_read(served: Served) -> None
     }
     assert {method for token, method, _ in served.rights.seen if token != ACCOUNT} == {"GET"}
     assert not any(kind in path for _, _, path in served.rights.seen for kind in ("secrets", "configmaps"))
+
+
+async def test_every_viewer_sees_the_reports_of_scenarios(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    async with console(tmp_path, scenarios=ScenarioFolder(folder)) as served, served.browser() as bob:
+        await served.sign_in(bob, "bob-token")
+        assert "kubectl create configmap" in (await bob.get("/scenarios")).text
+        data = tmp_path / "reports" / "..data"  # as a kubelet mounts a ConfigMap that is created later
+        data.mkdir(parents=True)
+        (data / "two.json").write_text(json.dumps(REPORT))
+        (folder / "two.json").symlink_to("..data/two.json")
+        assert '<a href="/scenarios/two">two</a>' in (await bob.get("/scenarios")).text
+        assert "all expectations hold" in (await bob.get("/scenarios/two")).text
+        async with served.browser() as stranger:
+            assert (await stranger.get("/scenarios/two")).status_code == 401
 
 
 async def test_an_update_reaches_only_those_who_may_read_it(served: Served) -> None:
@@ -490,6 +508,43 @@ async def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         assert await process.wait() in (0, -signal.SIGTERM)
     for secret in (ACCOUNT, "alice-token"):
         assert secret not in "".join(lines) + rest
+
+
+async def test_after_a_kill_viewers_sign_in_again(tmp_path: Path) -> None:
+    rights, api = Rights(), FakeApi()
+    api.fault, api.review = rights.fault, rights.review
+    trust = certificate(tmp_path)
+
+    @contextlib.asynccontextmanager
+    async def started(port: int) -> AsyncIterator[tuple[asyncio.subprocess.Process, Served]]:
+        process = await asyncio.create_subprocess_exec(
+            *(PROGRAM, "console", "serve", f"--certificate={tmp_path}", f"--kubeconfig={config}"),
+            *("--listen=127.0.0.1", f"--port={port}", "--host=a.example.com", "--namespace=vision"),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        line = ""
+        while "serving on port" not in line:
+            line = (await process.stderr.readline()).decode()
+            assert line
+        try:
+            yield process, Served(int(line.split()[-1]), trust, api, rights)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async with serving(api):
+        config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"token": ACCOUNT})
+        async with started(0) as (first, served), served.browser() as client:
+            await served.sign_in(client, "alice-token")
+            assert (await client.get("/jobs")).status_code == 200
+            first.kill()
+            assert await first.wait() == -signal.SIGKILL
+            async with started(int(served.base.rpartition(":")[2])) as (_, again):
+                assert (await client.get("/jobs")).status_code == 401
+                await again.sign_in(client, "alice-token")
+                assert "alice" in (await client.get("/jobs")).text
 
 
 @pytest.mark.slow

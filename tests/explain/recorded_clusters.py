@@ -22,6 +22,11 @@ FEATURES = ["allocate", "backfill", "reclaim", "capacity", "gang", "network-topo
 GPU = "nvidia.com/gpu"
 TRAINER, JOB_SET = "trainer.kubeflow.org/v1alpha1", "jobset.x-k8s.io/v1alpha2"
 SCHEDULING, CORE = "scheduling.volcano.sh/v1beta1", "v1"
+PROGRAMS = {
+    "kubeflow-trainer-controller-manager": "trainyard-system",
+    "jobset-controller-manager": "jobset-system",
+    **dict.fromkeys(("volcano-scheduler", "volcano-controllers", "volcano-admission"), "volcano-system"),
+}
 OWNED = {"trainjob": (TRAINER, "TrainJob"), "jobset": (JOB_SET, "JobSet"), "job": ("batch/v1", "Job")}
 
 
@@ -85,6 +90,8 @@ class Cluster:
         self.queue("vision", "research", deserved=32, capability=64)
         self.queue("language", "research", deserved=32, capability=64)
         self.bodies.append(body(TRAINER, "ClusterTrainingRuntime", "torch-distributed-gang"))
+        for name, namespace in PROGRAMS.items():
+            self.deployment(name, namespace)
 
     @property
     def names(self) -> list[str]:
@@ -216,9 +223,11 @@ class Cluster:
         )  # fmt: skip
         return self
 
-    def deployment(self, name: str, namespace: str, ready: int = 1) -> Cluster:
+    def deployment(self, name: str, namespace: str, ready: int = 1, replicas: int = 1) -> Cluster:
         status = {"readyReplicas": ready} if ready else {}
-        self.bodies.append(body("apps/v1", "Deployment", name, namespace, spec={"replicas": 1}, status=status))
+        made = body("apps/v1", "Deployment", name, namespace, spec={"replicas": replicas}, status=status)
+        same = [each for each in self.bodies if (each["kind"], each["metadata"]) == ("Deployment", made["metadata"])]
+        self.without(*same).bodies.append(made)
         return self
 
     @property

@@ -17,8 +17,9 @@ from tests.explain.recorded_clusters import NOW, Cluster, body, owner
 from tests.support import ROOT
 from trainyard.errors import TrainyardError
 from trainyard.explain import CAUSES, FAMILIES, Observed, State, as_text, explain
+from trainyard.explain.named_objects import NAMED_KINDS
 from trainyard.explain.ranking import RANKS
-from trainyard.explain.situation import NAMED_KINDS, ClusterView
+from trainyard.explain.situation import ClusterView
 
 
 def test_every_cause_is_declared_once_and_ranked_once() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, ended, minutes_ago, owner
+from tests.explain.recorded_clusters import NOW, PROGRAMS, Cluster, Job, body, check, ended, minutes_ago, owner
 from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.explain import State, explain, observed_of_text
 from trainyard.explain.explanation import UNKNOWN
@@ -168,6 +168,51 @@ def test_initializer_that_runs() -> None:
     assert len(found.causes) == 1
 
 
+def unplaced(job: Job, **spec: Any) -> None:
+    job.pods[0]["status"] = {"phase": "Pending"}
+    job.pods[0]["spec"] = {"schedulerName": "volcano", "containers": [{"name": "c"}], **spec}
+
+
+@pytest.mark.parametrize(
+    "cause", ["image-pull", "volume-missing", "node-selector-unmatched", "node-too-small", "scheduler-not-running"]
+)
+def test_what_keeps_the_initializer_from_running_comes_first(cause: str) -> None:
+    cluster = Cluster()
+    job = with_initializer(cluster)
+    if cause == "image-pull":
+        job.pods[0]["status"] = {"phase": "Pending", "containerStatuses": waiting("ErrImagePull", "manifest unknown")}
+    elif cause == "volume-missing":
+        job.pods[0]["spec"]["volumes"] = VOLUMES
+    elif cause == "node-selector-unmatched":
+        unplaced(job, nodeSelector={"gpu": "h200"})
+    elif cause == "node-too-small":
+        unplaced(job, containers=[{"name": "c", "resources": {"requests": {"memory": "2Ti"}}}])
+    else:
+        unplaced(job)
+        cluster.deployment("volcano-scheduler", "volcano-system", ready=0)
+    found = cluster.causes("train")
+    assert found[0] == cause
+    assert "initializer-running" in found[1:]
+
+
+def test_what_the_scheduler_says_about_the_initializer_is_its_progress() -> None:
+    cluster = Cluster(unread=frozenset({"Node"}))
+    job = with_initializer(cluster)
+    unplaced(job)
+    waits = {"type": "PodScheduled", "status": "False", "message": "0/8 nodes are available"}
+    job.pods[0]["status"]["conditions"] = [waits]
+    found = cluster.explain("train")
+    check(found, "initializer-running", "kubectl logs -n vision", initializers=["dataset-initializer"])
+    assert "1 pod, Pending: 0/8 nodes are available" in found.message
+
+
+def test_the_gang_behind_an_initializer_is_no_cause() -> None:
+    cluster = Cluster()
+    job = with_initializer(cluster)
+    job.job_set["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "h200"}
+    assert cluster.causes("train") == ["initializer-running"]
+
+
 def test_initializer_that_failed() -> None:
     cluster = Cluster()
     job = with_initializer(cluster, failed=1)
@@ -209,7 +254,33 @@ def test_gang_that_restarted_and_runs_again() -> None:
     cluster = Cluster()
     job = cluster.job("train", nodes=cluster.names[:2])
     job.job_set["status"]["restarts"] = 2
+    job.job_set["spec"]["failurePolicy"] = {"maxRestarts": 3}
+    cluster.event(body(CORE, "Pod", "train-node-0-1", "vision"), "Evict", "Pod is evicted, because of reclaim")
+    found = cluster.explain("train")
+    check(found, "gang-restarted", "request within the share", restarts=2, bound=" of at most 3")
+    assert (found.state, len(found.causes)) == (State.RUNNING, 1)
+    assert "pod train-node-0-1 was evicted" in found.message
+    job.job_set["status"]["restarts"] = 0
     assert cluster.causes("train") == []
+
+
+def test_the_last_reason_of_a_restart_is_the_newest() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    job.job_set["status"]["restarts"] = 2
+    cluster.event(body(CORE, "Pod", "train-node-0-1", "vision"), "Evict", "Pod is evicted, because of reclaim")
+    evicted = cluster.bodies[-1]
+    job.job["status"] = ended("Failed", "BackoffLimitExceeded", "it failed")
+    evicted["lastTimestamp"] = minutes_ago(30)
+    assert "last: Job train-node-0 failed (BackoffLimitExceeded: it failed)" in cluster.explain("train").message
+    evicted["lastTimestamp"] = minutes_ago(1)
+    assert "last: pod train-node-0-1 was evicted" in cluster.explain("train").message
+    state = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": minutes_ago(0)}}
+    job.pods[1]["status"]["containerStatuses"] = [{"name": "node", "lastState": state}]
+    assert "last: container node of pod train-node-0-1 ended with exit code 137" in cluster.explain("train").message
+
+
+def test_an_eviction_of_another_job_is_no_restart() -> None:
     cluster = Cluster()
     cluster.job("train")
     cluster.event(body(CORE, "Pod", "other-node-0-1", "vision"), "Evict", "because of reclaim")
@@ -262,6 +333,38 @@ def creation(message: str) -> Cluster:
     cluster = Cluster()
     job = cluster.job("train")
     return cluster.without(*job.pods).event(job.job, "FailedCreate", f"Error creating: {message}")
+
+
+def running_with_one_pod(message: str, minutes: int) -> Cluster:
+    """Return a cluster with an elastic job that runs with one of two pods, and an earlier rejection."""
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.pod_group["spec"]["minMember"] = 1
+    cluster.without(job.pods[1]).event(job.job, "FailedCreate", f"Error creating: {message}")
+    cluster.bodies[-1]["lastTimestamp"] = minutes_ago(minutes)
+    return cluster
+
+
+QUOTA = 'pods "x" is forbidden: exceeded quota: tenant, requested: pods=1, used: pods=9, limited: pods=9'
+
+
+def test_a_rejection_before_the_newest_pod_was_created_is_no_cause() -> None:
+    cluster = running_with_one_pod(QUOTA, minutes=1)
+    check(cluster.explain("train"), "quota-exceeded", "larger quota", quota="tenant")
+    assert running_with_one_pod(QUOTA, minutes=11).causes("train") == []  # the pods are ten minutes old
+
+
+def test_a_rejection_that_is_not_repeated_is_no_cause_of_a_running_job() -> None:
+    cluster = running_with_one_pod(QUOTA, minutes=16)
+    for each in cluster.bodies:
+        each["metadata"].pop("creationTimestamp", None)
+    assert cluster.causes("train") == []
+
+
+def test_pods_that_succeeded_and_are_gone_are_not_missing() -> None:
+    cluster = running_with_one_pod(QUOTA, minutes=1)
+    cluster.find("Job", "train-node-0")["status"]["succeeded"] = 1
+    assert cluster.causes("train") == []
 
 
 def test_webhook_without_an_answer() -> None:
@@ -342,6 +445,63 @@ def test_scheduler_that_does_not_run(how: str) -> None:
     cluster.job("train")
     state = "0 of 1 replicas are ready" if how == "replicas" else "its Lease vc-scheduler was renewed 300 s ago"
     check(cluster.explain("train"), "scheduler-not-running", "kubectl get pods -n volcano-system", state=state)
+
+
+STOPPED = {
+    "volcano-scheduler": "scheduler-not-running",
+    "volcano-controllers": "volcano-controllers-not-running",
+    "kubeflow-trainer-controller-manager": "controller-not-running",
+    "jobset-controller-manager": "job-set-controller-not-running",
+}
+
+
+def stopped(name: str) -> tuple[Cluster, str]:
+    """Return a cluster with a job that waits for a program, and a reference of the job."""
+    cluster = Cluster()
+    if name == "volcano-controllers":
+        volcano_job(cluster)
+        return cluster, "vcjob/vc"
+    job = cluster.job("train")
+    if name != "volcano-scheduler":
+        cluster.without(job.job, *job.pods)
+    if name == "kubeflow-trainer-controller-manager":
+        cluster.without(job.job_set, job.pod_group)
+    return cluster, "train"
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_program_that_does_not_exist(name: str) -> None:
+    cluster, job = stopped(name)
+    assert STOPPED[name] not in cluster.causes(job)
+    cluster.without(cluster.find("Deployment", name))
+    check(cluster.explain(job), STOPPED[name], f"kubectl get deployments -A | grep {name}", state="it does not exist")
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_program_that_is_scaled_to_nothing(name: str) -> None:
+    cluster, job = stopped(name)
+    cluster.deployment(name, PROGRAMS[name], ready=0, replicas=0)
+    fix = f"kubectl scale deployment {name} -n {PROGRAMS[name]} --replicas=1"
+    check(cluster.explain(job), STOPPED[name], fix, state="it is scaled to 0 replicas", namespace=PROGRAMS[name])
+
+
+def test_program_of_another_name_that_renews_its_lease_runs() -> None:
+    """A chart names Deployments after its release; the Lease has the same name in each."""
+    cluster = Cluster()
+    cluster.without(cluster.find("Deployment", "volcano-scheduler"))
+    lease(cluster, "vc-scheduler", minutes_ago(0))
+    cluster.job("train")
+    assert cluster.causes("train") == []
+    lease(cluster, "trainer.kubeflow.org", minutes_ago(-5))
+    check(cluster.explain("train"), "scheduler-not-running", "", state="it does not exist")
+
+
+def test_a_file_of_some_deployments_says_nothing_about_others() -> None:
+    cluster = Cluster()
+    cluster.without(cluster.find("Deployment", "volcano-scheduler"))
+    cluster.job("train")
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster.bodies})
+    assert explain(observed_of_text(text, "f", NOW), "train", "vision").cause == "unknown"
 
 
 def test_scheduler_that_runs() -> None:

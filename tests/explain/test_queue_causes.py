@@ -145,6 +145,14 @@ def test_gang_larger_than_the_capability_of_a_queue_above() -> None:
     )
 
 
+def test_a_queue_whose_capability_has_none_of_a_resource() -> None:
+    cluster = Cluster().queue("small", "research", capability=0)
+    cluster.job("train", queue="small")
+    found = cluster.explain("train")
+    check(found, "queue-over-capability", "submit it to another queue", limit="0", limited_by="small")
+    assert "request at most 0" not in found.fix
+
+
 def test_gang_of_exactly_the_capability_is_not_too_large() -> None:
     cluster = Cluster().queue("small", capability=16)
     cluster.job("train", queue="small", pods=2)

@@ -255,6 +255,42 @@ def test_topology_commands_read_a_file(file: Path) -> None:
     assert "rack-0-node-0" in require(named)
 
 
+def test_topology_show_and_check_take_a_snapshot(file: Path, tmp_path: Path) -> None:
+    shown = require(in_process("topology", "show", "--from", str(file)))
+    assert shown.splitlines() == [
+        "8 nodes, tiers 1 rack, 2 spine",
+        "└─ spine spine-0: 8 nodes",
+        "   └─ rack rack-0 … rack-1: 2 × 4 nodes",
+    ]
+    picture = tmp_path / "fabric.svg"
+    require(in_process("topology", "show", "--from", str(file), "--svg", str(picture)))
+    assert "rack-1" in picture.read_text()
+    assert in_process("topology", "check", "--from", str(file)).returncode == 0
+    state = json.loads(file.read_text())
+    spine = next(each for each in state["items"] if each["metadata"]["name"] == "spine-0")
+    spine["spec"]["members"][0]["selector"]["exactMatch"]["name"] = "gone"
+    file.write_text(json.dumps(state))
+    checked = in_process("topology", "check", "--from", str(file))
+    assert (checked.returncode, "gone" in checked.stdout) == (1, True)
+
+
+def test_topology_commands_say_what_from_takes(file: Path, tmp_path: Path) -> None:
+    for arguments, said in (
+        (("show",), "set FILE, or --from with a file of `trainyard snapshot save`"),
+        (("show", "--from", "absent"), "use one of: settings"),
+        (("show", "--from", str(file), str(file)), "leave out FILE"),
+        (("check",), "set FILE, or --from with a file of `trainyard snapshot save`"),
+    ):
+        refused = in_process("topology", *arguments)
+        assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
+    state = json.loads(file.read_text())
+    state["items"] = [each for each in state["items"] if each["kind"] != "HyperNode"]
+    file.write_text(json.dumps(state))
+    for command in ("show", "check"):
+        refused = in_process("topology", command, "--from", str(file))
+        assert (refused.returncode, "HyperNode" in refused.stderr) == (2, True)
+
+
 def test_a_reader_without_the_stack_uses_the_kubeconfig_of_the_environment(tmp_path: Path) -> None:
     env = {"KUBECONFIG": str(tmp_path / "of-a-person"), "TRAINYARD_STATE_HOME": str(tmp_path)}
     for command in (["explain", "train"], ["snapshot", "save", str(tmp_path / "f.json")]):

@@ -120,6 +120,12 @@ def _serve(
         int, typer.Option("--sessions", min=1, max=100, help="Viewers who are signed in at the same time.")
     ] = 10,
     name: Annotated[str, typer.Option("--name", help="Name of the cluster for the pages.")] = "",
+    scenarios: Annotated[
+        Path | None,
+        typer.Option(
+            "--scenarios", metavar="FOLDER", help="Folder with reports of `trainyard simulate`, for all viewers."
+        ),
+    ] = None,
     proxy_authority: Annotated[
         Path | None,
         typer.Option(
@@ -149,6 +155,7 @@ def _serve(
     """
     with _packages():
         from trainyard.console.cluster_server import ClusterConsole, ProxyAccess, serve_cluster
+        from trainyard.console.scenario_folder import ScenarioFolder
     from trainyard.kube import credentials
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -163,6 +170,7 @@ def _serve(
         hosts=tuple(hosts or ()),
         sessions=sessions,
         proxy=proxy,
+        scenarios=ScenarioFolder(scenarios),
     )
 
     def ready(bound: int) -> None:

@@ -25,6 +25,9 @@ _KEYS = {
 }
 
 
+_NO_FILE = "set FILE, or --from with a file of `trainyard snapshot save`"
+
+
 class ManifestFormat(StrEnum):
     """Output of manifests."""
 
@@ -33,14 +36,32 @@ class ManifestFormat(StrEnum):
 
 
 _File = Annotated[Path, typer.Argument(help="Stack settings, such as stacks/Pulumi.local.yaml; - for standard input")]
+_OptionalFile = Annotated[
+    Path | None,
+    typer.Argument(help="Stack settings, such as stacks/Pulumi.local.yaml; - for standard input"),
+]
 _Files = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
         help="Stack settings, HyperNode manifests, and optionally a list of nodes to compare; - for standard input"
     ),
 ]
 _From = Annotated[
-    str, typer.Option("--from", help="Format of FILE: settings, inventory, nodes, topograph or ibnetdiscover.")
+    str,
+    typer.Option("--from", help="Format of FILE: settings, inventory, nodes, hypernodes, topograph or ibnetdiscover."),
+]
+_FromFile = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="FORMAT|FILE",
+        help="Format of FILE (settings, inventory, nodes, hypernodes, topograph, ibnetdiscover), or instead of FILE a "
+        "file of `trainyard snapshot save` (./nodes for one that is named like a format).",
+    ),
+]
+_Snapshot = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="File of `trainyard snapshot save`: its HyperNodes and nodes."),
 ]
 _Tiers = Annotated[
     list[str] | None,
@@ -73,13 +94,20 @@ def register(app: typer.Typer) -> None:
 
 
 def _check(
-    files: _Files, output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT
+    files: _Files = None,
+    from_: _Snapshot = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT,
 ) -> None:
     """Check fabrics and HyperNodes; exit 1 if there are errors."""
     from trainyard.topology.file_checks import check_texts
 
-    findings = check_texts([(str(file), text_of(file)) for file in files])
-    answer(findings, output, tool="trainyard topology check", keys=_KEYS, files=map(str, files))
+    texts = [(str(file), text_of(file)) for file in files or ()]
+    if from_ is not None:
+        texts.append((str(from_), _recorded_fabric(from_)))
+    if not texts:
+        raise TrainyardError("FILE is missing", fix=_NO_FILE)
+    findings = check_texts(texts)
+    answer(findings, output, tool="trainyard topology check", keys=_KEYS, files=[name for name, _ in texts])
 
 
 def _compile(
@@ -102,7 +130,10 @@ def _compile(
 
 def _import(
     from_: Annotated[
-        str, typer.Option("--from", help="Format of FILE: inventory, nodes, topograph, ibnetdiscover or settings.")
+        str,
+        typer.Option(
+            "--from", help="Format of FILE: inventory, nodes, hypernodes, topograph, ibnetdiscover or settings."
+        ),
     ],
     file: Annotated[
         Path | None,
@@ -127,8 +158,8 @@ def _import(
 
 
 def _show(
-    file: _File,
-    from_: _From = "settings",
+    file: _OptionalFile = None,
+    from_: _FromFile = "settings",
     svg: Annotated[
         Path | None, typer.Option("--svg", help="Write an SVG image to this file; - for standard output.")
     ] = None,
@@ -140,7 +171,8 @@ def _show(
     from trainyard.topology import compile_fabric, draw
     from trainyard.topology.picture import picture
 
-    fabric = compile_fabric(_declared(file, from_, tiers, labels, qualify).settings)
+    declared = _recorded if file is None else _declared
+    fabric = compile_fabric(declared(file or Path(from_), from_, tiers, labels, qualify).settings)
     if svg is None:
         typer.echo(draw(fabric))
     elif str(svg) == "-":
@@ -153,11 +185,39 @@ def _show(
         typer.echo(f"{svg}: {len(fabric.nodes)} nodes, {len(fabric.domains)} domains")
 
 
+def _recorded(
+    file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool
+) -> ImportedFabric:
+    """Return the fabric of a snapshot, if option --from names one instead of a format."""
+    from trainyard.topology.sources import SOURCES, Options, source
+
+    if from_ in SOURCES:
+        raise TrainyardError("FILE is missing", fix=_NO_FILE)
+    if from_ != "-" and not file.exists():
+        source(from_)  # raises with the formats
+    try:
+        return source("hypernodes").read(_recorded_fabric(file), Options(tuple(tiers or ()), _pairs(labels), qualify))
+    except TrainyardError as error:
+        raise TrainyardError(f"{file}: {error.message}", fix=error.fix, findings=error.findings) from error
+
+
+def _recorded_fabric(file: Path) -> str:
+    """Return the HyperNodes and nodes of a snapshot, as JSON."""
+    import orjson
+
+    from trainyard.cli.common import recorded_state
+
+    bodies = [each for each in recorded_state(file).objects if each.get("kind") in ("HyperNode", "Node")]
+    return orjson.dumps({"apiVersion": "v1", "kind": "List", "items": bodies}).decode()
+
+
 def _declared(
     file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool
 ) -> ImportedFabric:
-    from trainyard.topology.sources import Options, source
+    from trainyard.topology.sources import SOURCES, Options, source
 
+    if from_ not in SOURCES and Path(from_).exists():
+        raise TrainyardError(f"--from {from_} and FILE {file} are both files", fix="leave out FILE, or --from")
     chosen, options = source(from_), Options(tuple(tiers or ()), _pairs(labels), qualify)
     try:
         return chosen.read(text_of(file), options)

@@ -77,6 +77,19 @@ class AccessReviews:
         inside = known | await self._allowed(viewer, others)
         return Granted(frozenset(kind for kind, _ in everywhere), frozenset(inside))
 
+    async def confirmed(self, viewer: Viewer, granted: Granted) -> Granted:
+        """Return what a viewer still may read of what was granted.
+
+        Raises
+        ------
+        ApiError, TransportError
+            The API server rejects a review, or does not answer.
+        """
+        everywhere, inside = await asyncio.gather(
+            self._allowed(viewer, ((kind, "") for kind in granted.everywhere)), self._allowed(viewer, granted.inside)
+        )
+        return Granted(frozenset(kind for kind, _ in everywhere), frozenset(inside))
+
     async def _allowed(self, viewer: Viewer, wanted: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         pairs = list(wanted)
         found = await asyncio.gather(*(self._may_read(viewer, SHOWN_KINDS[kind], each) for kind, each in pairs))

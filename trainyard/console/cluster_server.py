@@ -22,6 +22,7 @@ from trainyard.console.plan_limit import CLUSTER_SETTINGS, PlanLimit
 from trainyard.console.proxy_guard import ProxyGuard, ProxyViews, named_protocol
 from trainyard.console.recorded_source import Source
 from trainyard.console.request_origin import LOOPBACK_NAMES
+from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.console.session_guard import SessionGuard
 from trainyard.console.shared_reader import SharedReader
@@ -76,6 +77,8 @@ class ClusterConsole:
         Number of sessions at the same time, and of viewers of the proxy.
     proxy
         An authenticating proxy; None: headers with users are never read.
+    scenarios
+        Folder with reports of scenarios, which every viewer sees.
     """
 
     connection: Connection
@@ -84,6 +87,7 @@ class ClusterConsole:
     hosts: Sequence[str] = ()
     sessions: int = 10
     proxy: ProxyAccess | None = None
+    scenarios: ScenarioFolder = field(default_factory=lambda: ScenarioFolder(None))
     readers: list[SharedReader] = field(default_factory=list, init=False, repr=False)
     plans: PlanLimit = field(default_factory=lambda: PlanLimit(CLUSTER_SETTINGS), init=False, repr=False)
 
@@ -107,7 +111,8 @@ class ClusterConsole:
             source = LiveSource(own, self.name, self.namespaces, lambda: count, _WATCH_SECONDS)
             reader = self._shared_reader(source, resources)
             await reader.start()
-            return OpenedReader(reader, application(reader, viewer=viewer.name, plans=self.plans), resources.pop_all())
+            pages = application(reader, self.scenarios, viewer=viewer.name, plans=self.plans)
+            return OpenedReader(reader, pages, resources.pop_all())
 
     def _shared_reader(self, source: Source, resources: AsyncExitStack) -> SharedReader:
         """Return a reader, whose share of the processor is smaller while there are others."""
@@ -133,7 +138,7 @@ class ClusterConsole:
             source = FilteredSource(hub, viewer, reviews, tuple(self.namespaces))
             reader = self._shared_reader(source, resources)
             await reader.start()
-            pages = application(reader, viewer=viewer.name, signs_out=False, plans=self.plans)
+            pages = application(reader, self.scenarios, viewer=viewer.name, signs_out=False, plans=self.plans)
             return OpenedReader(reader, pages, resources.pop_all())
 
 

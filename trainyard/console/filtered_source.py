@@ -1,6 +1,8 @@
 """State that several viewers share, of which each sees the part that SubjectAccessReviews grant.
 
-The state is filtered before any page is built from it, so that no page, plan or update can show more.
+The state is filtered before any page is built from it, so that no page, plan or update can show more. What is granted
+is reviewed at each turn, and what is not at every second one: with many namespaces, these are most reviews by far, and
+the others must not wait for them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _REFRESH_SECONDS: Final = 60.0
 _REVIEW_SECONDS: Final = 25.0
 """Seconds between two reviews of what a viewer may read."""
 _RETRY_SECONDS: Final = 5.0
-"""Seconds of a review, and until the next one if it has failed."""
+"""Seconds of a review of what was granted, and until the next one if it has failed."""
+_SEARCH_SECONDS: Final = 20.0
+"""Seconds of a review of all namespaces."""
 _GRANTED_SECONDS: Final = 40.0
 """Seconds after which nothing is granted without a newer review: with a page's own age, less than a minute."""
 _LOG = logging.getLogger(__name__)
@@ -142,7 +146,7 @@ class FilteredSource:
 
     async def start(self) -> None:
         """Review what the viewer may read, again and again until `close`."""
-        await self._review()
+        await self._search()
         self._hub.follow(self._news)
         self._task = asyncio.create_task(self._review_often())
 
@@ -180,27 +184,39 @@ class FilteredSource:
             "Logs are not shown to viewers of a proxy", fix=f"kubectl logs {pod} -c {container} -n {namespace}"
         )
 
-    async def _review(self) -> None:
+    async def _search(self) -> None:
+        """Review all namespaces."""
         begun = time.monotonic()
         whole = self._hub.observed
         found = {namespace_of(each) for each in (whole.objects if whole else ())} - {""}
-        async with asyncio.timeout(_RETRY_SECONDS):
+        async with asyncio.timeout(_SEARCH_SECONDS):
             granted = await self._reviews.granted(self._viewer, sorted(found.union(self._namespaces)))
         self._reviewed = begun
         self._grant(granted)
 
+    async def _renew(self) -> None:
+        """Review what was granted."""
+        begun = time.monotonic()
+        async with asyncio.timeout(_RETRY_SECONDS):
+            granted = await self._reviews.confirmed(self._viewer, self._granted)
+        self._reviewed = begun
+        self._grant(granted)
+
     async def _review_often(self) -> None:
-        wait = _REVIEW_SECONDS
+        wait, searches = _REVIEW_SECONDS, False
         while True:
             await asyncio.sleep(wait)
             try:
-                await self._review()
+                await self._renew()
+                if searches:
+                    await self._search()
                 wait = _REVIEW_SECONDS
             except Exception as error:  # any: without reviews, nothing may be shown
                 _LOG.warning("what %r may read could not be reviewed: %s", self._viewer.name, error)
                 wait = _RETRY_SECONDS
                 if time.monotonic() - self._reviewed >= _GRANTED_SECONDS:
                     self._grant(NOTHING)
+            searches = not searches
 
     def _grant(self, granted: Granted) -> None:
         if granted != self._granted:

@@ -21,8 +21,8 @@ from trainyard.explain.causes.controllers import DEPLOYMENTS as PLATFORM_DEPLOYM
 from trainyard.explain.causes.controllers import LEASES as PLATFORM_LEASES
 from trainyard.explain.causes.controllers import fault_of
 from trainyard.explain.cluster_index import ClusterIndex, kind_of
+from trainyard.explain.named_objects import short_kind
 from trainyard.explain.redaction import redacted
-from trainyard.explain.situation import short_kind
 from trainyard.kube import ApiError, Client, Informer, Object, Resource, TransportError
 from trainyard.kube.kinds import DEPLOYMENTS, PODS
 from trainyard.kube.leader import LEASES

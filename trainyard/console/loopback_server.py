@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
+import shutil
+import socket
 import tempfile
 import threading
 import webbrowser
@@ -95,7 +98,9 @@ async def serve(
         if not task.done():
             address = f"http://{_HOST}:{number}/?token={pages.new_token()}"
             announce(address)
-        with tempfile.TemporaryDirectory(prefix="trainyard-console-", dir=_readable_folder()) as folder:
+        home = _readable_folder()
+        _remove_left(home)
+        with tempfile.TemporaryDirectory(prefix=f"{_folder_of(os.getpid())}-", dir=home) as folder:
             if browser and not task.done():
                 page = page_of(Path(folder), address).as_uri()
                 threading.Thread(
@@ -124,6 +129,28 @@ def _readable_folder() -> Path | None:
     """Return a folder that a browser in a sandbox can read, whose /tmp is its own; None: the usual one."""
     home = Path.home()
     return home if os.access(home, os.W_OK | os.X_OK) else None
+
+
+def _folder_of(process: int | str) -> str:
+    return f"trainyard-console-{socket.gethostname()}-{process}"
+
+
+def _remove_left(home: Path | None) -> None:
+    """Remove the folders of consoles of this machine that were killed."""
+    for folder in (home or Path(tempfile.gettempdir())).glob(f"{glob.escape(_folder_of(''))}*"):
+        process = folder.name.removeprefix(_folder_of("")).partition("-")[0]
+        if process.isdecimal() and not _runs(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _open(page: str, say: Callable[[str], None]) -> None:

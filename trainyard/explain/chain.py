@@ -11,8 +11,9 @@ from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.cluster_index import kind_of
 from trainyard.explain.fabric_limits import fabric_limits
+from trainyard.explain.named_objects import short_kind
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation, State, short_kind
+from trainyard.explain.situation import Situation, State
 from trainyard.queues.amounts import text as amount_text
 from trainyard.queues.queue import ROOT
 
@@ -101,13 +102,14 @@ def _scheduling(situation: Situation) -> Iterator[Link]:
         free = f"free resources unknown (Pod {_NOT_READ})"
     takes = f"{usable} take{'s' if usable == 1 else ''} pods"
     yield Link("nodes", counted(len(nodes), "node"), takes + (f", {free}" if free else ""))
-    for _, topology in fabric_limits(situation):
-        domains = situation.view.table.allowed_domains(topology)
+    for limit in fabric_limits(situation):
+        what = f"subgroup {limit.subgroup}" if limit.subgroup else "the gang"
+        domains = situation.view.table.allowed_domains(limit.topology)
         if domains is None:
-            yield Link("fabric", "no limit", "the gang may use all nodes")
+            yield Link("fabric", "no limit", f"{what} may use all nodes")
             continue
         names = ", ".join(each.name for each in domains[:_SHOWN])
-        yield Link("fabric", names, f"{counted(len(domains), 'domain') if domains else 'no domain'} may hold the gang")
+        yield Link("fabric", names, f"{counted(len(domains), 'domain') if domains else 'no domain'} may hold {what}")
 
 
 def _queue(situation: Situation) -> str:

@@ -13,9 +13,10 @@ from trainyard.explain.cause import Found
 from trainyard.explain.causes import FAMILIES
 from trainyard.explain.chain import Link, chain_of
 from trainyard.explain.cluster_index import kind_of
+from trainyard.explain.named_objects import NAMED_KINDS, find_named, named_kinds, short_kind
 from trainyard.explain.observed import Kind, Observed, resource_of
 from trainyard.explain.ranking import ranked
-from trainyard.explain.situation import NAMED_KINDS, ClusterView, Situation, State, find_named, named_kinds, short_kind
+from trainyard.explain.situation import ClusterView, Situation, State
 
 __all__ = ["UNKNOWN", "Explanation", "as_text", "explain", "explain_object"]
 

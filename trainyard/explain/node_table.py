@@ -27,6 +27,7 @@ __all__ = [
     "constraint",
     "fitting",
     "is_of_node",
+    "labels_match",
     "left_after",
     "placed",
     "request_of",
@@ -334,6 +335,12 @@ def constraint(spec: Body) -> Callable[[NodeFacts], str | None]:
         return None
 
     return refused
+
+
+def labels_match(selector: Body, labels: Mapping[str, Any]) -> bool:
+    """Return whether a label selector selects labels; an empty one selects all."""
+    equal = all(labels.get(key) == value for key, value in mapping(selector, "matchLabels").items())
+    return equal and all(_holds(each, labels) for each in sequence(selector, "matchExpressions"))
 
 
 def _matches(term: Body, node: NodeFacts) -> bool:

@@ -19,10 +19,12 @@ RANKS: Final = (
     *("queue-missing", "queue-closed", "webhook-rejected"),
     *("quota-exceeded", "quota-not-counted", "priority-class-unknown", "creation-failed"),
     *("controller-not-running", "job-set-controller-not-running", "volcano-controllers-not-running"),
-    # Something runs before the gang.
-    *("initializer-failed", "initializer-running"),
+    # What runs before the gang has failed.
+    "initializer-failed",
     # Placed pods do not start.
     *("image-pull", "container-configuration", "volume-missing", "volume-pending", "volume-mount", "container-crash"),
+    # What must leave first does not.
+    "pods-terminating",
     # The gang is never placed.
     *("scheduler-not-running", "queue-not-leaf", "queue-tree-stopped"),
     *("pods-gated", "gang-too-few-pods", "node-selector-unmatched", "node-taint-not-tolerated", "node-too-small"),
@@ -32,8 +34,10 @@ RANKS: Final = (
     *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
     *("nodes-cordoned", "nodes-not-ready", "fabric-fragmented", "node-fragmented"),
     *("queue-over-deserved", "cluster-full", "queue-tree-unknown"),
+    # The gang waits for something that runs, unless one of the causes above keeps that from running.
+    *("initializer-running", "child-suspended"),
     # Explains the past, or the future.
-    *("gang-restarting", "scheduler-message", "priority-behind-others", "runtime-deprecated"),
+    *("gang-restarting", "scheduler-message", "priority-behind-others", "runtime-deprecated", "gang-restarted"),
 )
 """Identifiers of all causes, the most decisive first."""
 

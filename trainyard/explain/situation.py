@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
@@ -13,6 +13,7 @@ from trainyard.api.constants import (
     ANCESTOR_LABEL,
     DATASET_INITIALIZER,
     GROUP_NAME_ANNOTATION,
+    KUEUE_QUEUE_LABEL,
     MODEL_INITIALIZER,
     QUEUE_ANNOTATION,
     VOLCANO_SCHEDULER,
@@ -26,37 +27,31 @@ from trainyard.queues.amounts import Amounts, total
 from trainyard.queues.queue import DEFAULT
 from trainyard.queues.queued_gangs import Job
 
-__all__ = ["NAMED_KINDS", "ClusterView", "Situation", "State", "find_named", "named_kinds", "short_kind"]
+__all__ = [
+    "REPLICATED_JOB",
+    "ClusterView",
+    "Situation",
+    "State",
+    "demands_of",
+    "gated",
+    "gated_by_kueue",
+]
 
-NAMED_KINDS: Final = {
-    "trainjob": Kind.TRAIN_JOB,
-    "jobset": Kind.JOB_SET,
-    "vcjob": Kind.VOLCANO_JOB,
-    "job": Kind.JOB,
-    "pod": Kind.POD,
-}
-"""Kinds that a person can name, in the order in which a name without kind is looked up."""
-
-_ALIASES: Final = {
-    **{f"{name}s": kind for name, kind in NAMED_KINDS.items()},
-    **{"tj": Kind.TRAIN_JOB, "js": Kind.JOB_SET, "po": Kind.POD, "vj": Kind.VOLCANO_JOB},
-    "trainjobs.trainer.kubeflow.org": Kind.TRAIN_JOB,
-    "trainjob.trainer.kubeflow.org": Kind.TRAIN_JOB,
-    "jobsets.jobset.x-k8s.io": Kind.JOB_SET,
-    "jobset.jobset.x-k8s.io": Kind.JOB_SET,
-    "jobs.batch": Kind.JOB,
-    "job.batch": Kind.JOB,
-    "jobs.batch.volcano.sh": Kind.VOLCANO_JOB,
-    "job.batch.volcano.sh": Kind.VOLCANO_JOB,
-}
 _JOB_SET: Final = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+_KUEUE_GATE: Final = "kueue.x-k8s.io/admission"
+REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+"""Label of a Job and its pods with the name of their replicatedJob."""
 _INITIALIZERS: Final = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 _ENDS: Final = {
     Kind.TRAIN_JOB: ("Complete", "Failed"),
     Kind.JOB_SET: ("Completed", "Failed"),
     Kind.JOB: ("Complete", "Failed"),
 }
-_VOLCANO_ENDS: Final = {"Completed": True, "Failed": False, "Aborted": False, "Terminated": False}
+_VOLCANO_ENDS: Final = {
+    **dict.fromkeys(("Completed", "Completing"), True),
+    **dict.fromkeys(("Failed", "Aborted", "Aborting", "Terminated", "Terminating"), False),
+}
+"""Whether a Volcano Job succeeded, by phase; in those that end on -ing, its pods are being deleted."""
 
 
 class State(StrEnum):
@@ -68,27 +63,6 @@ class State(StrEnum):
     SUSPENDED = "Suspended"
     COMPLETE = "Complete"
     FAILED = "Failed"
-
-
-def short_kind(kind: str) -> str:
-    """Return the kind as a person writes it."""
-    return "Volcano Job" if kind == Kind.VOLCANO_JOB else kind.partition(".")[0]
-
-
-def find_named(index: ClusterIndex, reference: str, namespace: str) -> Body | None:
-    """Return the object of a reference, ``NAME`` or ``KIND/NAME``; None: it does not exist."""
-    name = reference.rpartition("/")[2]
-    found = (index.find(kind, name, namespace) for kind in named_kinds(reference))
-    return next((body for body in found if body is not None), None)
-
-
-def named_kinds(reference: str) -> tuple[str, ...]:
-    """Return the kinds among which a reference is looked up; none: its kind is unknown."""
-    prefix, slash, _ = reference.rpartition("/")
-    if not slash:
-        return tuple(NAMED_KINDS.values())
-    kind = NAMED_KINDS.get(prefix.lower()) or _ALIASES.get(prefix.lower())
-    return () if kind is None else (kind,)
 
 
 class ClusterView:
@@ -253,22 +227,27 @@ class Situation:
     @cached_property
     def demands(self) -> list[Demand]:
         """Pods that must find a place for the gang to start, equal ones together."""
-        wanted = len(self.unplaced)
-        if self.gang is not None and not self.gang.running:
-            held = sum(pod.placed for pod in self.gang.pods)
-            wanted = min(wanted, max(0, self.gang.needed - held)) or wanted
-        grouped: dict[object, Demand] = {}
-        for pod in self.unplaced[:wanted]:
-            demand = Demand.of(mapping(pod, "spec"))
-            known = grouped.get(demand.key)
-            grouped[demand.key] = demand if known is None else replace(known, count=known.count + 1)
-        if grouped:
-            return list(grouped.values())
+        if found := demands_of(self.unplaced[: self._awaited]):
+            return found
         if self.gang is None or self.gang.running or self.initializers:
             return []
         spec = next(self.pod_specs, {})
         parts = Counter(tuple(sorted(pod.request.items())) for pod in self.gang.pods if not pod.placed)
         return [Demand(dict(key), count, spec) for key, count in parts.items()]
+
+    @property
+    def _awaited(self) -> int:
+        """Number of the pods of `unplaced` with which the gang starts."""
+        wanted = len(self.unplaced)
+        if self.gang is None or self.gang.running:
+            return wanted
+        held = sum(pod.placed for pod in self.gang.pods)
+        return min(wanted, max(0, self.gang.needed - held)) or wanted
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the gang starts with fewer pods than wait for a place."""
+        return self._awaited < len(self.unplaced)
 
     @property
     def request(self) -> Amounts:
@@ -303,6 +282,26 @@ class Situation:
             name for name in awaited if name in wanted and whole(counts.get(name), "succeeded") < wanted[name]
         )
 
+    @property
+    def holds_job_set(self) -> bool:
+        """Whether the JobSet is suspended, and the TrainJob is not."""
+        return self.train_job is not None and not _suspends(self.train_job) and _suspends(self.job_set)
+
+    @cached_property
+    def held_jobs(self) -> list[Body]:
+        """Suspended Jobs whose JobSet is not, and that wait for no other Job."""
+        if self.job_set is None or _suspends(self.job_set):
+            return []
+        parts = sequence(self.job_set, "spec", "replicatedJobs")
+        if text(self.job_set, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder":
+            parts = parts[:1]
+        names = {text(part, "name") for part in parts if not sequence(part, "dependsOn")}
+        return [
+            job
+            for job in self.jobs
+            if _suspends(job) and self._end(job) is None and text(job, "metadata", "labels", REPLICATED_JOB) in names
+        ]
+
     @cached_property
     def state(self) -> State:
         """State of the job, or of the pod that was named."""
@@ -310,7 +309,7 @@ class Situation:
         if ended is not None:
             return State.COMPLETE if ended else State.FAILED
         bodies = [body for body in (self.root, self.job_set) if body is not None]
-        if any(mapping(body, "spec").get("suspend") is True for body in bodies):
+        if any(map(_suspends, bodies)):
             return State.SUSPENDED
         if not self.initializers and not self.pods and not self.reads(Kind.POD):
             return State.RUNNING if self._runs_by_status else State.WAITING
@@ -355,9 +354,33 @@ class Situation:
         return False if condition(body, failed) is not None else None
 
 
+def demands_of(pods: Iterable[Body]) -> list[Demand]:
+    """Return what pods need to find a place, equal ones together."""
+    grouped: dict[object, Demand] = {}
+    for pod in pods:
+        demand = Demand.of(mapping(pod, "spec"))
+        known = grouped.get(demand.key)
+        grouped[demand.key] = demand if known is None else replace(known, count=known.count + 1)
+    return list(grouped.values())
+
+
+def _suspends(body: Body | None) -> bool:
+    return mapping(body, "spec").get("suspend") is True
+
+
 def gated(pod: Body) -> bool:
     """Return whether a pod has scheduling gates."""
     return bool(sequence(pod, "spec", "schedulingGates"))
+
+
+def gated_by_kueue(situation: Situation) -> list[Body]:
+    """Return the pods that Kueue has not admitted: a pod of a Kueue queue has a gate until then."""
+    return [
+        pod
+        for pod in situation.pods
+        if text(pod, "metadata", "labels", KUEUE_QUEUE_LABEL)
+        and any(text(gate, "name") == _KUEUE_GATE for gate in sequence(pod, "spec", "schedulingGates"))
+    ]
 
 
 def _is_unplaced(pod: Body) -> bool:

@@ -326,3 +326,68 @@ def test_an_additional_rack_in_the_inventory_changes_no_other_name(counts: dict[
     for body in before.hyper_nodes:
         if body["spec"]["tier"] == 1:
             assert kept[body["metadata"]["name"]] == body
+
+
+def hyper_node(name: str, tier: int, kind: str, *members: str, tier_name: str = "") -> dict[str, Any]:
+    listed = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]
+    spec = {"tier": tier, "tierName": tier_name, "members": listed}
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def of_hyper_nodes(*bodies: dict[str, Any]) -> ImportedFabric:
+    return source("hypernodes").read(json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies}))
+
+
+def test_hyper_nodes_give_their_fabric() -> None:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "a1"},
+        "status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "4"}},
+    }
+    found = of_hyper_nodes(
+        hyper_node("s", 2, "HyperNode", "a", "b", tier_name="spine"),
+        hyper_node("a", 1, "Node", "a1", "a2", tier_name="rack"),
+        hyper_node("b", 1, "Node", "b1"),
+        node,
+    )
+    fabric = compile_fabric(found.settings)
+    assert [(each.name, each.tier) for each in fabric.domains] == [("a", 1), ("b", 1), ("s", 2)]
+    assert [each.name for each in fabric.nodes] == ["a1", "a2", "b1"]
+    assert "tierNames: [rack, spine]" in settings_text(found.settings, found.notes)
+
+
+def test_hyper_nodes_that_leave_a_tier_out_get_a_domain_of_it() -> None:
+    found = of_hyper_nodes(
+        hyper_node("s", 2, "HyperNode", "a"),
+        hyper_node("a", 1, "Node", "a1"),
+        hyper_node("b", 1, "Node", "b1"),
+        hyper_node("t", 2, "Node", "t1"),
+    )
+    assert {each.name for each in compile_fabric(found.settings).domains} == {
+        "s",
+        "a",
+        "b",
+        "t",
+        "b-tier-2",
+        "t-tier-1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("bodies", "message"),
+    [
+        ((), "contains no HyperNode"),
+        ((hyper_node("a", 1, "Node", "n"), hyper_node("b", 1, "Node", "n")), "invalid"),
+        ((hyper_node("a", 2, "HyperNode", "b"), hyper_node("b", 3, "HyperNode", "a")), "invalid"),
+        ((hyper_node("a", 2, "HyperNode", "b"),), "invalid"),
+    ],
+)
+def test_hyper_nodes_without_a_fabric_are_errors(bodies: tuple[dict[str, Any], ...], message: str) -> None:
+    with pytest.raises(TrainyardError, match=message):
+        of_hyper_nodes(*bodies)

@@ -12,8 +12,9 @@ from trainyard.console.views.platform_view import JobRow, PlatformView, age_text
 from trainyard.explain import Explanation, Kind, State
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, sequence, text, time, whole
 from trainyard.explain.cluster_index import kind_of
+from trainyard.explain.named_objects import short_kind
 from trainyard.explain.redaction import redacted
-from trainyard.explain.situation import Situation, short_kind
+from trainyard.explain.situation import Situation
 from trainyard.manifests.dump import dump
 
 __all__ = ["ConditionRow", "EventRow", "JobPage", "PartRow", "PodRow", "Step", "changes_of", "job_page"]

@@ -17,7 +17,7 @@ from trainyard.console.views.platform_view import Devices, JobRow, PlatformView
 from trainyard.explain import Kind, State
 from trainyard.explain.body_fields import Body, name_of, namespace_of, sequence, text, whole
 from trainyard.explain.causes.controllers import DEPLOYMENTS, fault_of
-from trainyard.explain.situation import NAMED_KINDS
+from trainyard.explain.named_objects import NAMED_KINDS
 
 __all__ = ["WEBHOOK_KINDS", "Authority", "Health", "Program", "WaitReason", "health", "webhook_body"]
 
@@ -52,19 +52,30 @@ class Authority:
     name
         Common name, and the first webhook configurations that trust it.
     days
-        Days until the certificate ends; of a successor, if there is one.
+        Whole days until the certificate ends, negative after its end; of a successor, if there is one.
     configurations
         Webhook configurations that trust it.
+    ended
+        Whether it has ended.
     """
 
     name: str
     days: int
     configurations: tuple[str, ...]
+    ended: bool = False
 
     @property
     def ends_soon(self) -> bool:
         """Whether it ends in two weeks."""
         return self.days < _SOON
+
+    @property
+    def end(self) -> str:
+        """When it ends, as the end of a sentence."""
+        verb = "ended" if self.ended else "ends"
+        if not self.days:
+            return f"{verb} today"
+        return f"{verb} {counted(-self.days, 'day')} ago" if self.ended else f"{verb} in {counted(self.days, 'day')}"
 
 
 @dataclass(frozen=True)
@@ -178,7 +189,7 @@ def _issues(view: PlatformView, programs: tuple[Program, ...], authorities: tupl
                 yield f"Deployment {name} does not exist"
     for authority in authorities:
         if authority.ends_soon:
-            yield f"certificate authority {authority.name} ends in {counted(authority.days, 'day')}"
+            yield f"certificate authority {authority.name} {authority.end}"
     if lost := sum(not node.ready for node in view.nodes.values()):
         yield f"{counted(lost, 'node')} not ready"
     if fault := view.cluster.shares.fault:
@@ -194,7 +205,8 @@ def _authorities(view: PlatformView) -> Iterator[Authority]:
                 if newest is not None:
                     found.setdefault(newest, {})[name_of(body)] = None
     for (name, end), configurations in sorted(found.items(), key=lambda pair: pair[0][1])[:_SHOWN]:
-        yield Authority(name, (end - view.now).days, tuple(sorted(configurations)))
+        days = int((end - view.now) / datetime.timedelta(days=1))
+        yield Authority(name, days, tuple(sorted(configurations)), ended=end <= view.now)
 
 
 def _newest(bundle: str) -> tuple[str, datetime.datetime] | None:

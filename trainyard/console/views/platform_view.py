@@ -13,8 +13,9 @@ from urllib.parse import quote
 from trainyard.explain import Explanation, Kind, Observed, State, explain_object
 from trainyard.explain.body_fields import Body, mapping, name_of, namespace_of, text, time
 from trainyard.explain.cluster_index import ClusterIndex
+from trainyard.explain.named_objects import find_named, short_kind
 from trainyard.explain.node_table import NodeFacts, amounts_of
-from trainyard.explain.situation import ClusterView, Situation, find_named, short_kind
+from trainyard.explain.situation import ClusterView, Situation
 from trainyard.queues.amounts import Amounts, total
 from trainyard.queues.amounts import text as amount_text
 

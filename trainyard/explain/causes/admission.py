@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED
-from trainyard.explain.body_fields import Body, name_of, sequence, text, whole
+from trainyard.explain.body_fields import Body, condition, name_of, sequence, text, time, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.cluster_index import kind_of
+from trainyard.explain.named_objects import short_kind
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation, short_kind
+from trainyard.explain.situation import Situation, State
 
 __all__ = ["FAMILY"]
 
 _MAXIMUM: Final = 400
+_RETRIED: Final = datetime.timedelta(minutes=15)
+"""Longer than controllers wait before they create an object again."""
 _RULE: Final = re.compile(r"(?:^|denied (?:the )?request: )(?!POL-000)([A-Z]{3}-[0-9]{3})\b:? ?")
 """Identifier at the start of what a rule says; elsewhere it is another word, as SHA-256."""
 _NO_DECISION: Final = "POL-000"
@@ -105,9 +109,9 @@ CREATION: Final = Cause(
 def _find(situation: Situation) -> Iterator[Found]:
     if situation.ended:
         return
-    for body in _incomplete(situation):
+    for body, since in _incomplete(situation):
         for event in reversed(situation.index.events(body)):
-            if text(event, "type") == "Normal":
+            if text(event, "type") == "Normal" or _is_old(situation, event, since):
                 continue
             found = _of_event(situation, body, event)
             if found is not None:
@@ -115,23 +119,43 @@ def _find(situation: Situation) -> Iterator[Found]:
                 break
 
 
-def _incomplete(situation: Situation) -> Iterator[Body]:
-    """Yield the objects for which a controller has to create others, and has not."""
+def _is_old(situation: Situation, event: Body, since: datetime.datetime | None) -> bool:
+    """Return whether an event is older than the last success, or too old for a running job: creations are retried."""
+    when = time(event, "lastTimestamp") or time(event, "eventTime")
+    if when is None:
+        return False
+    if since is not None and when < since:
+        return True
+    return situation.state is State.RUNNING and situation.index.observed.now - when > _RETRIED
+
+
+def _incomplete(situation: Situation) -> Iterator[tuple[Body, datetime.datetime | None]]:
+    """Yield the objects for which a controller has to create others, and has not; and when it last did."""
     job_set = situation.job_set
     reads = situation.reads
     if situation.train_job is not None and job_set is None and reads(Kind.JOB_SET):
-        yield situation.root
+        yield situation.root, None
+    if situation.holds_job_set:
+        # It is resumed, or created again, with the fields of the TrainJob.
+        yield situation.root, time(condition(job_set, "Suspended"), "lastTransitionTime")
     if job_set is not None:
         wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
         if len(situation.jobs) < wanted and reads(Kind.JOB):
-            yield job_set
+            yield job_set, _newest(situation.jobs)
     for job in situation.jobs if reads(Kind.POD) else ():
         pods = situation.index.children(job, Kind.POD)
+        succeeded = sum(text(pod, "status", "phase") == "Succeeded" for pod in pods)
+        gone = max(0, whole(job, "status", "succeeded") - succeeded)
         finished = sequence(job, "status", "conditions")
-        if len(pods) < whole(job, "spec", "parallelism", default=1) and not finished:
-            yield job
+        if len(pods) + gone < whole(job, "spec", "parallelism", default=1) and not finished:
+            yield job, _newest(pods)
     if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods and reads(Kind.POD):
-        yield situation.root
+        yield situation.root, None
+
+
+def _newest(bodies: Iterable[Body]) -> datetime.datetime | None:
+    times = (time(body, "metadata", "creationTimestamp") for body in bodies)
+    return max((each for each in times if each is not None), default=None)
 
 
 def _of_event(situation: Situation, body: Body, event: Body) -> Found | None:

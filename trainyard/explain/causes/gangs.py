@@ -11,7 +11,7 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION
 from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, namespace_of, text, whole
 from trainyard.explain.cause import Cause, Family, Found
-from trainyard.explain.fabric_limits import fabric_limits
+from trainyard.explain.fabric_limits import FabricLimit, fabric_limits
 from trainyard.explain.node_table import Demand, Domain, NodeFacts, NodeTable, is_of_node, placed
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation
@@ -34,28 +34,34 @@ NO_DOMAIN: Final = Cause(
     "fabric-no-domain",
     "No domain that the gang may use",
     "`networkTopology` of the PodGroup; the HyperNodes and the nodes in them",
-    "it must run inside one domain of tier {tier}, and no domain of that tier contains a node that its pods may use",
+    "{what} must run inside one domain of tier {tier}, and no domain of that tier contains a node that its pods may "
+    "use",
     "allow a higher tier (highestTierAllowed), or ask the platform team to list the nodes in HyperNodes",
-    {"tier": "1 (rack)"},
+    {"what": "it", "tier": "1 (rack)"},
 )
 LARGER_THAN_DOMAIN: Final = Cause(
     "gang-larger-than-domain",
     "Gang larger than any domain that it may use",
     "`networkTopology` of the PodGroup; allocatable resources of the nodes in each HyperNode",
-    "its {pods:pod} must run inside one domain of tier {tier}; the largest, {domain}, has {places:place} for them "
+    "{what} must run inside one domain of tier {tier}; the largest, {domain}, has {places:place} for them "
     "even when empty",
-    "use at most {places:pod}, fewer resources per pod, or allow a higher tier (highestTierAllowed)",
-    {"pods": 6, "tier": "1 (rack)", "domain": "rack-0", "places": 4},
+    "use at most {places:pod}{each}, fewer resources per pod, or allow a higher tier (highestTierAllowed)",
+    {"what": "its 6 pods", "each": "", "tier": "1 (rack)", "domain": "rack-0", "places": 4},
 )
 FRAGMENTED: Final = Cause(
     "fabric-fragmented",
     "Enough free devices, but not in one domain",
     "`networkTopology` of the PodGroup; free resources of the nodes in each HyperNode, and the gangs on them",
-    "its {pods:pod} must run inside one domain of tier {tier}, and the free nodes have places for {places} of them, "
+    "{what} must run inside one domain of tier {tier}, and the free nodes have places for {places} of them, "
     "but scattered: {domains}",
     "wait until {moving} leaves {domain}, move it, use fewer pods, or allow a higher tier (highestTierAllowed)",
     {
-        **{"pods": 4, "tier": "1 (rack)", "places": 6, "domains": ["rack-0 has 3 places", "rack-1 has 3 places"]},
+        **{
+            "what": "its 4 pods",
+            "tier": "1 (rack)",
+            "places": 6,
+            "domains": ["rack-0 has 3 places", "rack-1 has 3 places"],
+        },
         **{"domain": "rack-0", "moving": ["vision/small (1 pod)"]},
     },
 )
@@ -90,8 +96,8 @@ def _find(situation: Situation) -> Iterator[Found]:
     if not situation.waits_for_room or not situation.index.knows(Kind.NODE) or not table.nodes:
         return
     limits = list(fabric_limits(situation))
-    for demands, topology in limits:
-        yield from _in_domains(situation, demands, topology)
+    for limit in limits:
+        yield from _in_domains(situation, limit)
     whole_gang = situation.demands
     nodes = _allowed(table, whole_gang)
     if not nodes or any(placed([demand], nodes, free=False) == 0 for demand in whole_gang):
@@ -111,8 +117,8 @@ def _too_few(situation: Situation) -> Iterator[Found]:
         yield TOO_FEW.found(minimum=least, pods=expected)
 
 
-def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> Iterator[Found]:
-    table = situation.view.table
+def _in_domains(situation: Situation, limit: FabricLimit) -> Iterator[Found]:
+    table, demands, topology = situation.view.table, limit.demands, limit.topology
     domains = table.allowed_domains(topology)
     if domains is None:
         return
@@ -120,10 +126,13 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
     inside = [(domain, [allowed[name] for name in domain.nodes if name in allowed]) for domain in domains]
     inside = [(domain, nodes) for domain, nodes in inside if nodes]
     tier = _tier(topology, domains)
-    pods = sum(each.count for each in demands)
+    pods = limit.pods
+    what = (
+        f"the {counted(pods, 'pod')} of subgroup {limit.subgroup}" if limit.subgroup else f"its {counted(pods, 'pod')}"
+    )
     if not inside:
         if allowed:
-            yield NO_DOMAIN.found(tier=tier)
+            yield NO_DOMAIN.found(what=what if limit.subgroup else "it", tier=tier)
         return
     largest, places = max(
         ((domain, placed(demands, nodes, free=False)) for domain, nodes in inside), key=lambda each: each[1]
@@ -131,7 +140,8 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
     if not places:
         return  # a cause of nodes
     if places < pods:
-        yield LARGER_THAN_DOMAIN.found(pods=pods, tier=tier, domain=largest.name, places=places)
+        each = " per subgroup" if limit.subgroup else ""
+        yield LARGER_THAN_DOMAIN.found(what=what, pods=pods, tier=tier, domain=largest.name, places=places, each=each)
         return
     if not table.knows_free:
         return
@@ -144,6 +154,7 @@ def _in_domains(situation: Situation, demands: list[Demand], topology: Body) -> 
     capable = [(d, nodes) for d, nodes, _ in free if placed(demands, nodes, free=False) >= pods]
     best, moving = _fewest_moves(table, demands, pods, capable)
     yield FRAGMENTED.found(
+        what=what,
         pods=pods,
         tier=tier,
         places=_all_places(demands, [node for node in allowed.values() if node.usable]),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, sequence, text, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation, State
+from trainyard.explain.situation import REPLICATED_JOB, Situation, State
 
 __all__ = ["FAMILY"]
 
-_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+_MAXIMUM: Final = 300
 
 FAILED: Final = Cause(
     "initializer-failed",
@@ -42,7 +43,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     if situation.ended or situation.state is State.SUSPENDED or not situation.initializers:
         return
     names = set(situation.initializers)
-    jobs = [job for job in situation.jobs if text(job, "metadata", "labels", _LABEL) in names]
+    jobs = [job for job in situation.jobs if text(job, "metadata", "labels", REPLICATED_JOB) in names]
     pods = [pod for job in jobs for pod in situation.index.children(job, Kind.POD)]
     namespace = situation.namespace or "default"
     for job in jobs:
@@ -50,7 +51,7 @@ def _find(situation: Situation) -> Iterator[Found]:
         failures = max(whole(job, "status", "failed"), len(own))
         if failures or condition(job, "Failed") is not None:
             yield FAILED.found(
-                initializer=text(job, "metadata", "labels", _LABEL),
+                initializer=text(job, "metadata", "labels", REPLICATED_JOB),
                 times=max(1, failures),
                 ended=_ended(own),
                 namespace=namespace,
@@ -80,7 +81,9 @@ def _progress(pods: list[Body]) -> str:
         return "it has no pod yet"
     phase = text(pods[0], "status", "phase") or "Pending"
     since = text(pods[0], "status", "startTime") or text(pods[0], "metadata", "creationTimestamp")
-    return f"{len(pods)} pod{'s' if len(pods) > 1 else ''}, {phase}" + (f" since {since}" if since else "")
+    progress = f"{counted(len(pods), 'pod')}, {phase}" + (f" since {since}" if since else "")
+    reported = text(condition(pods[0], "PodScheduled", "False"), "message")[:_MAXIMUM]
+    return f"{progress}: {reported}" if reported else progress
 
 
 FAMILY: Final = Family("Initializers", 7, (FAILED, RUNNING), _find)

@@ -43,24 +43,27 @@ TOO_SMALL: Final = Cause(
     "Pod larger than any node",
     "requests of the pods; allocatable resources of each node that they may use",
     "a pod requests {requested} {resource}, and the largest node that it may use offers {offers}",
-    "request at most {offers} {resource} per pod, or use more pods",
-    {"requested": "16", "resource": "nvidia.com/gpu", "offers": "8"},
+    "{remedy}",
+    {
+        **{"requested": "16", "resource": "nvidia.com/gpu", "offers": "8"},
+        "remedy": "request at most 8 nvidia.com/gpu per pod, or use more pods",
+    },
 )
 CORDONED: Final = Cause(
     "nodes-cordoned",
     "Cordoned nodes that would help",
     "`spec.unschedulable` of the nodes, and their free resources",
-    "nodes {nodes} ({count} in all) are cordoned, and would have places for it",
+    "nodes {nodes} ({count} in all) are cordoned, and would have places for it{together}",
     "ask the platform team whether they return to service (`kubectl uncordon NODE`)",
-    {"count": 2, "nodes": ["rack-0-node-1", "rack-0-node-2"]},
+    {"count": 2, "nodes": ["rack-0-node-1", "rack-0-node-2"], "together": ""},
 )
 NOT_READY: Final = Cause(
     "nodes-not-ready",
     "Failed nodes that would help",
     "condition Ready of the nodes, and their free resources",
-    "nodes {nodes} ({count} in all) are not ready, and would have places for it",
+    "nodes {nodes} ({count} in all) are not ready, and would have places for it{together}",
     "ask the platform team to repair them",
-    {"count": 1, "nodes": ["rack-0-node-3"]},
+    {"count": 1, "nodes": ["rack-0-node-3"], "together": ""},
 )
 
 
@@ -115,11 +118,21 @@ def _too_small(demand: Demand, nodes: Sequence[NodeFacts]) -> Found:
     order = sorted(demand.needed.items(), key=lambda each: ("/" not in each[0], each[0]))
     short = [name for name, amount in order if all(node.offers.get(name, 0) < amount for node in nodes)]
     resource = short[0] if short else order[0][0] if order else "pods"
+    most = max((node.offers.get(resource, 0) for node in nodes), default=0)
+    offers = amount_text(resource, max(0, most))
     return TOO_SMALL.found(
         requested=amount_text(resource, demand.needed.get(resource, 1)),
         resource=resource,
-        offers=amount_text(resource, max((node.offers.get(resource, 0) for node in nodes), default=0)),
+        offers=offers,
+        remedy=f"request at most {offers} {resource} per pod, or use more pods" if most > 0 else _devices(nodes),
     )
+
+
+def _devices(nodes: Sequence[NodeFacts]) -> str:
+    """Return what to do where no node has the resource."""
+    names = sorted({name for node in nodes for name, amount in node.offers.items() if "/" in name and amount > 0})
+    present = f"nodes have {', '.join(names[:_SHOWN])}" if names else "nodes have none such"
+    return f"correct the name of the resource ({present}), or use other nodes"
 
 
 def _out_of_service(situation: Situation) -> Iterator[Found]:
@@ -128,13 +141,16 @@ def _out_of_service(situation: Situation) -> Iterator[Found]:
     usable = [node for node in nodes if node.usable]
     if fits_fabric(situation, usable):
         return
-    for cause, helps in (
-        (CORDONED, [node for node in nodes if node.cordoned and node.ready]),
-        (NOT_READY, [node for node in nodes if not node.ready]),
-    ):
-        useful = [node for node in helps if placed([replace(each, count=1) for each in situation.demands], [node])]
-        if useful and fits_fabric(situation, usable + useful):
-            yield cause.found(count=len(useful), nodes=sorted(node.name for node in useful)[:_SHOWN])
+    one = [replace(each, count=1) for each in situation.demands]
+    cordoned = [node for node in nodes if node.cordoned and node.ready and placed(one, [node])]
+    failed = [node for node in nodes if not node.ready and placed(one, [node])]
+    groups = ((CORDONED, cordoned, "the nodes that are not ready"), (NOT_READY, failed, "the cordoned nodes"))
+    alone = [bool(helps) and fits_fabric(situation, usable + helps) for _, helps, _ in groups]
+    both = not any(alone) and bool(cordoned and failed) and fits_fabric(situation, usable + cordoned + failed)
+    for (cause, helps, others), enough in zip(groups, alone, strict=True):
+        if enough or both:
+            together = f" together with {others}" if both else ""
+            yield cause.found(count=len(helps), nodes=sorted(node.name for node in helps)[:_SHOWN], together=together)
 
 
 FAMILY: Final = Family("Nodes", 4, (SELECTOR, TAINT, TOO_SMALL, CORDONED, NOT_READY), _find)

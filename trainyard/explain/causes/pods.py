@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard.explain.body_fields import Body, mapping, name_of, sequence, text, whole
+from trainyard.explain.body_fields import Body, mapping, name_of, sequence, text, time, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation, State, gated
+from trainyard.explain.situation import Situation, State, gated, gated_by_kueue
 
 __all__ = ["FAMILY"]
 
@@ -19,6 +20,8 @@ _CRASH: Final = "CrashLoopBackOff"
 _MOUNT: Final = frozenset({"FailedMount", "FailedAttachVolume"})
 _WAITS: Final = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
 _SHOWN: Final = 3
+_CREATED_WITHIN: Final = datetime.timedelta(seconds=10)
+"""Time in which the controller manager creates the claim of an ephemeral volume."""
 
 IMAGE: Final = Cause(
     "image-pull",
@@ -58,8 +61,8 @@ VOLUME_MISSING: Final = Cause(
     "Missing PersistentVolumeClaim",
     "`spec.volumes` of the pods; the PersistentVolumeClaims of the namespace",
     "PersistentVolumeClaim {claim} does not exist in namespace {namespace}",
-    "create it, or correct claimName",
-    {"claim": "datasets", "namespace": "vision"},
+    "{remedy}",
+    {"claim": "datasets", "namespace": "vision", "remedy": "create it, or correct claimName"},
 )
 VOLUME_PENDING: Final = Cause(
     "volume-pending",
@@ -101,7 +104,8 @@ def _find(situation: Situation) -> Iterator[Found]:
 
 
 def _gated(situation: Situation) -> Iterator[Found]:
-    held = [pod for pod in situation.pods if gated(pod)]
+    kueue = gated_by_kueue(situation)
+    held = [pod for pod in situation.pods if gated(pod) and not any(pod is each for each in kueue)]
     if held:
         gates = sorted({text(gate, "name") for pod in held for gate in sequence(pod, "spec", "schedulingGates")})
         yield GATED.found(count=len(held), pods=len(situation.pods), gates=gates)
@@ -148,15 +152,11 @@ def _statuses(pod: Body) -> Iterator[Body]:
 def _claims(situation: Situation) -> Iterator[Found]:
     if not situation.index.knows(Kind.CLAIM):
         return
-    names: dict[str, None] = {}
-    for spec in situation.pod_specs:
-        for volume in sequence(spec, "volumes"):
-            if name := text(volume, "persistentVolumeClaim", "claimName"):
-                names[name] = None
-    for name in names:
+    for name, remedy in _claim_names(situation).items():
         claim = situation.index.find(Kind.CLAIM, name, situation.namespace)
         if claim is None:
-            yield VOLUME_MISSING.found(claim=name, namespace=_home(situation))
+            if remedy:
+                yield VOLUME_MISSING.found(claim=name, namespace=_home(situation), remedy=remedy)
         elif text(claim, "status", "phase") == "Pending":
             events = [each for each in situation.index.events(claim) if text(each, "message")]
             if events and text(events[-1], "reason") in _WAITS:
@@ -170,6 +170,23 @@ def _claims(situation: Situation) -> Iterator[Found]:
                 storage_class=text(claim, "spec", "storageClassName") or "default",
                 reason=": it lost its PersistentVolume",
             )
+
+
+def _claim_names(situation: Situation) -> dict[str, str]:
+    """Return the claims of the pods, and for each what to do if it does not exist; empty: wait for it."""
+    names: dict[str, str] = {}
+    for spec in situation.pod_specs:
+        for volume in sequence(spec, "volumes"):
+            if name := text(volume, "persistentVolumeClaim", "claimName"):
+                names[name] = "create it, or correct claimName"
+    for pod in situation.pods:
+        created = time(pod, "metadata", "creationTimestamp")
+        late = created is None or situation.index.observed.now - created > _CREATED_WITHIN
+        remedy = f"Kubernetes creates it for the pod: see `kubectl describe pod {name_of(pod)} -n {_home(situation)}`"
+        for volume in sequence(pod, "spec", "volumes"):
+            if mapping(volume, "ephemeral"):
+                names[f"{name_of(pod)}-{text(volume, 'name')}"] = remedy if late else ""
+    return names
 
 
 def _mounts(situation: Situation) -> Iterator[Found]:

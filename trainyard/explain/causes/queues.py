@@ -67,8 +67,15 @@ OVER_CAPABILITY: Final = Cause(
     "minimum of the gang; `spec.capability` of its queue and of those above, without guarantees of their siblings",
     "its gang of {pods:pod} requests {requested} {resource}, and queue {limited_by} allows {limit} in total, "
     "so it never starts",
-    "request at most {limit} {resource}, or ask the platform team for a higher capability of {limited_by}",
-    {"pods": 4, "requested": "32", "resource": "nvidia.com/gpu", "limited_by": "small", "limit": "8"},
+    "{smaller}, or ask the platform team for a higher capability of {limited_by}",
+    {
+        "smaller": "request at most 8 nvidia.com/gpu",
+        "pods": 4,
+        "requested": "32",
+        "resource": "nvidia.com/gpu",
+        "limited_by": "small",
+        "limit": "8",
+    },
 )
 CAPABILITY_FULL: Final = Cause(
     "queue-capability-full",
@@ -199,7 +206,8 @@ def _limited(situation: Situation) -> Iterator[Found]:
             elif guarded:
                 continue  # the nodes limit a queue above it
             elif amount > bound:
-                yield OVER_CAPABILITY.found(pods=situation.members, limited_by=name, **values)
+                smaller = f"request at most {values['limit']} {resource}" if bound > 0 else "submit it to another queue"
+                yield OVER_CAPABILITY.found(pods=situation.members, limited_by=name, smaller=smaller, **values)
             elif _given_back(situation, name, resource) >= used.get(resource, 0) + amount - bound:
                 continue  # lenders below it make room
             else:

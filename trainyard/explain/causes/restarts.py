@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
+from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, time, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.observed import Kind
 from trainyard.explain.situation import Situation, State
@@ -16,6 +17,8 @@ __all__ = ["FAMILY"]
 _EXHAUSTED: Final = "ReachedMaxRestarts"
 _EVICTED: Final = frozenset({"Evict", "Evicted", "TaintManagerEviction", "Preempted", "DisruptionTarget"})
 _MAXIMUM: Final = 300
+_UNKNOWN: Final = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+"""Time of what has none: everything else is newer."""
 _PREEMPTED: Final = re.compile(r"because of (\w+)")
 
 RESTARTING: Final = Cause(
@@ -31,6 +34,18 @@ RESTARTING: Final = Cause(
             "reason": "pod train-node-0-1 was evicted (Evict: because of reclaim)",
         },
         "remedy": "its queue is above its share and others take theirs back: request less, or save progress",
+    },
+)
+RESTARTED: Final = Cause(
+    "gang-restarted",
+    "Gang that restarted and runs again",
+    "`status.restarts` and events of the JobSet; events of its pods and of the PodGroup",
+    "it has lost a member before and was started again (restarts: {restarts}{bound}); last: {reason}",
+    "{remedy}",
+    {
+        **{"restarts": 2, "bound": " of at most 3"},
+        "reason": "container node of pod train-node-0-1 ended with exit code 137 (OOMKilled)",
+        "remedy": "read the logs: `kubectl logs -n vision POD --previous`",
     },
 )
 EXHAUSTED: Final = Cause(
@@ -52,49 +67,64 @@ def _find(situation: Situation) -> Iterator[Found]:
     if ended is not None and text(ended, "reason") == _EXHAUSTED:
         limit = whole(job_set, "spec", "failurePolicy", "maxRestarts")
         yield EXHAUSTED.found(restarts=restarts or limit, reason=_reason(situation)[0])
-    elif not situation.ended and situation.state is not State.RUNNING and restarts:
+    elif not situation.ended and restarts:
         maximum = mapping(job_set, "spec", "failurePolicy").get("maxRestarts")
         reason, remedy = _reason(situation)
         bound = f" of at most {maximum}" if isinstance(maximum, int) else ""
-        yield RESTARTING.found(restarts=restarts, bound=bound, reason=reason, remedy=remedy)
+        cause = RESTARTED if situation.state is State.RUNNING else RESTARTING
+        yield cause.found(restarts=restarts, bound=bound, reason=reason, remedy=remedy)
 
 
 def _reason(situation: Situation) -> tuple[str, str]:
-    """Return why the gang restarted last, and what to do."""
-    index = situation.index
-    events = [
-        (text(event, "lastTimestamp") or text(event, "eventTime"), text(event, "involvedObject", "name"), event)
-        for event in index.of(Kind.EVENT)
-        if text(event, "reason") in _EVICTED and _belongs(situation, event)
-    ]
-    if events:
-        _, name, event = max(events, key=lambda each: each[:2])
+    """Return why the gang restarted last, and what to do: the newest of what is known, or an eviction."""
+    found = [*_evictions(situation), *_failures(situation)]
+    if found:
+        _, reason, remedy = max(found, key=lambda each: each[0])
+        return reason, remedy
+    for body in (situation.job_set, situation.root):
+        events = situation.index.events(body) if body is not None else []
+        if restarts := [event for event in events if "estart" in text(event, "reason")]:
+            return text(restarts[-1], "message")[:_MAXIMUM], _logs(situation)
+    return "its events are gone", _logs(situation)
+
+
+def _logs(situation: Situation) -> str:
+    return f"read the logs: `kubectl logs -n {situation.namespace or 'default'} POD --previous`"
+
+
+def _evictions(situation: Situation) -> Iterator[tuple[datetime.datetime, str, str]]:
+    """Yield when pods of the gang were evicted, why, and what to do."""
+    for event in situation.index.of(Kind.EVENT):
+        if text(event, "reason") not in _EVICTED or not _belongs(situation, event):
+            continue
         message = text(event, "message")[:_MAXIMUM]
         by = _PREEMPTED.search(message)
-        shares = by is not None and by[1] in ("reclaim", "preempt")
         remedy = (
             "its queue is above its share or a job of higher priority needs the nodes: request within the share, or "
             "save progress often"
-            if shares
+            if by is not None and by[1] in ("reclaim", "preempt")
             else "ask the platform team about the node; save progress often"
         )
-        return f"pod {name} was evicted ({text(event, 'reason')}: {message})", remedy
-    read = f"read the logs: `kubectl logs -n {situation.namespace or 'default'} POD --previous`"
+        when = time(event, "lastTimestamp") or time(event, "eventTime") or _UNKNOWN
+        name = text(event, "involvedObject", "name")
+        yield when, f"pod {name} was evicted ({text(event, 'reason')}: {message})", remedy
+
+
+def _failures(situation: Situation) -> Iterator[tuple[datetime.datetime, str, str]]:
+    """Yield when containers and Jobs of the gang failed, how, and what to do."""
+    read = _logs(situation)
     for pod in situation.all_pods:
         for status in sequence(pod, "status", "containerStatuses"):
             last = mapping(status, "state", "terminated") or mapping(status, "lastState", "terminated")
             if code := whole(last, "exitCode"):
                 container, why = text(status, "name"), text(last, "reason") or "Error"
-                return f"container {container} of pod {name_of(pod)} ended with exit code {code} ({why})", read
+                reason = f"container {container} of pod {name_of(pod)} ended with exit code {code} ({why})"
+                yield time(last, "finishedAt") or _UNKNOWN, reason, read
     for job in situation.jobs:
         failed = condition(job, "Failed")
         if failed is not None:
-            return f"Job {name_of(job)} failed ({text(failed, 'reason')}: {text(failed, 'message')[:_MAXIMUM]})", read
-    for body in (situation.job_set, situation.root):
-        found = [event for event in index.events(body) if "estart" in text(event, "reason")] if body is not None else []
-        if found:
-            return text(found[-1], "message")[:_MAXIMUM], read
-    return "its events are gone", read
+            why = f"{text(failed, 'reason')}: {text(failed, 'message')[:_MAXIMUM]}"
+            yield time(failed, "lastTransitionTime") or _UNKNOWN, f"Job {name_of(job)} failed ({why})", read
 
 
 def _belongs(situation: Situation, event: Body) -> bool:
@@ -106,4 +136,4 @@ def _belongs(situation: Situation, event: Body) -> bool:
     return any(pod.startswith(f"{owner}-") for owner in owners)
 
 
-FAMILY: Final = Family("Restarts", 8, (RESTARTING, EXHAUSTED), _find)
+FAMILY: Final = Family("Restarts", 8, (RESTARTING, RESTARTED, EXHAUSTED), _find)

@@ -14,8 +14,9 @@ from trainyard.api.constants import (
 )
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, sequence, text, whole
 from trainyard.explain.cause import Cause, Family, Found
+from trainyard.explain.named_objects import short_kind
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import Situation, State, short_kind
+from trainyard.explain.situation import Situation, State, gated_by_kueue
 
 __all__ = ["FAMILY"]
 
@@ -76,10 +77,10 @@ ABORTED: Final = Cause(
     "volcano-job-aborted",
     "Aborted Volcano Job",
     "`status.state` of the Volcano Job",
-    "it was stopped at {when}: {reason}",
+    "it was stopped at {when}{ending}: {reason}",
     "to go on: `vcctl job resume -n {namespace} -N {name}`",
     {
-        **{"when": "2026-11-24T10:00:00Z", "reason": "Aborted: Job is aborted by user"},
+        **{"when": "2026-11-24T10:00:00Z", "reason": "Aborted: Job is aborted by user", "ending": ""},
         **{"name": "train", "namespace": "vision"},
     },
 )
@@ -105,9 +106,11 @@ def _find(situation: Situation) -> Iterator[Found]:
     manager = text(situation.root, "spec", "managedBy")
     if situation.kind == Kind.TRAIN_JOB and manager not in ("", MANAGED_BY_TRAINER):
         yield ELSEWHERE.found(manager=manager)
-    if situation.state is not State.SUSPENDED:
+    gated = gated_by_kueue(situation)
+    if situation.state is not State.SUSPENDED and not gated:
         return
-    kueue = text(situation.root, "metadata", "labels", KUEUE_QUEUE_LABEL)
+    labeled = gated or [situation.root]
+    kueue = text(labeled[0], "metadata", "labels", KUEUE_QUEUE_LABEL)
     workload = _workload(situation)
     if kueue and not (workload is not None and condition(workload, "Admitted")):
         yield BY_KUEUE.found(
@@ -128,7 +131,7 @@ def _find(situation: Situation) -> Iterator[Found]:
 
 
 def _workload(situation: Situation) -> Body | None:
-    owners = (body for body in (situation.root, situation.job_set) if body is not None)
+    owners = (body for body in (situation.root, situation.job_set, *situation.pods) if body is not None)
     return next((each for body in owners for each in situation.index.children(body, Kind.WORKLOAD)), None)
 
 
@@ -158,9 +161,10 @@ def _failed(situation: Situation) -> Iterator[Found]:
         message = text(ended, "message") or text(situation.root, "status", "state", "message")
         phase = text(situation.root, "status", "state", "phase") or text(situation.root, "status", "phase")
         reason, home = ": ".join(filter(None, (reason or phase, message)))[:_MAXIMUM], situation.namespace or "default"
-        if phase == "Aborted":
+        if phase in ("Aborted", "Aborting"):
             when = text(situation.root, "status", "state", "lastTransitionTime") or when
-            yield ABORTED.found(when=when, reason=reason, namespace=home, name=situation.name)
+            ending = ", and its pods are being deleted" if phase == "Aborting" else ""
+            yield ABORTED.found(when=when, ending=ending, reason=reason, namespace=home, name=situation.name)
             return
         pod, containers = _ended_container(situation)
         yield FAILED.found(

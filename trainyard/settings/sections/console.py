@@ -50,6 +50,11 @@ class ConsoleSettings(InstalledSettings):
         le=100,
         description="Viewers who are signed in at the same time; each has a copy of what it may read in memory",
     )
+    scenarios: DnsSubdomain | None = Field(
+        default=None,
+        description="ConfigMap in the namespace of the console with reports of `trainyard simulate` for page "
+        "Scenarios: `NAME.json`, and the drawing `NAME.svg`; every viewer sees them, and it may be created later",
+    )
     proxy: ProxySettings | None = Field(
         default=None,
         description="An authenticating proxy whose headers X-Remote-User and X-Remote-Group name the user; the "

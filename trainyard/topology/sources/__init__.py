@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from trainyard.errors import TrainyardError
-from trainyard.topology.sources import description, ibnetdiscover, inventory, node_labels, topograph
+from trainyard.topology.sources import description, hypernode_tree, ibnetdiscover, inventory, node_labels, topograph
 from trainyard.topology.sources.base import Options, Source
 
 __all__ = ["SOURCES", "Options", "Source", "source"]
 
 SOURCES: dict[str, Source] = {
-    each.SOURCE.name: each.SOURCE for each in (description, inventory, node_labels, topograph, ibnetdiscover)
+    each.SOURCE.name: each.SOURCE
+    for each in (description, inventory, node_labels, hypernode_tree, topograph, ibnetdiscover)
 }
 """Every source by its name."""
 

@@ -19,7 +19,7 @@ from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, ra
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.to_settings import ImportedFabric, to_settings
 
-__all__ = ["SOURCE", "fabric_of_nodes"]
+__all__ = ["SOURCE", "fabric_of_nodes", "shapes_of"]
 
 _WHAT = "The list of nodes"
 _PRODUCT = (SHAPE_LABEL, "nvidia.com/gpu.product", "node.kubernetes.io/instance-type")
@@ -94,7 +94,7 @@ def fabric_of_nodes(nodes: Sequence[Node], options: Options) -> ImportedFabric:
                 findings.append(Finding(f"Node/{node.name}", message, "label it, or set other labels with --label"))
         placed.append((node, path))
     raise_findings(f"{_WHAT} is invalid", findings)
-    shapes, names = _shapes([node for node, _ in placed])
+    shapes, names = shapes_of([node for node, _ in placed])
     found = tuple(InventoryNode(node.name, path, f"Node/{node.name}", names[node.name]) for node, path in placed)
     notes = [f"tiers from labels, lowest first: {keys}", *_outside(outside)]
     inventory = Inventory(tuple(tier.name for tier in present), found, shapes, tuple(notes))
@@ -120,7 +120,7 @@ def _value(node: Node, tier: _Tier) -> str:
     return next((node.labels[key] for key in tier.keys if node.labels.get(key)), "")
 
 
-def _shapes(nodes: Sequence[Node]) -> tuple[dict[str, NodeShape], Mapping[str, str]]:
+def shapes_of(nodes: Sequence[Node]) -> tuple[dict[str, NodeShape], Mapping[str, str]]:
     """Group nodes by product and devices; the capacity of a shape is the minimum of its nodes."""
     groups: dict[str, list[Node]] = {}
     names: dict[str, str] = {}
