@@ -31,6 +31,8 @@ LIFETIME = 120
 """Seconds for which a certificate is valid here: a server that keeps its first one is out of service after them."""
 NAMESPACE, CONTROLLER = "kubeflow-system", "deployment/kubeflow-trainer-controller-manager"
 VOLCANO, ADMISSION = "volcano-system", "deployment/volcano-admission"
+SERVERS = ((ADMISSION, VOLCANO), ("deployment/jobset-controller-manager", "jobset-system"), (CONTROLLER, NAMESPACE))
+"""The Deployments that serve webhooks, and their namespaces."""
 QUEUE = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "rotation"}, "spec": {}}
 JOB_SET = {
     "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -93,18 +95,32 @@ def expire_secrets(platform: LiveCluster) -> None:
         require(platform.kubectl("delete", "secret", secret, "-n", namespace))
 
 
+def scaled(platform: LiveCluster, replicas: dict[tuple[str, str], int]) -> None:
+    """Scale Deployments, and wait until every replica is available."""
+    for (deployment, namespace), number in replicas.items():
+        require(platform.kubectl("scale", deployment, "-n", namespace, f"--replicas={number}"))
+    for deployment, namespace in replicas:
+        require(platform.kubectl("rollout", "status", deployment, "-n", namespace, timeout=120))
+
+
 @pytest.fixture
 def short_lived(changing_platform: LiveCluster) -> Iterator[LiveCluster]:
-    """The platform, with certificates that are valid for two minutes."""
+    """The platform with the replicas of stack production, and certificates that are valid for two minutes."""
 
     def shorten(configuration: dict[str, Any]) -> None:
         configuration["certificateSeconds"] = LIFETIME
 
+    before = {
+        (name, namespace): changing_platform.get(name, "-n", namespace)["spec"]["replicas"]
+        for name, namespace in SERVERS
+    }
     try:
+        scaled(changing_platform, dict.fromkeys(SERVERS, 2))
         configured(changing_platform, shorten)
         yield changing_platform
     finally:
         configured(changing_platform, lambda configuration: configuration.pop("certificateSeconds", None))
+        scaled(changing_platform, before)
 
 
 def address(platform: LiveCluster, component: str) -> tuple[str, int]:

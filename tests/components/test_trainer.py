@@ -116,6 +116,32 @@ def test_the_controller_may_touch_secrets_by_name_or_where_a_tenant_grants_it(lo
             assert all(rule["resourceNames"] for rule in rules)
 
 
+def test_the_controller_may_patch_one_deployment_and_delete_or_create_none(local: Recording) -> None:
+    """To restart Volcano's webhook manager, which reads its certificate only at its start."""
+    roles = {
+        (kind, each.inputs["metadata"].get("namespace", ""), each.inputs["metadata"]["name"]): each.inputs["rules"]
+        for kind in ("Role", "ClusterRole")
+        for each in local.of(kind)
+    }
+    granted = []
+    for each in (*local.of("RoleBinding"), *local.of("ClusterRoleBinding")):
+        if ACCOUNT in each.inputs["subjects"]:
+            reference, namespace = each.inputs["roleRef"], each.inputs["metadata"].get("namespace", "")
+            key = (reference["kind"], namespace if reference["kind"] == "Role" else "", reference["name"])
+            granted += [(namespace, rule) for rule in roles.get(key, ()) if set(rule["apiGroups"]) & {"apps", "*"}]
+    assert granted == [
+        (
+            "volcano-system",
+            {
+                "apiGroups": ["apps"],
+                "resources": ["deployments"],
+                "verbs": ["get", "patch"],
+                "resourceNames": ["volcano-admission"],
+            },
+        )
+    ]
+
+
 def test_a_foreign_trainer_is_granted_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     existing = {"install": "existing"}
     recording = record(stack_config(trainer=existing, volcano=existing, jobset=existing, console={}), monkeypatch)

@@ -221,6 +221,16 @@ def test_a_clean_state_is_not_written(tmp_path: Path, latest: dict[str, Any]) ->
     assert recovery.drop_pending_operations(tmp_path, "trainyard", "missing") == []
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_only_the_state_of_a_cluster_of_this_machine_is_edited(tmp_path: Path, private: bool) -> None:
+    """Colleagues share the file of another backend: Pulumi drops its open operations, under its own lock."""
+    state = state_file(tmp_path, {"pending_operations": PENDING})
+    before = state.read_text()
+    assert recovery.recover(tmp_path, "trainyard", "local", private=private) is False
+    assert (state.read_text() == before) is not private
+    assert recovery.interruption(tmp_path, "trainyard", "local").exists() is private
+
+
 def test_the_state_is_not_edited_while_another_run_holds_it(tmp_path: Path) -> None:
     state = state_file(tmp_path, {"pending_operations": PENDING})
     before, other = state.read_text(), lock(tmp_path, os.getpid(), host="elsewhere")

@@ -22,7 +22,7 @@ from trainyard.deploy.interrupted_run import follow_cluster
 from trainyard.deploy.operation_result import Result
 from trainyard.deploy.recorded_cluster import reject_other_cluster, reject_other_kubeconfig
 from trainyard.deploy.recorded_state import RecordedState
-from trainyard.deploy.recovery import backend_folder, drop_pending_operations, interruption, release_stale_lock
+from trainyard.deploy.recovery import backend_folder, interruption, recover
 from trainyard.deploy.repeated_action import repeated
 from trainyard.deploy.workspace import PROJECT, Backend, Program, open_workspace
 from trainyard.policy.pack import REVIEW_VARIABLE
@@ -122,9 +122,8 @@ def engine_run(
         folder = backend_folder(environment.get("PULUMI_BACKEND_URL", ""))
         if folder is not None and not reads:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if release_stale_lock(folder, PROJECT, stack, private=folder.is_relative_to(state_home())):
+            if recover(folder, PROJECT, stack, private=folder.is_relative_to(state_home())):
                 step.update("continuing after a killed run")
-            drop_pending_operations(folder, PROJECT, stack)
         events = EventLog(step)
         with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
             state = RecordedState(opened, folder)

@@ -40,6 +40,7 @@ __all__ = [
     "drop_pending_operations",
     "has_former_layout",
     "interruption",
+    "recover",
     "release_stale_lock",
     "state_file",
 ]
@@ -76,6 +77,22 @@ def interruption(folder: Path, project: str, stack: str) -> Path:
     Without it, the next run could not tell: the lock of the killed one is gone.
     """
     return folder / ".pulumi" / "interrupted" / project / stack
+
+
+def recover(folder: Path, project: str, stack: str, *, private: bool) -> bool:
+    """Release the lock of a killed run, and in a private backend drop its pending operations; return if it had a lock.
+
+    Parameters are as for `release_stale_lock`.
+
+    Raises
+    ------
+    TrainyardError
+        Another run holds the stack, or may hold it.
+    """
+    released = release_stale_lock(folder, project, stack, private=private)
+    if private:
+        drop_pending_operations(folder, project, stack)
+    return bool(released)
 
 
 def release_stale_lock(folder: Path, project: str, stack: str, *, private: bool) -> int:
@@ -157,8 +174,8 @@ def drop_pending_operations(folder: Path, project: str, stack: str) -> list[str]
 
     This is safe: the state is updated from the cluster before the next run, which imports an object that was already
     created (it carries this stack's label). The state is edited in place under a lock that Pulumi honors, so that
-    no other run begins meanwhile, and the file is kept as a backup, as Pulumi does. In other backends, and where the
-    state is compressed, Pulumi itself drops them in the refresh before the next run.
+    no other run begins meanwhile, and the file is kept as a backup, as Pulumi does. In backends that others may use,
+    and where the state is compressed, Pulumi itself drops them in the refresh before the next run.
 
     Parameters
     ----------
