@@ -214,7 +214,7 @@ def _declared() -> Iterator[str]:
 
 
 def _source(path: str) -> Path | None:
-    """A file of this repository or of a pinned module; None where the module cache has none of the modules of its group.
+    """A file of this repository or of a pinned module; None where the module cache has no module of its group.
 
     Raises
     ------
