@@ -11,7 +11,8 @@ from typing import Any, Final
 from tests.cluster.bypass import GROUPS
 from tests.cluster.bypass_objects import KINDS, TENANT, Body
 from tests.policy.shipped import RULES
-from tests.policy.surface_cases import DENIED, SurfaceCase
+from tests.policy.surface_cases import SurfaceCase
+from tests.policy.surface_places import DENIED
 from trainyard.kube import Response
 from trainyard.kube.blocking import Session
 from trainyard.kube.client import Client

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.policy.surface_places import DENIED, places
 from trainyard.policy import Rule
 from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, World
 from trainyard.reference.surface_ledger import ABSENT, BELOW, Entry, Ledger
 
-__all__ = ["WORLD_CHANGES", "SurfaceCase", "in_the_world", "surface_cases"]
+__all__ = ["WORLD_CHANGES", "SurfaceCase", "in_the_world", "levels_without_rules", "surface_cases"]
 
 Body = dict[str, Any]
 
@@ -83,57 +83,6 @@ _OBJECTS: Final[dict[str, tuple[str, Body]]] = {
     "Command": ("bus.volcano.sh/v1alpha1", {"metadata": {}, "action": "AbortJob", "target": _OWN_JOB}),
     "Namespace": ("v1", {"metadata": {}}),
 }
-_PODS: Final = {
-    "Pod": "spec",
-    "Job": "spec.template.spec",
-    "JobSet": "spec.replicatedJobs[0].template.spec.template.spec",
-    "VolcanoJob": "spec.tasks[0].template.spec",
-    "TrainingRuntime": "spec.template.spec.replicatedJobs[0].template.spec.template.spec",
-    **dict.fromkeys(
-        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"), "spec.template.spec"
-    ),
-    "CronJob": "spec.jobTemplate.spec.template.spec",
-}
-DENIED: Final = "DaemonSet"
-"""Kind that TEN-005 denies whatever it contains: it has attacks only."""
-
-_PATCHED_PODS: Final = (
-    "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template.spec",
-    "spec.podTemplateOverrides[0].spec",
-    "spec.podSpecOverrides[0]",
-)
-"""Where each release of a TrainJob changes pods; which fields these have is in its schema."""
-
-_JOB_SPECS: Final = {
-    "Job": "spec",
-    "JobSet": "spec.replicatedJobs[0].template.spec",
-    "TrainingRuntime": "spec.template.spec.replicatedJobs[0].template.spec",
-}
-_CLAIMS: Final = {
-    "PersistentVolumeClaim": "spec",
-    "VolcanoJob": "spec.volumes[0].volumeClaim",
-    "JobSet": "spec.volumeClaimPolicies[0].templates[0].spec",
-    "StatefulSet": "spec.volumeClaimTemplates[0].spec",
-}
-_BELOW_PODS: Final = {
-    "PodSpec": "",
-    "Affinity": ".affinity",
-    "PersistentVolumeClaimSpec": ".volumes[0].ephemeral.volumeClaimTemplate.spec",
-    "Volume": ".volumes[0]",
-    "VolumeProjection": ".volumes[0].projected.sources[0]",
-    "PodSecurityContext": ".securityContext",
-    "Container": ".containers[0]",
-    "LifecycleHandler": ".containers[0].lifecycle.preStop",
-    "Probe": ".containers[0].livenessProbe",
-    "ResourceRequirements": ".containers[0].resources",
-    "EnvVar": ".containers[0].env[0]",
-    "EnvFromSource": ".containers[0].envFrom[0]",
-    "SecurityContext": ".containers[0].securityContext",
-    "Toleration": ".tolerations[0]",
-    "VolumeMount": ".containers[0].volumeMounts[0]",
-}
-
-
 _FRAMEWORKS: Final = {"JAX_COORDINATOR_ADDRESS": "jax", "DMLC_TRACKER_URI": "xgboost", "OMPI_MCA_orte_NAME": "mpi"}
 """Frameworks of variables, where they are not those of torch."""
 
@@ -206,7 +155,7 @@ def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[Surface
                 value = [{**value[0], "name": "node"}, *value[1:]]
             for field in entry.fields:
                 used = False
-                for kind, place in _places(type_name, field.removesuffix(BELOW), ledger):
+                for kind, place in places(type_name, field.removesuffix(BELOW), ledger):
                     if (entry.kinds and kind not in entry.kinds) or (kind == DENIED and verdict is CaseDecision.ALLOW):
                         continue
                     if entry.depth and entry.depth != (
@@ -235,51 +184,19 @@ def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[Surface
                     raise ValueError(f"{type_name} {field}: no rule of {entry.rules} evaluates {value!r}")
 
 
+def levels_without_rules(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+    """Yield type, field and kind of each level for which a value is meant and that no rule of the entry evaluates."""
+    for type_name, entry in ledger.all():
+        for field in entry.fields if entry.rules and entry.attack is not None else ():
+            for kind in {kind for kind, _ in places(type_name, field.removesuffix(BELOW), ledger)}:
+                body = {"apiVersion": _OBJECTS[kind][0], "kind": kind.removeprefix("Volcano")}
+                wanted = not entry.kinds or kind in entry.kinds
+                if wanted and not any(_evaluates(rules[each], body) for each in entry.rules):
+                    yield type_name, field, kind, entry.rules
+
+
 def _content(name: str, body: Body, runtime: Body) -> CaseContent:
     return CaseContent(about=name, object=body, runtime=runtime if body["kind"] == "TrainJob" else None)
-
-
-def _places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    if type_name == "PersistentVolumeClaimSpec":
-        for kind, claim in _CLAIMS.items():
-            yield kind, _steps(f"{claim}.{field}")
-    if type_name in ("Annotations", "Labels"):
-        for kind in _OBJECTS:
-            yield kind, ("metadata", type_name.lower(), field)
-        for kind, pod in _PODS.items():
-            if kind != "Pod":
-                yield kind, (*_steps(pod)[:-1], "metadata", type_name.lower(), field)
-        for pod in _PATCHED_PODS[:2]:
-            yield "TrainJob", (*_steps(pod)[:-1], "metadata", type_name.lower(), field)
-    elif type_name == "ObjectMeta":
-        for kind, pod in (*_PODS.items(), *(("TrainJob", patched) for patched in _PATCHED_PODS[:2])):
-            yield kind, (*_steps(pod)[:-1], "metadata", field)
-    elif type_name in _BELOW_PODS:
-        for kind, pod in _PODS.items():
-            yield kind, _steps(f"{pod}{_BELOW_PODS[type_name]}.{field}")
-        for pod in _PATCHED_PODS:
-            path = f"{pod}{_BELOW_PODS[type_name]}.{field}"
-            if path.replace("[0]", "[]") in ledger.fields("TrainJob").nodes:
-                yield "TrainJob", _steps(path)
-    elif type_name == "Variables":
-        for kind, pod in (*_PODS.items(), *(("TrainJob", patched) for patched in _PATCHED_PODS)):
-            yield kind, _steps(f"{pod}.containers[0].env[0]")
-        yield "TrainJob", _steps("spec.trainer.env[0]")
-    elif type_name == "JobSpec":
-        for kind, spec in _JOB_SPECS.items():
-            yield kind, _steps(f"{spec}.{field}")
-    elif type_name == "JobSetSpec":
-        yield "JobSet", _steps(f"spec.{field}")
-        yield "TrainingRuntime", _steps(f"spec.template.spec.{field}")
-    elif type_name == "VolcanoJobSpec":
-        yield "VolcanoJob", _steps(f"spec.{field}")
-    elif type_name in _OBJECTS:
-        yield type_name, _steps(field)
-
-
-def _steps(path: str) -> tuple[str | int, ...]:
-    found = re.findall(r"([^.\[\]]+)|\[(\d*)\]", path)
-    return tuple(name or int(index or 0) for name, index in found)
 
 
 def _put(body: Any, place: tuple[str | int, ...], value: Any) -> None:

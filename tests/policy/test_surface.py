@@ -181,7 +181,7 @@ def test_the_code_that_makes_an_entry_harmless_exists(ledger: Ledger) -> None:
     assert missing == []
 
 
-def test_a_reason_in_code_that_is_not_pinned_is_an_error() -> None:
+def test_a_reason_in_code_that_no_module_has_is_an_error() -> None:
     with pytest.raises(ValueError, match="no pinned module"):
         _source("example.com/other/pkg/file.go")
     assert _source("components/common/ownership.py") == ROOT / "components" / "common" / "ownership.py"
@@ -214,7 +214,7 @@ def _declared() -> Iterator[str]:
 
 
 def _source(path: str) -> Path | None:
-    """A file of this repository or of a pinned module; None where the module cache lacks all modules of its group.
+    """A file of this repository or of a pinned module; None where the module cache has no module of its group.
 
     Raises
     ------

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.bypass import load_attempts
 from tests.cluster.surface_requests import one_per_level
 from tests.policy.shipped import POLICIES, RULES
-from tests.policy.surface_cases import in_the_world, surface_cases
+from tests.policy.surface_cases import in_the_world, levels_without_rules, surface_cases
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.testing.cases import CaseDecision, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
@@ -22,6 +22,13 @@ ATTEMPTS: Final = [each.content for each in load_attempts()]
 NUMBER: Final = Counter(each["attack"] for each in ATTEMPTS)
 REFUSALS: Final = {each["attack"]: each.get("refused", "") for each in ATTEMPTS}
 EVALUATED: Final = [(name, entry) for name, entry in load_ledger().all() if entry.rules]
+
+
+WITHOUT_PODS: Final = {"Command", "Namespace", "PersistentVolumeClaim", "PodDisruptionBudget", "PodGroup", "Service"}
+"""Kinds whose metadata no component reads as that of a workload."""
+
+OF_OTHER_OBJECTS: Final = {"OBJ-002", "OBJ-003", "LBL-002"}
+"""Rules about keys of namespaces, of configurations of the platform, and of runtimes."""
 
 
 def generated(entry: Entry, verdict: CaseDecision) -> bool:
@@ -63,6 +70,26 @@ def test_a_value_that_no_rule_evaluates_is_an_error() -> None:
     entry = Entry(fields=("spec.type",), by="kube-proxy", effect="takes ports", rules=("TEN-005",), attack="NodePort")
     with pytest.raises(ValueError, match="no rule of"):
         list(surface_cases(Ledger(ledger.sources, {"Service": (entry,)}), RULES_BY_ID))
+
+
+def test_no_level_is_left_out_silently() -> None:
+    left_out = {
+        (type_name, field, kind)
+        for type_name, field, kind, rules in levels_without_rules(load_ledger(), RULES_BY_ID)
+        if type_name not in ("Annotations", "Labels") or not (kind in WITHOUT_PODS or {*rules} <= OF_OTHER_OBJECTS)
+    }
+    assert left_out == set(), "let a rule of the entry evaluate the kind, or say in kinds of the entry where it is read"
+
+
+def test_values_are_put_into_every_container_probe_hook_and_template() -> None:
+    places = {".".join(map(str, each.place)) for each in CASES.values()}
+    for part in (
+        *(f"{kind}.0.securityContext" for kind in ("containers", "initContainers", "ephemeralContainers")),
+        *("containers.0.lifecycle.preStop", "containers.0.lifecycle.postStart", "initContainers.0.startupProbe"),
+        *("containers.0.livenessProbe", "containers.0.readinessProbe", "spec.jobTemplate.metadata.annotations"),
+        *("spec.template.metadata.annotations", "replicatedJobs.0.template.metadata.annotations", "spec.annotations"),
+    ):
+        assert any(part in place for place in places), part
 
 
 def test_the_ledger_names_attacks_at_every_level() -> None:
