@@ -51,16 +51,18 @@ def interrupted(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="module")
-def complete(interrupted: LiveCluster) -> LiveCluster:
-    """The control plane with the whole platform."""
-    require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
-    return interrupted
-
-
-@pytest.fixture(scope="module")
 def state(state_home: Path) -> Path:
     """The state file of the stack."""
     return state_home / "clusters" / "resume" / "pulumi" / ".pulumi" / "stacks" / "trainyard" / "local.json"
+
+
+@pytest.fixture(scope="module")
+def complete(interrupted: LiveCluster, state: Path) -> LiveCluster:
+    """The control plane with the whole platform, which the test of kills has left."""
+    recorded = recorded_uids(state)
+    if not recorded or recorded != live_uids(interrupted.kubeconfig):
+        require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
+    return interrupted
 
 
 def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, whole_group: bool) -> bool:

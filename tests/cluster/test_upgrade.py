@@ -1,4 +1,4 @@
-"""A component moves to the current pin under a running job, and destroy leaves nothing behind."""
+"""A component moves to the current pin under a running job; destroy leaves nothing, and all is made again after it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import yaml
 from tests.cluster.jobs import lasting, train_job
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
+from trainyard.policy.engines.vap.facts import policy_facts_in
 
 pytestmark = pytest.mark.cluster
 OLDER_JOBSET, CURRENT_JOBSET = "0.11.1", "0.12.0"
@@ -109,5 +110,18 @@ def test_destroy_leaves_no_object_no_webhook_and_no_finalizer(
     require(older.apply(train_job("leftover", "vision", "torch-distributed-gang", suspend=True)))
     require(older.trainyard("destroy", "--config-file", str(older.config_file), "--yes"))
     assert inventory(older) == before_up
+    assert policy_facts_in(older.get("namespace", "kube-system")["metadata"].get("annotations")) == {}
     status = json.loads(older.trainyard("cluster", "status", "--name", older.name, "-o", "json").stdout)
     assert status["healthy"] is True
+
+
+def test_a_platform_that_was_destroyed_is_made_again_and_runs_a_job(older: LiveCluster) -> None:
+    file, name = ("--config-file", str(older.config_file)), ("--name", older.name)
+    require(older.trainyard("up", "--yes", *file))
+    require(older.trainyard("cluster", "down", *name))
+    assert "Complete" in require(older.trainyard("quickstart", *file))
+    require(older.trainyard("cluster", "down", *name))
+    require(older.trainyard("cluster", "up", *name))
+    require(older.apply(train_job("first", "vision", "torch-distributed", nodes=1, runtimePatches=[lasting("1s")])))
+    # JobSet's leader and the simulated nodes wait until the leases of those before them have ended.
+    older.condition("first", "vision", "Complete")
