@@ -14,8 +14,10 @@ all(affinity) := array.concat(
 
 text(term) := sprintf("\"%s\"", [concat(" ", array.concat(
 	[request.text(term, "key"), request.text(term, "operator")],
-	[concat(",", request.texts(term, "values")) | count(request.list(term, "values")) > 0],
-))])
+	[concat(",", array.concat(array.slice(values, 0, 3), ["..." | count(values) > 3])) | count(values) > 0],
+))]) if {
+	values := request.texts(term, "values")
+}
 
 taint(toleration) := sprintf("\"%s\" with value \"%s\"", [request.text(toleration, "key"), value]) if {
 	value := request.text(toleration, "value")

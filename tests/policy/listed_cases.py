@@ -42,6 +42,8 @@ LISTED: Final = (ROLLOUT, CLUSTER, FLOW)
 _HEAD: Final = {
     "spec": {"automountServiceAccountToken": False, "containers": [{"name": "head", "image": "a.example/b:1"}]}
 }
+_OF_STRATEGIES: Final = "surge"
+"""Part of the names of cases about pods that an update adds, which the strategy of a listed kind does not tell."""
 _OF_VOLCANO: Final = "annotations[scheduling.volcano.sh/group-min-member]"
 """Volcano reads the annotation of kinds of Kubernetes only."""
 
@@ -59,6 +61,8 @@ def listed_cases() -> list[Case]:
 def _of_listed_kinds(case: Case) -> Iterator[Case]:
     content = case.content
     subject = content.object or content.old_object or {}
+    if _OF_STRATEGIES in case.name:
+        return
     continued = content.user.name.startswith("system:") or any("kube-system" in group for group in content.user.groups)
     if subject.get("kind") != "Deployment" or continued or any(_OF_VOLCANO in path for path in content.paths):
         return

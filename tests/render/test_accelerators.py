@@ -24,15 +24,8 @@ COUNTED: Final = (
     *("cambricon.com/mlu", "cambricon.com/mlu370", "cambricon.com/vmlu", "hygon.com/dcu", "hygon.com/dcunum"),
     *("enflame.com/gcu", "enflame.com/shared-gcu", "enflame.com/vgcu", "kunlunxin.com/xpu", "kunlunxin.com/vxpu"),
     *("iluvatar.ai/gpu", "iluvatar.ai/MR-V100-vgpu", "metax-tech.com/gpu", "metax-tech.com/sgpu", "mthreads.com/vgpu"),
-    *("tenstorrent.com/n150", "furiosa.ai/npu", "furiosa.ai/rngd", "furiosa.ai/rngd-2core.12gb", "rebellions.ai/ATOM"),
-    *(
-        "cloud-tpus.google.com/v3",
-        "cloud-tpus.google.com/preemptible-v2",
-        "graphcore.ai/ipu",
-        "example.com/xpu",
-        "example.com/gcu",
-    ),
-    *("example.com/mlu", "example.com/dcu", "volcano.sh/vgpu-number", "volcano.sh/gpu-number", "volcano.sh/vmlu"),
+    *("tenstorrent.com/n150", "furiosa.ai/rngd", "rebellions.ai/ATOM", "cloud-tpus.google.com/v3", "graphcore.ai/ipu"),
+    *("example.com/xpu", "example.com/dcu", "volcano.sh/vgpu-number", "volcano.sh/gpu-number", "volcano.sh/vmlu"),
     *("volcano.sh/vdcu", "aliyun.com/gpu-count", "koordinator.sh/gpu.shared", "birentech.com/gpu", "example.com/GPU"),
     *("example.com/GPU-shared", "alpha.kubernetes.io/nvidia-gpu", "example.com/score-gpu"),
 )
