@@ -43,26 +43,25 @@ def test_a_console_that_was_killed_leaves_nothing_to_the_next(
     left = lambda: sorted(tmp_path.glob("trainyard-console-*"))  # noqa: E731
     other = tmp_path / "trainyard-console-elsewhere-1-x"
     other.mkdir()
-    with command("--from", str(snapshot)) as (address, run):
-        with httpx.Client(follow_redirects=True) as client:
-            assert client.get(address).status_code == 200
-            page = address.partition("/?")[0]
-            with client.stream("GET", f"{page}/events") as events:
-                lines = events.iter_lines()
-                assert next(lines) == "event: changed"
-                (own,) = (each for each in left() if each != other)
-                run.kill()
-                with pytest.raises(httpx.TransportError):
-                    list(lines)
-            assert run.wait(20) == -signal.SIGKILL
-            assert own.is_dir()
-            port = page.rpartition(":")[2]
-            with command("--from", str(snapshot), "--port", port) as (again, _):
-                assert client.get(page).status_code == 401, "the cookie of the former console"
-                assert client.get(address).status_code == 401, "its token"
-                assert client.get(again).status_code == 200
-                assert not own.exists()
-                assert other in left(), "of another machine"
+    with command("--from", str(snapshot)) as (address, run), httpx.Client(follow_redirects=True) as client:
+        assert client.get(address).status_code == 200
+        page = address.partition("/?")[0]
+        with client.stream("GET", f"{page}/events") as events:
+            lines = events.iter_lines()
+            assert next(lines) == "event: changed"
+            (own,) = (each for each in left() if each != other)
+            run.kill()
+            with pytest.raises(httpx.TransportError):
+                list(lines)
+        assert run.wait(20) == -signal.SIGKILL
+        assert own.is_dir()
+        port = page.rpartition(":")[2]
+        with command("--from", str(snapshot), "--port", port) as (again, _):
+            assert client.get(page).status_code == 401, "the cookie of the former console"
+            assert client.get(address).status_code == 401, "its token"
+            assert client.get(again).status_code == 200
+            assert not own.exists()
+            assert other in left(), "of another machine"
     assert left() == [other]
 
 
