@@ -11,7 +11,6 @@ import contextlib
 import multiprocessing
 import sys
 import time
-from collections import Counter
 from multiprocessing.connection import Connection
 
 import httpx
