@@ -109,7 +109,8 @@ def restarting(platform: LiveCluster, name: str, namespace: str, restarts: int) 
     """Return a runtime whose gang restarts as often when a pod fails."""
     body = of_runtime(platform, name, namespace=namespace)
     job_set = body["spec"]["template"]["spec"]
-    job_set["failurePolicy"] = {"maxRestarts": restarts}
+    if restarts:
+        job_set["failurePolicy"] = {"maxRestarts": restarts}
     job_set["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 0
     return body
 

@@ -274,7 +274,10 @@ def test_what_is_not_created_is_explained(waiting: LiveCluster) -> None:
     }
     old, gone = of_runtime(waiting, "ex-old"), of_runtime(waiting, "ex-gone")
     old["metadata"]["labels"]["trainer.kubeflow.org/support"] = "deprecated"
-    old["metadata"]["annotations"] = {"trainyard.dev/remove-after": "2199-01-31"}
+    old["metadata"]["annotations"] = {
+        "trainyard.dev/deprecated-since": "2026-01-31",
+        "trainyard.dev/remove-after": "2199-01-31",
+    }
     of_class = of_runtime(waiting, "ex-class", "red-urgent", "red")
     reference = {"kind": "TrainingRuntime", "name": "ex-class"}
     named = without_devices("class", "red", runtimeRef=reference, suspend=True, nodes=1)
@@ -286,7 +289,7 @@ def test_what_is_not_created_is_explained(waiting: LiveCluster) -> None:
         named,
     ]
     urgent = stored(waiting, "priorityclass", "red-urgent")
-    _, probe = good("job-set", "ex-refused", metadata={"namespace": "default"})
+    _, probe = good("job-set", "ex-refused")
     try:
         require(waiting.apply(quota, old, gone, of_class, *refusals()))
         text = yaml.safe_dump(probe)

@@ -95,10 +95,9 @@ async def measure(port: int) -> None:
         await reader.close()
 
 
-async def measure_viewers(port: int) -> None:
+def measure_viewers(port: int, proxied: bool) -> None:
     """Print the figures of several viewers, of whom each may see everything and has no page open."""
-    for proxied in (False, True):
-        await _measure_viewers(port, proxied=proxied)
+    asyncio.run(_measure_viewers(port, proxied=proxied))
 
 
 async def _measure_viewers(port: int, *, proxied: bool) -> None:
@@ -143,7 +142,14 @@ if __name__ == "__main__":
     child = context.Process(target=api_server, args=(theirs,))
     child.start()
     try:
-        asyncio.run((measure_viewers if sys.argv[1:] == ["viewers"] else measure)(ours.recv()))
+        port = ours.recv()
+        if sys.argv[1:] == ["viewers"]:
+            for proxied in (False, True):  # each in a process of its own: memory is not returned to the system
+                measured = context.Process(target=measure_viewers, args=(port, proxied))
+                measured.start()
+                measured.join()
+        else:
+            asyncio.run(measure(port))
     finally:
         ours.send(None)
         child.join(30)
