@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,150 +12,76 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.jobs import claim, lasting, node_patch, train_job
+from tests.cluster.bypass_objects import good
+from tests.cluster.explained_jobs import (
+    CLAIMS,
+    EXPECTED,
+    FILLERS,
+    GPU,
+    HOMES,
+    JOBS,
+    POLITE,
+    Found,
+    explained,
+    job,
+    of_runtime,
+    on_missing_nodes,
+    patched,
+    reached,
+    removed,
+    restarting,
+    scenarios,
+    selecting,
+    without_devices,
+)
+from tests.cluster.platform_changes import (
+    REFUSAL,
+    changed,
+    failed,
+    owner_of,
+    plain_pod,
+    refusals,
+    research_of_five_nodes,
+    running,
+    set_state,
+    stopped,
+    stored,
+)
 from tests.support import LiveCluster, awaited, in_process, require
 
 pytestmark = pytest.mark.cluster
 
-GPU = "nvidia.com/gpu"
 RACK = "topology.trainyard.dev/rack"
-POLITE = "ex-polite"
-"""A runtime of the test's own."""
 ANSWER = ("job", "state", "cause", "numbers", "fix")
-Found = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
 
 
-def job(name: str, namespace: str = "vision", runtime: str = "torch-distributed", **fields: Any) -> dict[str, Any]:
-    """Return a TrainJob whose pods take an hour."""
-    return train_job(f"ex-{name}", namespace, runtime, runtimePatches=[lasting("1h")], **fields)
-
-
-def on_missing_nodes(name: str) -> dict[str, Any]:
-    """Return a TrainJob for nodes that the cluster does not have."""
-    selector = {"node.kubernetes.io/instance-type": "h200"}
-    return train_job(
-        f"ex-{name}", "vision", "torch-distributed", runtimePatches=[node_patch(spec={"nodeSelector": selector})]
-    )
-
-
-def with_initializer(name: str) -> dict[str, Any]:
-    """Return a TrainJob whose dataset takes an hour."""
-    body = job(name, "language", "torch-with-dataset", nodes=1)
-    (patch,) = body["spec"]["runtimePatches"]
-    (part,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    part["name"] = "dataset-initializer"
-    body["spec"]["initializer"] = {"dataset": {"storageUri": "hf://example/data"}}
-    return body
-
-
-def with_volume(name: str, claim_name: str) -> dict[str, Any]:
-    """Return a TrainJob with a claim, for nodes that the cluster does not have, so that it is never placed."""
-    body = on_missing_nodes(name)
-    (part,) = body["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}
-    part["template"]["spec"]["template"]["spec"]["volumes"] = [volume]
-    return body
-
-
-FILLERS = (job("left", nodes=3), job("right", nodes=2), job("first", "small", nodes=1))
-"""Jobs that leave one node of each rack, which is cordoned while they start."""
-
-JOBS = (
-    job("fragments", runtime="torch-distributed-gang", nodes=2),
-    job("domain", runtime="torch-distributed-gang", nodes=5),
-    job("cluster", nodes=9),
-    on_missing_nodes("selector"),
-    job("over", "small", nodes=2),
-    job("second", "small", nodes=1),
-    job("third", "small", nodes=1),
-    job("late", "small", nodes=1, activeDeadlineSeconds=1),
-    job("share", "language", POLITE, nodes=3),
-    job("paused", nodes=1, suspend=True),
-    with_initializer("data"),
-    job("wide", nodes=1, accelerators=16),
-    job("elsewhere", nodes=1, managedBy="kueue.x-k8s.io/multikueue"),
-    with_volume("absent", "ex-absent"),
-    with_volume("claimed", "ex-claimed"),
-    with_volume("bound", "ex-bound"),
-)
-CLAIMS = (claim("ex-bound", "vision"), claim("ex-claimed", "vision"))
-"""Claims of the default StorageClass, which binds at once, and of one that does not exist."""
-CLAIMS[1]["spec"]["storageClassName"] = "ex-absent"
-
-EXPECTED: dict[str, tuple[str, str, dict[str, Any], str]] = {
-    "left": ("Running", "", {}, ""),
-    "fragments": (
-        *("Waiting", "fabric-fragmented"),
-        {"pods": 2, "places": 2, "domains": ["rack-0 has 1 place", "rack-1 has 1 place"]},
-        "allow a higher tier",
-    ),
-    "domain": ("Waiting", "gang-larger-than-domain", {"pods": 5, "places": 4}, "use at most 4 pods"),
-    "cluster": ("Waiting", "gang-larger-than-cluster", {"pods": 9, "places": 8}, "use at most 8 pods"),
-    "selector": (
-        "Waiting",
-        "node-selector-unmatched",
-        {"wanted": ["nodeSelector node.kubernetes.io/instance-type=h200"]},
-        "labels that nodes have",
-    ),
-    "over": ("Waiting", "queue-over-capability", {"limit": "8", "requested": "16"}, "request at most 8"),
-    "second": ("Waiting", "queue-capability-full", {"used": "8", "limit": "8", "requested": "8"}, "small/ex-first"),
-    "third": ("Waiting", "queue-capability-full", {"used": "8", "limit": "8", "requested": "8"}, "small/ex-first"),
-    "late": ("Failed", "deadline-exceeded", {"seconds": 1}, "larger activeDeadlineSeconds"),
-    # Action reclaim places nothing on the two free nodes, and two queues give back one node each: three are too many.
-    "share": ("Waiting", "cluster-full", {"requested": "24", "free": "16"}, "wait until other jobs end"),
-    "paused": ("Suspended", "suspended-by-user", {}, "kubectl patch trainjob ex-paused -n vision"),
-    "wide": (
-        *("Waiting", "node-too-small"),
-        {"requested": "16", "offers": "8", "resource": GPU},
-        "request at most 8",
-    ),
-    "elsewhere": ("Waiting", "managed-elsewhere", {"manager": "kueue.x-k8s.io/multikueue"}, "spec.managedBy"),
-    "absent": ("Waiting", "volume-missing", {"claim": "ex-absent", "namespace": "vision"}, "correct claimName"),
-    "claimed": (
-        "Waiting",
-        "volume-pending",
-        {"claim": "ex-claimed", "storage_class": "ex-absent"},
-        "another storage class",
-    ),
-    "bound": ("Waiting", "node-selector-unmatched", {}, "labels that nodes have"),
-    "data": ("Waiting", "initializer-running", {"initializers": ["dataset-initializer"]}, "kubectl logs -n language"),
-}
-HOMES = {body["metadata"]["name"]: body["metadata"]["namespace"] for body in (*FILLERS, *JOBS)}
-
-
-@pytest.fixture
-def waiting(platform: LiveCluster) -> Iterator[LiveCluster]:
-    """The platform with jobs that wait; they are gone afterwards."""
+@pytest.fixture(scope="module")
+def filled(platform: LiveCluster) -> Iterator[LiveCluster]:
+    """The platform with jobs on all nodes but one of each rack, which is cordoned."""
     last = [names[-1] for names in racks(platform).values()]
-    runtime, cordoned = runtime_of_class(platform, "training"), job("cordoned", nodes=2)
+    runtime = of_runtime(platform, POLITE, "training")
     try:
         require(platform.kubectl("cordon", *last))
         require(platform.apply(runtime, *FILLERS))
         for body in FILLERS:
             reached(platform, body["metadata"]["name"], body["metadata"]["namespace"], "Running", None)
-        # No other job waits yet, so none of them can take the nodes of these pods back.
-        assert_statuses_of_a_kubelet_are_explained(platform)
-        require(platform.apply(cordoned))
-        found = reached(platform, "ex-cordoned", "vision", "Waiting", "nodes-cordoned")
-        assert sorted(found["numbers"]["nodes"]) == sorted(last)
-        assert "kubectl uncordon" in found["fix"]
-        removed(platform, cordoned)
-        require(platform.kubectl("uncordon", *last))
-        require(platform.apply(*CLAIMS, *JOBS))
         yield platform
     finally:
         platform.kubectl("uncordon", *last)
-        removed(platform, *FILLERS, *JOBS, cordoned, runtime)
-        platform.kubectl("delete", "--ignore-not-found", "pvc", "ex-bound", "ex-claimed", "-n", "vision")
+        removed(platform, *FILLERS, runtime)
 
 
-def runtime_of_class(platform: LiveCluster, priority_class: str) -> dict[str, Any]:
-    """Return a runtime whose pods have a priority class."""
-    body: dict[str, Any] = platform.get("clustertrainingruntime", "torch-distributed")
-    body["metadata"] = {"name": POLITE, "labels": {"trainer.kubeflow.org/framework": "torch"}}
-    (part,) = body["spec"]["template"]["spec"]["replicatedJobs"]
-    part["template"]["spec"]["template"]["spec"]["priorityClassName"] = priority_class
-    return body
+@pytest.fixture(scope="module")
+def waiting(filled: LiveCluster) -> Iterator[LiveCluster]:
+    """The platform with jobs that wait beside those; they are gone afterwards."""
+    try:
+        require(filled.kubectl("uncordon", *(names[-1] for names in racks(filled).values())))
+        require(filled.apply(*CLAIMS, *JOBS))
+        yield filled
+    finally:
+        removed(filled, *JOBS)
+        filled.kubectl("delete", "--ignore-not-found", "pvc", "ex-bound", "ex-claimed", "-n", "vision")
 
 
 def racks(platform: LiveCluster) -> dict[str, list[str]]:
@@ -164,41 +92,106 @@ def racks(platform: LiveCluster) -> dict[str, list[str]]:
     return found
 
 
-def removed(platform: LiveCluster, *bodies: dict[str, Any]) -> None:
-    """Delete objects, and wait until the pods of jobs are gone."""
-    text = yaml.safe_dump_all([{key: body[key] for key in ("apiVersion", "kind", "metadata")} for body in bodies])
-    require(platform.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=text))
-    for name, namespace in ((body["metadata"]["name"], body["metadata"].get("namespace")) for body in bodies):
-        if namespace:
-            awaited(f"pods of {name} to go", lambda name=name, home=namespace: not platform.pods(name, home))
+def test_statuses_of_a_kubelet_are_explained(filled: LiveCluster) -> None:
+    """Simulated nodes pull no image and start no container, so the pods of a running job get such a status here.
+
+    No other job waits yet, so none of them can take the nodes of these pods back.
+    """
+    last = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    cases: dict[str, tuple[str, dict[str, Any], str | None]] = {
+        "ContainerCreating": ("", {}, None),
+        "ImagePullBackOff": ("manifest unknown", {}, "image-pull"),
+        "CreateContainerConfigError": ('secret "token" not found', {}, "container-configuration"),
+        # Without a restartCount: Job's controller would count it against the backoffLimit, and end the job.
+        "CrashLoopBackOff": ("back-off 5m0s", {"lastState": last}, "container-crash"),
+    }
+    pods = filled.pods("ex-right", "vision")
+    names = [pod["metadata"]["name"] for pod in pods]
+    for reason, (message, more, cause) in cases.items():
+        (container,) = filled.pods("ex-right", "vision")[0]["status"]["containerStatuses"]
+        state = {"waiting": {"reason": reason, "message": message}}
+        status = {"containerStatuses": [{**container, "ready": False, "started": False, "state": state, **more}]}
+        for pod in pods:
+            patched(filled, pod, status)
+        found = explained(filled, "ex-right", "vision")
+        if cause is None:
+            kubelet = {"image-pull", "container-configuration", "container-crash"}
+            assert not kubelet & {found["cause"], *(each["cause"] for each in found["others"])}, reason
+        else:
+            assert found["cause"] == cause, found
+            assert "image" in found["numbers"] or found["numbers"]["pod"] in names
+    for pod in pods:
+        patched(filled, pod, {"containerStatuses": pod["status"]["containerStatuses"]})
 
 
-def reached(platform: LiveCluster, name: str, namespace: str, state: str, cause: str | None) -> Found:
-    """Return the explanation of a job once it has a state and a cause; fail with the last one."""
-    found: list[Found] = []
-
-    def as_expected() -> Found | None:
-        found.append(explained(platform, name, namespace))
-        return found[-1] if (found[-1]["state"], found[-1]["cause"]) == (state, cause) else None
-
+def test_full_nodes_are_explained(filled: LiveCluster) -> None:
+    """While one node of each rack is cordoned, all others are full."""
+    platform, last = filled, [names[-1] for names in racks(filled).values()]
+    cordoned, polite = job("cordoned", nodes=2), job("polite", "language", POLITE, nodes=1)
+    tainted = selecting("tainted", "ex")
+    outside = selecting("outside", "ex-outside", runtime="torch-distributed-gang")
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "ex-outside", "labels": {ZONE: "ex-outside"}},
+        "spec": {"unschedulable": True},
+    }
     try:
-        return awaited(f"{name} to be {state}: {cause}", as_expected, timeout=15)
-    except AssertionError as error:
-        raise AssertionError(json.dumps(found[-1], indent=1)) from error
-
-
-def explained(platform: LiveCluster, name: str, namespace: str, *options: str) -> Found:
-    cluster = () if options else ("--kubeconfig", str(platform.kubeconfig))
-    result = in_process("explain", name, "-n", namespace, "-o", "json", *cluster, *options)
-    assert result.returncode in (0, 1), result.stderr
-    found: Found = json.loads(result.stdout)
-    return found
+        with scenarios(platform) as found:
+            require(platform.kubectl("label", "node", *last, f"{ZONE}=ex"))
+            require(platform.kubectl("taint", "node", *last, "ex=true:NoSchedule"))
+            require(platform.apply(cordoned, polite, tainted))
+            found.is_(
+                "ex-tainted", "vision", "Waiting", "node-taint-not-tolerated", "add a toleration", nodes=2,
+                taints=["ex=true:NoSchedule"],
+            )  # fmt: skip
+            require(platform.kubectl("taint", "node", *last, "ex-"))
+            found.lacks("ex-tainted", "vision", "node-taint-not-tolerated")
+            found.is_("ex-cordoned", "vision", "Waiting", "nodes-cordoned", "kubectl uncordon", nodes=sorted(last))
+            found.lacks("ex-cordoned", "vision", "nodes-not-ready", "share-not-claimed")
+            with failed(platform, *last):
+                found.is_("ex-cordoned", "vision", "Waiting", "nodes-not-ready", "repair", nodes=sorted(last), count=2)
+                found.lacks("ex-cordoned", "vision", "nodes-cordoned")
+            with failed(platform, last[0]):
+                together = found.is_("ex-cordoned", "vision", "Waiting", "nodes-cordoned", "uncordon", nodes=[last[1]])
+                found.says(together, "together with the nodes that are not ready")
+                found.has("ex-cordoned", "vision", "nodes-not-ready", "repair", nodes=[last[0]])
+            claimed = {"queue": "language", "used": "0", "deserved": "32"}
+            lent = found.is_(
+                "ex-polite", "language", "Waiting", "share-not-claimed", "a priority class that", **claimed
+            )
+            found.says(lent, "vision (8 above its share) borrow the rest, but the job takes nothing back")
+            keeps = {"reclaimable": False}
+            with changed(platform, "queue", "vision", keeps), changed(platform, "queue", "small", keeps):
+                fixed = found.is_("ex-polite", "language", "Waiting", "share-not-reclaimable", "set reclaimable: true")
+                found.says(fixed, "is not reclaimable")
+                found.lacks("ex-polite", "language", "share-not-claimed")
+            found.lacks("ex-polite", "language", "share-not-reclaimable")
+            removed(platform, cordoned, polite, tainted)
+            require(platform.apply(node, outside))
+            amounts = {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}
+            status = json.dumps({"status": {"allocatable": amounts, "capacity": amounts}})
+            require(
+                platform.kubectl("patch", "node", "ex-outside", "--subresource=status", "--type=merge", "-p", status)
+            )
+            found.is_(
+                "ex-outside", "vision", "Waiting", "fabric-no-domain", "list the nodes in HyperNodes", tier="1 (rack)"
+            )
+            require(platform.kubectl("label", "node", "ex-outside", f"{ZONE}-"))
+            found.lacks("ex-outside", "vision", "fabric-no-domain")
+    finally:
+        platform.kubectl("taint", "node", *last, "ex-")
+        platform.kubectl("label", "node", *last, f"{ZONE}-")
+        removed(platform, cordoned, polite, tainted, outside, node)
 
 
 def test_jobs_are_explained_live_and_from_a_snapshot(waiting: LiveCluster, tmp_path: Path) -> None:
-    awaited(
-        "the initializer", lambda: [p for p in waiting.pods("ex-data", "language") if p["status"]["phase"] == "Running"]
-    )
+    for name in ("ex-data", "ex-fetch"):
+        running(waiting, name, "language")
+    (pod,) = waiting.pods("ex-fetch", "language")
+    (container,) = pod["status"]["containerStatuses"]
+    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    patched(waiting, pod, {"phase": "Failed", "containerStatuses": [{**container, "ready": False, "state": ended}]})
     live: dict[str, Found] = {}
     for short, (state, cause, numbers, fix) in EXPECTED.items():
         name = f"ex-{short}"
@@ -228,33 +221,210 @@ def test_jobs_are_explained_live_and_from_a_snapshot(waiting: LiveCluster, tmp_p
     assert in_process("topology", "check", str(file)).returncode == 0
 
 
-def assert_statuses_of_a_kubelet_are_explained(platform: LiveCluster) -> None:
-    """Simulated nodes pull no image and start no container, so the pods of a running job get such a status here."""
-    last = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-    cases: dict[str, tuple[str, dict[str, Any], str | None]] = {
-        "ContainerCreating": ("", {}, None),
-        "ImagePullBackOff": ("manifest unknown", {}, "image-pull"),
-        "CreateContainerConfigError": ('secret "token" not found', {}, "container-configuration"),
-        # Without a restartCount: Job's controller would count it against the backoffLimit, and end the job.
-        "CrashLoopBackOff": ("back-off 5m0s", {"lastState": last}, "container-crash"),
+def test_changes_of_the_queue_tree_are_explained(waiting: LiveCluster) -> None:
+    held, capped = on_missing_nodes("held", "red"), job("capped", "language", POLITE, nodes=1)
+    child = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "ex-child"},
+        "spec": {"parent": "red", "weight": 1},
     }
-    pods = platform.pods("ex-right", "vision")
-    names = [pod["metadata"]["name"] for pod in pods]
-    for reason, (message, more, cause) in cases.items():
-        (container,) = platform.pods("ex-right", "vision")[0]["status"]["containerStatuses"]
-        state = {"waiting": {"reason": reason, "message": message}}
-        status = {"containerStatuses": [{**container, "ready": False, "started": False, "state": state, **more}]}
-        for name in names:
-            patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
-            require(platform.kubectl("patch", "pod", name, "-n", "vision", *patch))
-        found = explained(platform, "ex-right", "vision")
-        if cause is None:
-            kubelet = {"image-pull", "container-configuration", "container-crash"}
-            assert not kubelet & {found["cause"], *(each["cause"] for each in found["others"])}, reason
-        else:
-            assert found["cause"] == cause, found
-            assert "image" in found["numbers"] or found["numbers"]["pod"] in names
-    for pod in pods:
-        status = json.dumps({"status": {"containerStatuses": pod["status"]["containerStatuses"]}})
-        patch = ("--subresource=status", "--type=merge", "-p", status)
-        require(platform.kubectl("patch", "pod", pod["metadata"]["name"], "-n", "vision", *patch))
+    red = stored(waiting, "queue", "red")
+    try:
+        require(waiting.apply(held))
+        with scenarios(waiting) as found:
+            found.is_("ex-held", "red", "Waiting", "node-selector-unmatched")
+            set_state(waiting, "red", "Closed")
+            found.is_("ex-held", "red", "Waiting", "queue-closed", "another queue", queue="red", state="closed")
+            found.lacks("ex-second", "small", "queue-closed")
+            set_state(waiting, "red", "Open")
+            found.lacks("ex-held", "red", "queue-closed")
+            require(waiting.apply(child))
+            found.is_("ex-held", "red", "Waiting", "queue-not-leaf", "delete the job now", children=["ex-child"])
+            halted = found.is_("ex-selector", "vision", "Waiting", "queue-tree-stopped", "delete PodGroup red/ex-held")
+            found.says(halted, "is in queue red, which has child queues")
+            removed(waiting, child)
+            found.lacks("ex-held", "red", "queue-not-leaf")
+            found.lacks("ex-selector", "vision", "queue-tree-stopped")
+            require(waiting.kubectl("delete", "queue", "red"))
+            found.is_("ex-held", "red", "Waiting", "queue-missing", "add queue red", queue="red")
+            require(waiting.apply(red))
+            found.lacks("ex-held", "red", "queue-missing")
+            found.lacks("ex-second", "small", "queue-guarantees-of-others")
+            with changed(waiting, "queue", "research", {"guarantee": {"resource": {GPU: "60"}}}):
+                numbers = {"queue": "small", "holders": ["research"], "limit": "4", "used": "8"}
+                found.is_("ex-second", "small", "Waiting", "queue-guarantees-of-others", "lower guarantees", **numbers)
+            found.is_("ex-second", "small", "Waiting", "queue-capability-full")
+            with research_of_five_nodes(waiting):
+                require(waiting.apply(capped))
+                full = {"ancestor": "research", "queue": "language", "used": "40", "limit": "40", "requested": "8"}
+                found.is_("ex-capped", "language", "Waiting", "queue-ancestor-full", "a job below research", **full)
+            found.lacks("ex-capped", "language", "queue-ancestor-full")
+    finally:
+        set_state(waiting, "red", "Open") if waiting.get("queue", "red") else waiting.apply(red)
+        removed(waiting, held, capped, child)
+
+
+def test_what_is_not_created_is_explained(waiting: LiveCluster) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "ex-none", "namespace": "small"},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    old, gone = of_runtime(waiting, "ex-old"), of_runtime(waiting, "ex-gone")
+    old["metadata"]["labels"]["trainer.kubeflow.org/support"] = "deprecated"
+    old["metadata"]["annotations"] = {
+        "trainyard.dev/deprecated-since": "2026-01-31",
+        "trainyard.dev/remove-after": "2199-01-31",
+    }
+    of_class = of_runtime(waiting, "ex-class", "red-urgent", "red")
+    reference = {"kind": "TrainingRuntime", "name": "ex-class"}
+    named = without_devices("class", "red", runtimeRef=reference, suspend=True, nodes=1)
+    made = [
+        *(without_devices(name, nodes=1) for name in ("denied", "refused")),
+        without_devices("norun", runtime="ex-gone", nodes=1),
+        without_devices("old", runtime="ex-old", nodes=1),
+        without_devices("quota", "small", nodes=1),
+        named,
+    ]
+    urgent = stored(waiting, "priorityclass", "red-urgent")
+    _, probe = good("job-set", "ex-refused")
+    try:
+        require(waiting.apply(quota, old, gone, of_class, *refusals()))
+        text = yaml.safe_dump(probe)
+        awaited(
+            "the policy",
+            lambda: (
+                REFUSAL["ex-refused"] in waiting.kubectl("create", "--dry-run=server", "-f", "-", stdin=text).stderr
+            ),
+        )
+        awaited("the quota", lambda: waiting.get("resourcequota", "ex-none", "-n", "small")["status"].get("hard"))
+        require(waiting.apply(*made))
+        with scenarios(waiting) as found:
+            running(waiting, "ex-old", "vision")
+            found.is_("ex-old", "vision", "Running", "runtime-deprecated", name="ex-old")
+            found.is_(
+                "ex-denied", "vision", "Waiting", "policy-denied", "rule ACC-002", rule="ACC-002",
+                field="spec.replicatedJobs[0].replicas", reason="the test permits none",
+            )  # fmt: skip
+            found.is_("ex-refused", "vision", "Waiting", "webhook-rejected", "change what", webhook="ex-refusals")
+            found.lacks("ex-old", "vision", "policy-denied", "webhook-rejected", "quota-exceeded")
+            found.is_("ex-norun", "vision", "Waiting", "policy-denied")
+            removed(waiting, gone)
+            found.is_("ex-norun", "vision", "Waiting", "runtime-missing", "install ex-gone", name="ex-gone")
+            numbers = {"quota": "ex-none", "namespace": "small", "requested": "pods=1", "limited": "pods=0"}
+            found.is_("ex-quota", "small", "Waiting", "quota-exceeded", "a larger quota", **numbers)
+            require(waiting.kubectl("delete", "priorityclass", "red-urgent"))
+            resumed = ("--type=merge", "-p", '{"spec":{"suspend":false}}')
+            require(waiting.kubectl("patch", "trainjob", "ex-class", "-n", "red", *resumed))
+            found.is_("ex-class", "red", "Waiting", "priority-class-unknown", "training", name="red-urgent")
+            require(waiting.apply(urgent))
+            found.lacks("ex-class", "red", "priority-class-unknown")
+    finally:
+        if waiting.get("priorityclass", "red-urgent") is None:
+            waiting.apply(urgent)
+        removed(waiting, *made, *refusals(), quota, old, gone, of_class)
+
+
+def test_how_jobs_end_and_restart_is_explained(waiting: LiveCluster) -> None:
+    runtimes = [restarting(waiting, f"ex-{count}", "vision", count) for count in (0, 1)]
+    once, never, lost = (
+        without_devices(name, nodes=2, runtimeRef={"kind": "TrainingRuntime", "name": runtime})
+        for name, runtime in (("once", "ex-1"), ("never", "ex-0"), ("lost", "ex-0"))
+    )
+    stuck, gated_pod = plain_pod("stuck", finalizers=["example.com/keep"]), plain_pod("gated")
+    gated_pod["spec"]["schedulingGates"] = [{"name": "example.com/hold"}]
+    try:
+        require(waiting.apply(*runtimes))
+        require(waiting.apply(once, never, lost, stuck, gated_pod))
+        require(waiting.kubectl("delete", "pod", "ex-stuck", "--wait=false", "--grace-period=0", "--force"))
+        with scenarios(waiting) as found:
+            found.lacks("pod/ex-stuck", "default", "pods-terminating")
+            found.is_("pod/ex-gated", "default", "Waiting", "pods-gated", "removes", gates=["example.com/hold"])
+            found.lacks("pod/ex-stuck", "default", "pods-gated")
+            for name in ("ex-once", "ex-never", "ex-lost"):
+                running(waiting, name, "vision", 2)
+                found.is_(name, "vision", "Running", None)
+            first = {each["metadata"]["uid"] for each in waiting.pods("ex-once", "vision")}
+            for name in ("ex-once", "ex-never"):
+                patched(waiting, waiting.pods(name, "vision")[0], {"phase": "Failed"})
+            require(waiting.kubectl("delete", "jobset", "ex-lost", "-n", "vision"))
+            found.is_("ex-never", "vision", "Failed", "job-failed", "kubectl logs -n vision")
+            found.is_("ex-lost", "vision", "Failed", "job-set-deleted", "delete the job and create it again")
+            awaited(
+                "the gang to run again",
+                lambda: not first & {each["metadata"]["uid"] for each in running(waiting, "ex-once", "vision", 2)},
+            )
+            found.is_("ex-once", "vision", "Running", "gang-restarted", restarts=1, bound=" of at most 1")
+            found.lacks("ex-never", "vision", "gang-restarted", "restarts-exhausted")
+            patched(waiting, waiting.pods("ex-once", "vision")[0], {"phase": "Failed"})
+            found.is_("ex-once", "vision", "Failed", "restarts-exhausted", "higher maxRestarts", restarts=1)
+            deleted = waiting.get("pod", "ex-stuck")["metadata"]["deletionTimestamp"]
+            ends = datetime.datetime.fromisoformat(deleted.replace("Z", "+00:00")) + datetime.timedelta(seconds=61)
+            awaited("a minute after the deletion", lambda: datetime.datetime.now(datetime.UTC) > ends, timeout=70)
+            stays = found.is_("pod/ex-stuck", "default", "Waiting", "pods-terminating", "kubectl describe pod", count=1)
+            found.says(stays, "finalizer example.com/keep")
+    finally:
+        waiting.kubectl("patch", "pod", "ex-stuck", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        removed(waiting, once, never, lost, stuck, gated_pod, *runtimes)
+
+
+def test_programs_that_do_not_run_are_explained(waiting: LiveCluster) -> None:
+    runtime = restarting(waiting, "ex-many", "vision", 3)
+    reference = {"kind": "TrainingRuntime", "name": "ex-many"}
+    again, solo = (without_devices(name, nodes=1, runtimeRef=reference) for name in ("again", "solo"))
+    lent, away = job("lent", "language", nodes=1), without_devices("away", nodes=1)
+    _, volcano = good("volcano-job", "ex-vc")
+    last = [names[-1] for names in racks(waiting).values()]
+    zero = {"state": "it is scaled to 0 replicas"}
+    try:
+        require(waiting.apply(runtime))
+        require(waiting.apply(again, solo))
+        for name in ("ex-again", "ex-solo"):
+            running(waiting, name, "vision")
+        with scenarios(waiting) as found:
+            found.lacks("ex-selector", "vision", "scheduler-not-running")
+            require(waiting.kubectl("cordon", *last))
+            with stopped(waiting, "volcano-scheduler", "volcano-controllers"):
+                fix = "kubectl scale deployment volcano-scheduler -n volcano-system --replicas=1"
+                found.is_("ex-selector", "vision", "Waiting", "scheduler-not-running", fix, **zero)
+                patched(waiting, waiting.pods("ex-again", "vision")[0], {"phase": "Failed"})
+                require(waiting.apply(lent, volcano))
+                found.has("ex-lent", "language", "share-lent-out", "wait", queue="language", used="0", leaving=0)
+                found.lacks("ex-lent", "language", "share-not-claimed")
+                found.is_(
+                    "vcjob/ex-vc", "red", "Waiting", "volcano-controllers-not-running", "volcano-controllers",
+                    missing="PodGroup", **zero,
+                )  # fmt: skip
+                found.has("ex-again", "vision", "gang-restarting", restarts=1, bound=" of at most 3")
+                removed(waiting, lent)
+            require(waiting.kubectl("uncordon", *last))
+            found.lacks("ex-selector", "vision", "scheduler-not-running")
+            found.lacks("vcjob/ex-vc", "red", "volcano-controllers-not-running")
+            with stopped(waiting, "jobset-controller-manager"):
+                require(waiting.apply(away))
+                suspended = ("--type=merge", "-p", '{"spec":{"suspend":true}}')
+                require(waiting.kubectl("patch", "job", "ex-solo-node-0", "-n", "vision", *suspended))
+                refused = found.is_("ex-away", "vision", "Waiting", "webhook-away", "look at the Deployment behind")
+                found.says(refused, "jobset.kb.io")
+                held = found.is_("ex-solo", "vision", "Waiting", "job-set-controller-not-running", "scale", **zero)
+                found.says(held, "the Jobs of the JobSet are still suspended")
+                found.has("ex-solo", "vision", "child-suspended", "within a minute", object="Job ex-solo-node-0")
+            found.lacks("ex-solo", "vision", "job-set-controller-not-running", "child-suspended")
+            found.lacks("ex-away", "vision", "webhook-away")
+            command = {
+                "apiVersion": "bus.volcano.sh/v1alpha1",
+                "kind": "Command",
+                "metadata": {"name": "ex-abort", "namespace": "red"},
+                "action": "AbortJob",
+                "target": owner_of(waiting.get("vcjob", "ex-vc", "-n", "red")),
+            }
+            found.lacks("vcjob/ex-vc", "red", "volcano-job-aborted")
+            require(waiting.apply(command))
+            found.is_("vcjob/ex-vc", "red", "Failed", "volcano-job-aborted", "vcctl job resume -n red -N ex-vc")
+    finally:
+        waiting.kubectl("uncordon", *last)
+        with contextlib.suppress(AssertionError):
+            removed(waiting, volcano)
+        removed(waiting, again, solo, lent, away, runtime)

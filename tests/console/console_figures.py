@@ -1,12 +1,15 @@
 """Figures of the console at 5,000 jobs and 1,000 nodes: memory, API requests and time of each page.
 
-`python -m tests.console.console_figures` prints them; docs/console.md has them.
+`python -m tests.console.console_figures` prints them, with `viewers` those of several viewers in the cluster, who sign
+in with a token or are named by a proxy; docs/console.md has them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
+import sys
 import time
 from multiprocessing.connection import Connection
 
@@ -16,15 +19,21 @@ import psutil
 from tests.console.test_live_source import put
 from tests.explain.recorded_clusters import Cluster
 from tests.kube.fake_api import FakeApi, serving
+from trainyard.console.access_review import AccessReviews
+from trainyard.console.cluster_server import ClusterConsole
+from trainyard.console.filtered_source import SourceHub
 from trainyard.console.live_source import LiveSource
 from trainyard.console.shared_reader import SharedReader
+from trainyard.console.token_review import Viewer
 from trainyard.console.web_application import application
 from trainyard.kube import Client
 from trainyard.kube.credentials import Connection as Server
+from trainyard.kube.credentials import Credentials
 
 JOBS, RACKS, RUNNING = 5_000, 125, 900
 PAGES = ("/", "/jobs", "/queues", "/fabric", "/runtimes", f"/jobs/trainjob/vision/job-{JOBS - 1}")
 IDLE_SECONDS = 30
+VIEWERS = (1, 5)
 
 
 def cluster() -> Cluster:
@@ -46,6 +55,7 @@ def api_server(parent: Connection) -> None:
             for body in cluster().bodies:
                 put(api, body)
             api.log.clear()
+            api.access = lambda _: True
             parent.send(api.port)
             await asyncio.to_thread(parent.recv)
 
@@ -85,13 +95,61 @@ async def measure(port: int) -> None:
         await reader.close()
 
 
+def measure_viewers(port: int, proxied: bool) -> None:
+    """Print the figures of several viewers, of whom each may see everything and has no page open."""
+    asyncio.run(_measure_viewers(port, proxied=proxied))
+
+
+async def _measure_viewers(port: int, *, proxied: bool) -> None:
+    process, requests = psutil.Process(), 0
+    before = process.memory_info().rss
+    connection = Server(f"http://127.0.0.1:{port}", Credentials(token="account"))
+    console = ClusterConsole(connection=connection, name="measure", namespaces=("vision",))
+
+    def observe(_method: str, _resource: str, _status: int) -> None:
+        nonlocal requests
+        requests += 1
+
+    def sent() -> int:
+        return requests + sum(each.source.requests for each in console.readers)
+
+    async with contextlib.AsyncExitStack() as stack:
+        account = await stack.enter_async_context(Client(connection, observe=observe))
+        hub, reviews = SourceHub("measure", lambda: console.source(account)), AccessReviews(account)
+        if proxied:
+            await hub.start()
+            stack.push_async_callback(hub.close)
+        for number in range(1, VIEWERS[-1] + 1):
+            viewer = Viewer(f"user-{number}")
+            if proxied:
+                opened = await console.filtered_reader(hub, reviews, viewer)
+            else:
+                opened = await console.reader(viewer, f"token-{number}")
+            stack.push_async_callback(opened.resources.aclose)
+            if number not in VIEWERS:
+                continue
+            await asyncio.sleep(5)
+            begun = sent()
+            await asyncio.sleep(IDLE_SECONDS)
+            memory, rate = (process.memory_info().rss - before) / 1e6, (sent() - begun) * 60 / IDLE_SECONDS
+            how = "named by a proxy" if proxied else "signed in"
+            print(f"{number} viewers {how}: {memory:.0f} MB, {rate:.0f} requests a minute, {begun} until then")
+
+
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     child = context.Process(target=api_server, args=(theirs,))
     child.start()
     try:
-        asyncio.run(measure(ours.recv()))
+        port = ours.recv()
+        if sys.argv[1:] == ["viewers"]:
+            for proxied in (False, True):  # each in a process of its own: memory is not returned to the system
+                measured = context.Process(target=measure_viewers, args=(port, proxied))
+                measured.start()
+                measured.join()
+        else:
+            asyncio.run(measure(port))
     finally:
         ours.send(None)
         child.join(30)

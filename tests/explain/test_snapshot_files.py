@@ -15,10 +15,10 @@ import yaml
 from tests.explain.recorded_clusters import GPU, NOW, Cluster, body
 from tests.support import ROOT, in_process, require
 from trainyard.errors import TrainyardError
-from trainyard.explain import Kind, Observed, explain, observed_of_text, recorded
+from trainyard.explain import CAUSES, Kind, Observed, explain, observed_of_text, recorded
 from trainyard.live import cluster_snapshot
 from trainyard.live.cluster_snapshot import write_snapshot
-from trainyard.reference.causes import cause_tables
+from trainyard.reference.causes import LIVE, PATCHED, cause_tables
 
 
 @pytest.fixture
@@ -39,6 +39,13 @@ def file(cluster: Cluster, tmp_path: Path) -> Path:
 def test_page_equals_the_declared_causes() -> None:
     page = (ROOT / "docs" / "explain.md").read_text()
     assert page.endswith(cause_tables()), "write it again: python -m trainyard.reference.causes"
+
+
+def test_the_page_says_which_causes_the_tests_on_clusters_show() -> None:
+    folder = ROOT / "tests" / "cluster"
+    texts = "".join((folder / name).read_text() for name in ("test_explain.py", "explained_jobs.py"))
+    assert not LIVE & PATCHED
+    assert {name for name in CAUSES if f'"{name}"' in texts} == LIVE | PATCHED
 
 
 def test_file_gives_the_same_answer(cluster: Cluster, file: Path) -> None:

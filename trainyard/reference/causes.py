@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from trainyard.explain import FAMILIES, Family
 
-__all__ = ["cause_tables"]
+__all__ = ["LIVE", "PATCHED", "cause_tables"]
+
+PATCHED: Final = frozenset(
+    {
+        *("image-pull", "container-configuration", "container-crash", "initializer-failed"),
+        *("job-failed", "gang-restarting", "gang-restarted", "restarts-exhausted"),
+        *("queue-closed", "nodes-not-ready"),
+    }
+)
+"""Causes shown on the real control plane with a patched status: simulated nodes run no container and never fail."""
+LIVE: Final = frozenset(
+    {
+        *("queue-missing", "queue-not-leaf", "queue-tree-stopped", "queue-over-capability", "queue-capability-full"),
+        *("queue-ancestor-full", "queue-guarantees-of-others", "queue-over-deserved", "cluster-full"),
+        *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
+        *("fabric-no-domain", "gang-larger-than-domain", "fabric-fragmented", "gang-larger-than-cluster"),
+        *("node-selector-unmatched", "node-taint-not-tolerated", "node-too-small", "nodes-cordoned"),
+        *("priority-behind-others", "priority-class-unknown"),
+        *("volume-missing", "volume-pending", "pods-gated", "initializer-running"),
+        *("policy-denied", "webhook-away", "webhook-rejected", "quota-exceeded"),
+        *("scheduler-not-running", "job-set-controller-not-running", "volcano-controllers-not-running"),
+        *("runtime-missing", "runtime-deprecated", "deadline-exceeded", "job-set-deleted", "volcano-job-aborted"),
+        *("managed-elsewhere", "suspended-by-user", "child-suspended", "pods-terminating"),
+    }
+)
+"""Causes shown on the real control plane as it is; all others only in a recorded state."""
 
 
 def cause_tables() -> str:
@@ -16,13 +42,17 @@ def cause_tables() -> str:
 
 def _table(family: Family) -> Iterator[str]:
     yield f"### {family.name}"
-    yield "| cause | looks at | example |"
-    yield "|---|---|---|"
+    yield "| cause | looks at | example | scenario |"
+    yield "|---|---|---|---|"
     for cause in family.causes:
         found = cause.found(**cause.example)
         example = f"{found.message[0].upper()}{found.message[1:]}. *Fix:* {found.fix}."
-        cells = (f"`{cause.id}`: {cause.title}", cause.looks_at, example)
+        cells = (f"`{cause.id}`: {cause.title}", cause.looks_at, example, _scenario(cause.id))
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _scenario(cause: str) -> str:
+    return "live" if cause in LIVE else "patched" if cause in PATCHED else "recorded"
 
 
 if __name__ == "__main__":

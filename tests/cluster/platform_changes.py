@@ -1,0 +1,163 @@
+"""Changes of a live platform below its jobs, which are undone: queues, nodes, programs, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.support import LiveCluster, awaited, require
+
+__all__ = [
+    "REFUSAL",
+    "changed",
+    "failed",
+    "owner_of",
+    "plain_pod",
+    "process",
+    "refusals",
+    "research_of_five_nodes",
+    "running",
+    "set_state",
+    "stopped",
+    "stored",
+]
+
+GPU = "nvidia.com/gpu"
+
+
+@contextmanager
+def failed(platform: LiveCluster, *nodes: str) -> Iterator[None]:
+    """Nodes that are not ready: KWOK, which would report them ready again, is stopped."""
+    pid = process(platform, "kwok")
+    status = json.dumps({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Test"}]}})
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for node in nodes:
+            require(platform.kubectl("patch", "node", node, "--subresource=status", "-p", status))
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        require(platform.kubectl("wait", "--for=condition=Ready", "node", *nodes, "--timeout=60s"))
+
+
+@contextmanager
+def changed(platform: LiveCluster, kind: str, name: str, spec: dict[str, Any]) -> Iterator[None]:
+    """An object with other fields in its spec; afterwards these have their former values."""
+    former = platform.get(kind, name)["spec"]
+    undo = {key: former.get(key) for key in spec}
+    patch = ("patch", kind, name, "--type=merge", "-p")
+    require(platform.kubectl(*patch, json.dumps({"spec": spec})))
+    try:
+        yield
+    finally:
+        require(platform.kubectl(*patch, json.dumps({"spec": undo})))
+
+
+def process(platform: LiveCluster, name: str) -> int:
+    """Return the pid of a program of the cluster."""
+    found = json.loads(platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json").stdout)
+    return next(int(each["pid"]) for each in found["processes"] if each["name"] == name)
+
+
+def running(platform: LiveCluster, name: str, namespace: str, pods: int = 1) -> list[dict[str, Any]]:
+    """Return the pods of a job once as many run."""
+
+    def probe() -> list[dict[str, Any]] | None:
+        found = [each for each in platform.pods(name, namespace) if "deletionTimestamp" not in each["metadata"]]
+        found = [each for each in found if each["status"].get("phase") == "Running"]
+        return found if len(found) == pods else None
+
+    return awaited(f"{pods} pods of {name} to run", probe)
+
+
+def set_state(platform: LiveCluster, queue: str, state: str) -> None:
+    patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"state": state}}))
+    require(platform.kubectl("patch", "queue", queue, *patch))
+
+
+@contextmanager
+def research_of_five_nodes(platform: LiveCluster) -> Iterator[None]:
+    """Queue research with what its running jobs use; the webhook wants children below their parent at any time."""
+    five = {"cpu": "768", "memory": "8Ti", GPU: "40"}
+    with (
+        changed(platform, "queue", "vision", {"capability": five}),
+        changed(platform, "queue", "language", {"capability": five, "deserved": {GPU: "8"}}),
+        changed(platform, "queue", "research", {"capability": five, "deserved": {GPU: "40"}}),
+    ):
+        yield
+
+
+REFUSAL = {
+    "ex-denied": "ACC-002 spec.replicatedJobs[0].replicas: the test permits none",
+    "ex-refused": "the test permits none",
+    "ex-norun": "ACC-002 spec.replicatedJobs[0].replicas: the test permits none",
+}
+"""What a policy of the test says about JobSets, by their name."""
+
+
+def refusals() -> list[dict[str, Any]]:
+    """Return a policy that denies JobSets by their name, and its binding."""
+    rule = {
+        "apiGroups": ["jobset.x-k8s.io"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE"],
+        "resources": ["jobsets"],
+    }
+    checks = [{"expression": f"object.metadata.name != '{name}'", "message": text} for name, text in REFUSAL.items()]
+    api, kind, metadata = "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", {"name": "ex-refusals"}
+    policy = {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]}, "validations": checks}
+    bound = {"policyName": "ex-refusals", "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": policy},
+        {"apiVersion": api, "kind": f"{kind}Binding", "metadata": metadata, "spec": bound},
+    ]
+
+
+def plain_pod(name: str, **metadata: Any) -> dict[str, Any]:
+    """Return a pod of a person that no scheduler of the platform places."""
+    metadata = {"name": f"ex-{name}", "namespace": "default", **metadata}
+    spec = {"schedulerName": "ex-none", "containers": [{"name": "node", "image": "registry.example/train:1"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+PROGRAMS = {
+    "volcano-scheduler": "volcano-system",
+    "volcano-controllers": "volcano-system",
+    "jobset-controller-manager": "jobset-system",
+}
+
+
+@contextmanager
+def stopped(platform: LiveCluster, *names: str) -> Iterator[None]:
+    """Programs of the platform that are scaled to nothing, until the end of the block."""
+    former = {name: platform.get("deployment", name, "-n", PROGRAMS[name])["spec"]["replicas"] for name in names}
+    try:
+        for name in names:
+            require(platform.kubectl("scale", "deployment", name, "-n", PROGRAMS[name], "--replicas=0"))
+        yield
+    finally:
+        for name, replicas in former.items():
+            where = ("deployment", name, "-n", PROGRAMS[name])
+            require(platform.kubectl("scale", *where, f"--replicas={replicas}"))
+        for name in names:
+            where = (f"deployment/{name}", "-n", PROGRAMS[name])
+            require(platform.kubectl("rollout", "status", *where, "--timeout=90s"))
+
+
+def owner_of(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the reference of an object."""
+    metadata = body["metadata"]
+    names = {"name": metadata["name"], "uid": metadata["uid"], "controller": True}
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"], **names}
+
+
+def stored(platform: LiveCluster, kind: str, name: str) -> dict[str, Any]:
+    """Return an object as it can be created again."""
+    body: dict[str, Any] = platform.get(kind, name)
+    for key in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):
+        body["metadata"].pop(key, None)
+    return body
