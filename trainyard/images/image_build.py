@@ -127,15 +127,25 @@ class ImageBuilder:
     shared
         Whether checkouts share the folder: it then has one folder for the inputs of each image, so that none replaces
         an image of another one.
+    present
+        Sources that build nothing, for images that are only listed; None: `sources` builds nothing either.
     """
 
     def __init__(
-        self, recipes: Mapping[str, Recipe], sources: LayerSources, out: Path, *, shared: bool = False
+        self,
+        recipes: Mapping[str, Recipe],
+        sources: LayerSources,
+        out: Path,
+        *,
+        shared: bool = False,
+        present: LayerSources | None = None,
     ) -> None:
         self.recipes = recipes
         self.out = out
         self.shared = shared
         self.sources = sources
+        self._present = present or sources
+        self._known: dict[str, str] = {}
         self._layers = sources.cache / "layers"
 
     def build(self, names: Iterable[str] = (), progress: Progress | None = None) -> list[BuiltImage]:
