@@ -12,11 +12,13 @@ import components.common.tenant_retirement
 import components.hooks.retirement
 from components.common.ownership import LiveObjects
 from components.common.tenant_retirement import UnknownContents
+from components.hooks.retirement import retire_queues
 from tests.components.recording import Recording, record, stack_config
 from tests.queues.test_changes import gang, queue
 from trainyard.live.namespace_contents import NamespaceContents
 from trainyard.live.queues import LiveQueues
 from trainyard.settings import parse_stack
+from trainyard.settings.tenancy import QueueSettings
 from trainyard.topology import compile_fabric
 
 QUEUE = ("scheduling.volcano.sh/v1beta1", "Queue")
@@ -163,6 +165,28 @@ def test_a_queue_that_gets_a_job_or_stays_open_ends_the_run_before_the_first_obj
     config = protected_stack(queue={"state": "retired"})
     with pytest.raises(pulumi.RunError, match=words):
         run(config, monkeypatch, state="Open", cluster=cluster)
+
+
+@pytest.mark.parametrize(("state", "taken"), [("Open", ""), ("Closed", "true")])
+def test_a_targeted_run_closes_and_deletes_no_queue_itself(
+    state: str, taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a write precedes those of the engine, which alone knows the targets."""
+    warnings, cluster = list[str](), Cluster([queue("old")])
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
+    monkeypatch.setattr(components.hooks.retirement, "has_targets", lambda: True)
+    config = protected_stack(queue={"state": "retired"})
+    recording = run(config, monkeypatch, state=state, taken=taken, cluster=cluster)
+    assert not retired(recording)
+    assert cluster.writes == []
+    assert any("'old' is retired and not deleted yet" in each and "--target" in each for each in warnings), warnings
+
+
+def test_without_the_platform_nothing_closes_a_queue() -> None:
+    live = LiveQueues((queue("old"),))
+    settings = {"old": QueueSettings.model_validate({"state": "retired"})}
+    waiting = retire_queues(live, settings, {"old"}).waiting
+    assert waiting == {"old": "Platform 'platform' does not exist, so no controller closes it"}
 
 
 def test_a_retired_tenant_takes_its_jobs_out_of_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:

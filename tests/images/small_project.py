@@ -41,17 +41,35 @@ def project(folder: Path, recipes: Mapping[str, str] | None = None, content: byt
     return folder
 
 
-def builder(folder: Path, out: Path | None = None, *, shared: bool = False) -> ImageBuilder:
-    """Return the builder of a project."""
+def builder(
+    folder: Path, out: Path | None = None, *, shared: bool = False, compiled: list[str] | None = None
+) -> ImageBuilder:
+    """Return the builder of a project.
 
-    def program(name: str) -> Path:
+    Parameters
+    ----------
+    compiled
+        Receives the names of the programs that it builds because they are missing; None: it builds none.
+    """
+
+    def present(name: str) -> Path:
         file = folder / name
         if not file.is_file():
             raise TrainyardError(f"{name} is not built", fix="build it")
         return file
 
+    def program(name: str) -> Path:
+        if compiled is not None and not (folder / name).is_file():
+            compiled.append(name)
+            (folder / name).write_bytes(b"program")
+        return present(name)
+
     def seal(text: str) -> str:
         return hashlib.sha256(f"key {text}".encode()).hexdigest()
 
-    sources = LayerSources(folder, folder / "cache", program, lambda place, *arguments: LISTING, seal)
-    return ImageBuilder(read_recipes(folder / "images"), sources, out or folder / "out", shared=shared)
+    sources, built = (
+        LayerSources(folder, folder / "cache", each, lambda place, *arguments: LISTING, seal)
+        for each in (program, present)
+    )
+    recipes = read_recipes(folder / "images")
+    return ImageBuilder(recipes, sources, out or folder / "out", shared=shared, present=built)

@@ -92,6 +92,20 @@ def test_checkouts_that_share_a_folder_do_not_replace_the_images_of_each_other(t
     assert (same.state, same.archive) == ("built", first.archive)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_one_image_needs_no_program_of_another(tmp_path: Path, shared: bool) -> None:
+    """The lock of all built images follows each build; a program that takes minutes was built for it."""
+    compiled: list[str] = []
+    folder = project(tmp_path, {"tool": RECIPE, "other": RECIPE.replace("tool", "other")})
+    small = builder(folder, shared=shared, compiled=compiled)
+    small.build(["tool"])
+    assert compiled == []
+    assert {image.name: image.state for image in small.images()} == {"tool": "built", "other": "missing"}
+    small.build()
+    assert compiled == ["other"]
+    assert {image.state for image in small.images()} == {"built"}
+
+
 def test_checkouts_may_build_the_same_image_at_once(tmp_path: Path) -> None:
     """The folder is shared; a file that both write would be neither's, or vanish under the slower one."""
     content = bytes(range(256)) * 8192

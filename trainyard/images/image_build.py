@@ -127,15 +127,25 @@ class ImageBuilder:
     shared
         Whether checkouts share the folder: it then has one folder for the inputs of each image, so that none replaces
         an image of another one.
+    present
+        Sources that build nothing, for images that are only listed; None: `sources` builds nothing either.
     """
 
     def __init__(
-        self, recipes: Mapping[str, Recipe], sources: LayerSources, out: Path, *, shared: bool = False
+        self,
+        recipes: Mapping[str, Recipe],
+        sources: LayerSources,
+        out: Path,
+        *,
+        shared: bool = False,
+        present: LayerSources | None = None,
     ) -> None:
         self.recipes = recipes
         self.out = out
         self.shared = shared
         self.sources = sources
+        self._present = present or sources
+        self._known: dict[str, str] = {}
         self._layers = sources.cache / "layers"
 
     def build(self, names: Iterable[str] = (), progress: Progress | None = None) -> list[BuiltImage]:
@@ -207,7 +217,7 @@ class ImageBuilder:
     def _build(self, recipe: Recipe, progress: Progress) -> BuiltImage:
         started = time.monotonic()
         with progress.step(f"Image {recipe.name}") as step:
-            inputs = self._inputs(recipe)
+            inputs = self._known[recipe.name] = self._inputs(recipe)
             place = self._place(recipe, inputs)
             record = self._record(place)
             if record.get("inputs") == inputs and record.get("archive") == _sha256(place.archive):
@@ -253,7 +263,7 @@ class ImageBuilder:
         with contextlib.suppress(TrainyardError):
             reference = self._reference(recipe)
             if self.shared or self._record(self._place(recipe, None)):
-                inputs = self._inputs(recipe)
+                inputs = self._known.get(recipe.name) or self._inputs(recipe, self._present)
         place = self._place(recipe, inputs)
         record = self._record(place)
         built = bool(record) and place.archive.is_file()
@@ -299,17 +309,18 @@ class ImageBuilder:
         )
         return blob, contents.components, contents.tree
 
-    def _layer_inputs(self, layers: tuple[LayerRecipe, ...]) -> str:
+    def _layer_inputs(self, layers: tuple[LayerRecipe, ...], sources: LayerSources | None = None) -> str:
+        known = sources or self.sources
         *below, layer = layers
-        digest = hashlib.sha256(f"{_code_digest()}\n{self.sources.inputs(layer)}\n".encode())
+        digest = hashlib.sha256(f"{_code_digest()}\n{known.inputs(layer)}\n".encode())
         if layer.byte_compile:
-            digest.update("".join(self.sources.inputs(each) for each in below).encode())
+            digest.update("".join(known.inputs(each) for each in below).encode())
         return digest.hexdigest()
 
-    def _inputs(self, recipe: Recipe) -> str:
+    def _inputs(self, recipe: Recipe, sources: LayerSources | None = None) -> str:
         digest = hashlib.sha256(f"{recipe.model_dump_json()}\n{self._reference(recipe)}\n".encode())
         for number in range(len(recipe.layers)):
-            digest.update(self._layer_inputs(recipe.layers[: number + 1]).encode())
+            digest.update(self._layer_inputs(recipe.layers[: number + 1], sources).encode())
         return digest.hexdigest()
 
     def _reference(self, recipe: Recipe) -> str:
