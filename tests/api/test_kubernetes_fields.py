@@ -20,6 +20,8 @@ SPECIFICATION: Final[dict[str, Any]] = {
         "io.k8s.api.core.v1.Pod": {"properties": {"spec": {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}}},
         "io.k8s.api.core.v1.Service": {},
         "io.k8s.api.policy.v1.PodDisruptionBudget": {},
+        "io.k8s.api.resource.v1.ResourceClaim": {},
+        "io.k8s.api.resource.v1.ResourceClaimTemplate": {},
         "io.k8s.api.core.v1.PodSpec": {
             "properties": {
                 "containers": {"items": {"$ref": "#/definitions/io.k8s.api.core.v1.Container"}},
