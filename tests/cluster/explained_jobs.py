@@ -247,7 +247,7 @@ class Scenarios:
     platform: LiveCluster
     failures: list[str] = field(default_factory=list)
 
-    def is_(self, name: str, namespace: str, state: str, cause: str | None, fix: str = "", **numbers: Any) -> Found:
+    def is_(self, name: str, namespace: str, state: str, cause: str | None, fix: str = "", /, **numbers: Any) -> Found:
         """Await the first cause of a job with some of its numbers and a part of its fix."""
         try:
             found = reached(self.platform, name, namespace, state, cause)
@@ -257,7 +257,7 @@ class Scenarios:
         self._compare(name, found, fix, numbers)
         return found
 
-    def has(self, name: str, namespace: str, cause: str, fix: str = "", **numbers: Any) -> Found:
+    def has(self, name: str, namespace: str, cause: str, fix: str = "", /, **numbers: Any) -> Found:
         """Await one of the causes of a job, behind others."""
         last: list[Found] = []
 
