@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
 
+import psutil
 import pytest
 import yaml
 
+from trainyard.cluster.process import MEMORY_VARIABLE
 from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import PODS
 from trainyard.kube.training_kinds import TRAIN_JOBS
@@ -265,9 +267,15 @@ def plain_project(folder: Path, config_file: Path, stack: str) -> Path:
     return folder
 
 
+_PLENTY = 14 << 30
+"""Bytes of memory with which the programs of three clusters may use more of it to save CPU time."""
+
+
 def environment(state_home: Path) -> dict[str, str]:
     """Return this process's environment with a state folder of the tests' own; the program cache is shared."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "KUBECONFIG"))}
+    if psutil.virtual_memory().total >= _PLENTY:
+        inherited.setdefault(MEMORY_VARIABLE, "2GiB")
     return inherited | {"TRAINYARD_STATE_HOME": str(state_home)}
 
 

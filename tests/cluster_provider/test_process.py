@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import awaited
 from trainyard.cluster.process import (
+    MEMORY_VARIABLE,
     STOPPING,
     ProcessRecord,
     ProcessSpec,
@@ -51,6 +52,19 @@ def test_a_process_is_found_again_by_its_record_and_stopped(spec: ProcessSpec, t
     stop(record)
     assert not alive(record)
     stop(record)
+
+
+@pytest.mark.parametrize(("variable", "limits"), [({}, "700MiB None"), ({MEMORY_VARIABLE: "2GiB"}, "2GiB 400")])
+def test_the_environment_can_give_programs_more_memory(
+    spec: ProcessSpec, monkeypatch: pytest.MonkeyPatch, variable: dict[str, str], limits: str
+) -> None:
+    monkeypatch.delenv(MEMORY_VARIABLE, raising=False)
+    for name, value in variable.items():
+        monkeypatch.setenv(name, value)
+    code = "import os; print(os.environ['GOMEMLIMIT'], os.environ.get('GOGC'))"
+    process, _ = start(replace(spec, command=(sys.executable, "-c", code), environment={"GOMEMLIMIT": "700MiB"}))
+    process.wait()
+    assert last_lines(spec.log, 1) == limits
 
 
 def test_a_stale_pid_of_another_process_is_neither_alive_nor_stopped(spec: ProcessSpec) -> None:
