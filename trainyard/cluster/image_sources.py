@@ -35,5 +35,6 @@ def image_builder(out: Path | None = None, *, build: bool = True, progress: Prog
         cache(lambda name: own_program(name, build=build, progress=progress)),
         lambda place, *arguments: find_go().run(place, *arguments),
         seal,
+        built=cache(lambda name: own_program(name, build=False)),
     )
     return ImageBuilder(read_recipes(project / "images"), sources, out or folder / "archives", shared=out is None)
