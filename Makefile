@@ -9,7 +9,7 @@ HISTORIES ?= 100000
 # Where this variable is set, as in images of Python, each worker and each started program would compile every module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kind test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -30,7 +30,7 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --ignore=tests/kueue --durations=40 --durations-min=5
 
-nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
+nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kind test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
 lint: $(READY)  ## style, types, import rules and module titles; and whether the tests on clusters can be imported
 	@$(BIN)/ruff check .
@@ -88,6 +88,9 @@ test-real-slice: $(READY)  ## the first five minutes of test-real, as in CI
 
 test-real: $(READY)  ## the production stack on three real nodes (root, containerd, built images); says why where it cannot run
 	@$(BIN)/python -m tests.real.isolated
+
+test-kind: $(READY)  ## provider kind with its real command and podman (root, built images); says why where it cannot run
+	@$(BIN)/python -m tests.real.kind_isolated
 
 test-kueue: $(READY)  ## build Kueue (3 minutes) and run the tests beside it; CI runs them where it is built
 	@$(BIN)/trainyard cluster toolchain --with kueue

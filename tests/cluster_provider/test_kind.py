@@ -12,10 +12,12 @@ import pytest
 import yaml
 
 import trainyard.cluster.kind as module
+import trainyard.cluster.kind_requirements as requirements
 from tests.images.small_project import builder, project
 from trainyard.cluster import provider
 from trainyard.cluster.folders import cluster_folder
 from trainyard.cluster.kind import OWN_NODE_IMAGE, KindProvider, kind_configuration
+from trainyard.cluster.kind_requirements import find_kind, missing_for
 from trainyard.cluster.state import ClusterState, save_state
 from trainyard.errors import TrainyardError
 from trainyard.images.container_engine import ENGINE_VARIABLE, ContainerEngine, describe_engine
@@ -60,6 +62,7 @@ def _own_homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TRAINYARD_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TRAINYARD_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(ENGINE_VARIABLE, raising=False)
+    monkeypatch.setattr(requirements, "MODULES", tmp_path)
 
 
 def podman_info(**host: Any) -> str:
@@ -143,6 +146,26 @@ def test_the_kubelet_accepts_cgroup_version_1_where_the_machine_has_it() -> None
     assert yaml.safe_load(patch) == {"kind": "KubeletConfiguration", "failCgroupV1": False}
 
 
+def test_services_need_nftables_only_where_the_nodes_have_the_kube_proxy_of_this_project() -> None:
+    own = yaml.safe_load(kind_configuration("dev", FABRIC, image=OWN_NODE_IMAGE))
+    assert own["networking"] == {"kubeProxyMode": "nftables"}
+    pushed = yaml.safe_load(kind_configuration("dev", FABRIC, image="registry.example:5000/ml/kind-node@sha256:1f"))
+    assert pushed["networking"] == {"kubeProxyMode": "nftables"}
+    assert "networking" not in yaml.safe_load(kind_configuration("dev", FABRIC, image="docker.io/kindest/node:v1"))
+
+
+def test_the_kind_command_of_the_toolchain_is_used_where_none_is_on_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_kind() is None
+    monkeypatch.setattr(requirements, "built_kind", lambda: tmp_path / "cache" / "kind")
+    assert find_kind() == str(tmp_path / "cache" / "kind")
+    (tmp_path / "kind").write_text("#!/bin/sh\n")
+    (tmp_path / "kind").chmod(0o755)
+    assert find_kind() == str(tmp_path / "kind")
+
+
 def test_everything_that_is_missing_is_listed_and_the_configuration_is_still_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -175,6 +198,15 @@ def test_an_engine_that_cannot_run_nodes_is_named_with_the_fix(
     assert finding.path == path
     assert message in finding.message
     assert finding.fix
+
+
+def test_a_machine_without_the_folder_of_kernel_modules_is_named_with_the_fix(tmp_path: Path) -> None:
+    """kind mounts it into every node; podman says only `statfs /lib/modules: no such file or directory`."""
+    engine = ContainerEngine("podman", 1, 8 * GIB, "runc")
+    (finding,) = missing_for(engine, 1, modules=tmp_path / "modules")
+    assert finding.fix == f"mkdir -p {tmp_path / 'modules'}"
+    (tmp_path / "modules").mkdir()
+    assert missing_for(engine, 1, modules=tmp_path / "modules") == []
 
 
 def test_the_cluster_is_created_with_the_engine_and_the_image(machine: Callable[..., list[str]]) -> None:

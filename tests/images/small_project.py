@@ -67,9 +67,5 @@ def builder(
     def seal(text: str) -> str:
         return hashlib.sha256(f"key {text}".encode()).hexdigest()
 
-    sources, built = (
-        LayerSources(folder, folder / "cache", each, lambda place, *arguments: LISTING, seal)
-        for each in (program, present)
-    )
-    recipes = read_recipes(folder / "images")
-    return ImageBuilder(recipes, sources, out or folder / "out", shared=shared, present=built)
+    sources = LayerSources(folder, folder / "cache", program, lambda place, *arguments: LISTING, seal, built=present)
+    return ImageBuilder(read_recipes(folder / "images"), sources, out or folder / "out", shared=shared)

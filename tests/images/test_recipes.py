@@ -33,11 +33,12 @@ def test_every_initializer_of_the_catalog_has_a_recipe() -> None:
         assert f"image: {repository}:v2.3.0" in texts
 
 
-def test_only_images_that_remove_files_of_any_user_or_write_packet_filters_run_as_root() -> None:
-    as_root = {"volume-folders", "kube-proxy"}
+def test_only_images_of_nodes_and_of_volumes_run_as_root() -> None:
+    control_plane = {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"}
+    as_root = {"volume-folders", "kube-proxy", "kind-network", "kind-node"} | control_plane
     assert {name: recipe.user for name, recipe in RECIPES.items() if recipe.user != 65532} == dict.fromkeys(as_root, 0)
     exceptions = {name: set(recipe.exceptions) for name, recipe in RECIPES.items() if recipe.exceptions}
-    assert exceptions == {name: {"root"} for name in as_root}
+    assert exceptions == {name: {"root", "shell"} if name == "kind-node" else {"root"} for name in as_root}
 
 
 def test_every_debian_package_is_pinned() -> None:

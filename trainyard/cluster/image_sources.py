@@ -29,20 +29,12 @@ def image_builder(out: Path | None = None, *, build: bool = True, progress: Prog
         Whether missing programs are built.
     """
     project, folder = project_root(), cache_home() / "images"
-
-    def sources(*, build: bool) -> LayerSources:
-        return LayerSources(
-            project,
-            folder,
-            cache(lambda name: own_program(name, build=build, progress=progress)),
-            lambda place, *arguments: find_go().run(place, *arguments),
-            seal,
-        )
-
-    return ImageBuilder(
-        read_recipes(project / "images"),
-        sources(build=build),
-        out or folder / "archives",
-        shared=out is None,
-        present=sources(build=False),
+    sources = LayerSources(
+        project,
+        folder,
+        cache(lambda name: own_program(name, build=build, progress=progress)),
+        lambda place, *arguments: find_go().run(place, *arguments),
+        seal,
+        built=cache(lambda name: own_program(name, build=False)),
     )
+    return ImageBuilder(read_recipes(project / "images"), sources, out or folder / "archives", shared=out is None)

@@ -15,7 +15,7 @@ from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.folders import cluster_folder, private_folder, write_private
 from trainyard.cluster.image_sources import image_builder
-from trainyard.cluster.kind_requirements import missing_for, missing_programs, responding_engine
+from trainyard.cluster.kind_requirements import find_kind, missing_for, missing_programs, responding_engine
 from trainyard.cluster.node.node_images import import_images
 from trainyard.cluster.node.real_nodes import await_nodes
 from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
@@ -39,11 +39,12 @@ PLATFORM_IMAGES = (
 """Images of this checkout that the nodes get: no registry has them under these names."""
 
 
-def kind_configuration(name: str, fabric: FabricSettings, *, cgroup_version: int = 2) -> str:
+def kind_configuration(name: str, fabric: FabricSettings, *, cgroup_version: int = 2, image: str = "") -> str:
     """Return the kind configuration of a fabric: a worker for each node with its labels, and one for the platform.
 
     Containers have no accelerators, and kind chooses their names; the label ``trainyard.dev/fabric-node`` carries the
-    fabric's name of the node. The kubelet starts on cgroup version 1 only with `failCgroupV1: false`.
+    fabric's name of the node. The kubelet starts on cgroup version 1 only with `failCgroupV1: false`. The
+    kube-proxy in this project's node image has nftables and no iptables.
     """
     workers = [
         {"role": "worker", "labels": {"trainyard.dev/fabric-node": node.name, **_allowed_labels(node.labels)}}
@@ -56,6 +57,8 @@ def kind_configuration(name: str, fabric: FabricSettings, *, cgroup_version: int
     document: dict[str, object] = {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "name": name}
     if cgroup_version == 1:
         document["kubeadmConfigPatches"] = ["kind: KubeletConfiguration\nfailCgroupV1: false\n"]
+    if image.partition("@")[0].rpartition("/")[2].partition(":")[0] == "kind-node":
+        document["networking"] = {"kubeProxyMode": "nftables"}
     document["nodes"] = [{"role": "control-plane"}, platform, *workers]
     return yaml.safe_dump(document, sort_keys=False)
 
@@ -115,7 +118,8 @@ class KindProvider:
             step.done(f"{len(containers)} ready")
         images = image_builder(progress=progress).build(PLATFORM_IMAGES, progress)
         with progress.step("Images") as step:
-            inside = {node: [engine.program, "exec", "--interactive", node] for node in containers}
+            workers = [node for node in containers if not _is_control_plane(node)]
+            inside = {node: [engine.program, "exec", "--interactive", node] for node in workers}
             imported = import_images(inside, images)
             step.done(f"{imported} imported" if imported else "all present")
         return self.access()
@@ -128,13 +132,16 @@ class KindProvider:
         except TrainyardError as error:
             raise TrainyardError(
                 error.message,
-                fix=f"check that {engine} has or can pull the image {image}; trainyard:cluster.nodeImage names another",
+                fix=f"check that {engine} has or can pull the image {image}; "
+                "trainyard:cluster.nodeImage names another, and "
+                f"`trainyard images build kind-node`, then `trainyard images load kind-node --into {engine}`, "
+                "make one without a registry",
             ) from error
 
     def _start(self, engine: str) -> int:
         """Start the containers that are stopped, the control plane first, and return their number."""
         stopped = [node for node in self._containers() if not _runs(engine, node)]
-        for node in sorted(stopped, key=lambda name: "control-plane" not in name):
+        for node in sorted(stopped, key=lambda name: not _is_control_plane(name)):
             _run([engine, "start", node])
         return len(stopped)
 
@@ -216,7 +223,8 @@ class KindProvider:
         if isinstance(engine, Finding):
             findings.append(engine)
         known = engine if isinstance(engine, ContainerEngine) else ContainerEngine("")
-        configuration = kind_configuration(self.name, fabric, cgroup_version=known.cgroup_version)
+        image = node_image(self._image, known.program) if known.program else self._image or ""
+        configuration = kind_configuration(self.name, fabric, cgroup_version=known.cgroup_version, image=image)
         write_private(self.folder.configuration / "kind.yaml", configuration)
         findings += missing_for(known, nodes)
         if findings or not isinstance(engine, ContainerEngine):
@@ -233,11 +241,15 @@ class KindProvider:
 
     @staticmethod
     def _kind(*arguments: str) -> str:
-        return _run(kind_command(*arguments))
+        return _run(kind_command(*arguments, program=find_kind() or "kind"))
 
 
 def _engine() -> str:
     return find_engine() or "docker"
+
+
+def _is_control_plane(node: str) -> bool:
+    return node.endswith("-control-plane")
 
 
 def _runs(engine: str, node: str) -> bool:

@@ -54,11 +54,11 @@ def find_engine(which: Callable[[str], str | None] = shutil.which) -> str | None
     return next((engine for engine in ([wanted] if wanted else ENGINES) if which(engine)), None)
 
 
-def kind_command(*arguments: str) -> list[str]:
+def kind_command(*arguments: str, program: str = "kind") -> list[str]:
     """Return a command of kind that uses `find_engine`: kind by itself looks for docker only."""
     engine = find_engine()
     chosen = ["env", f"{ENGINE_VARIABLE}={engine}"] if engine and engine != ENGINES[0] else []
-    return [*chosen, "kind", *arguments]
+    return [*chosen, program, *arguments]
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:

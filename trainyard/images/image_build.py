@@ -19,10 +19,10 @@ from typing import Any, Final
 import trainyard
 from trainyard.errors import TrainyardError
 from trainyard.images.bill_of_materials import Component, bill_of_materials
-from trainyard.images.elf_libraries import missing_libraries
 from trainyard.images.file_tree import FileTree
 from trainyard.images.image_lock import LockedImage, write_lock
-from trainyard.images.layer_sources import LayerContents, LayerSources, architecture
+from trainyard.images.image_rules import require_rules
+from trainyard.images.layer_sources import ContainedImage, LayerContents, LayerSources, architecture
 from trainyard.images.oci_archive import Blob, ImageConfig, write_archive, write_layer
 from trainyard.images.recipe import LayerRecipe, Recipe
 from trainyard.images.whole_file import write_text
@@ -31,9 +31,6 @@ from trainyard.settings.versions import PROGRAMS
 
 __all__ = ["BuiltImage", "ImageBuilder"]
 
-_SHELLS: Final = tuple(
-    f"{folder}/{name}" for folder in ("bin", "usr/bin") for name in ("sh", "bash", "dash", "busybox")
-)
 _UNUSED_SECONDS: Final = 30 * 86400.0
 _ACCOUNTS: Final = {
     "etc/passwd": b"root:x:0:0:root:/:/nonexistent\nnonroot:x:65532:65532:nonroot:/tmp:/nonexistent\n",
@@ -127,43 +124,42 @@ class ImageBuilder:
     shared
         Whether checkouts share the folder: it then has one folder for the inputs of each image, so that none replaces
         an image of another one.
-    present
-        Sources that build nothing, for images that are only listed; None: `sources` builds nothing either.
     """
 
     def __init__(
-        self,
-        recipes: Mapping[str, Recipe],
-        sources: LayerSources,
-        out: Path,
-        *,
-        shared: bool = False,
-        present: LayerSources | None = None,
+        self, recipes: Mapping[str, Recipe], sources: LayerSources, out: Path, *, shared: bool = False
     ) -> None:
         self.recipes = recipes
         self.out = out
         self.shared = shared
-        self.sources = sources
-        self._present = present or sources
-        self._known: dict[str, str] = {}
+        self.sources = replace(sources, image=self._contained)
         self._layers = sources.cache / "layers"
 
     def build(self, names: Iterable[str] = (), progress: Progress | None = None) -> list[BuiltImage]:
-        """Build images whose inputs have changed, all if no names are given, and update the image lock.
+        """Build images whose inputs have changed, all but optional ones if no names are given; update the image lock.
+
+        Images that a layer of another one contains are built before it.
 
         Raises
         ------
         TrainyardError
             A recipe does not exist, a source is missing, or an image breaks a rule without an exception.
         """
-        built = [self._build(recipe, progress or SilentProgress()) for recipe in self._chosen(names)]
+        named = tuple(names)
+        wanted = [recipe for recipe in self._chosen(named) if recipe.name in named or not recipe.optional]
+        contained = [name for recipe in wanted for layer in recipe.layers for name in layer.images]
+        recipes = [*(self._chosen(contained) if contained else []), *wanted]
+        unique = {recipe.name: recipe for recipe in recipes}.values()
+        built = [self._build(recipe, progress or SilentProgress()) for recipe in unique]
         self._remove_unused()
         write_lock(self.out, [self._locked(image) for image in self.images() if image.digest is not None])
         return built
 
     def images(self, names: Iterable[str] = ()) -> list[BuiltImage]:
         """Return images without building anything; all if no names are given."""
-        return [self._found(recipe) for recipe in self._chosen(names)]
+        sources = replace(self.sources, program=self.sources.built or self.sources.program)
+        reader = ImageBuilder(self.recipes, sources, self.out, shared=self.shared)
+        return [reader._found(recipe) for recipe in self._chosen(names)]
 
     def require_current(self, names: Iterable[str] = ()) -> None:
         """Raise unless images are built from their present inputs, all if no names are given; builds nothing.
@@ -217,7 +213,7 @@ class ImageBuilder:
     def _build(self, recipe: Recipe, progress: Progress) -> BuiltImage:
         started = time.monotonic()
         with progress.step(f"Image {recipe.name}") as step:
-            inputs = self._known[recipe.name] = self._inputs(recipe)
+            inputs = self._inputs(recipe)
             place = self._place(recipe, inputs)
             record = self._record(place)
             if record.get("inputs") == inputs and record.get("archive") == _sha256(place.archive):
@@ -231,7 +227,7 @@ class ImageBuilder:
                 blobs.append(blob)
                 components += of_layer
                 below.update(tree)
-            _require_rules(recipe, below)
+            require_rules(recipe, below)
             reference = self._reference(recipe)
             config = ImageConfig(
                 architecture(),
@@ -240,6 +236,7 @@ class ImageBuilder:
                 recipe.environment,
                 recipe.folder,
                 _labels(recipe, reference),
+                recipe.stop_signal,
             )
             image = write_archive(place.archive, reference, config, blobs)
             write_text(place.bill, bill_of_materials(reference, image.digest, components))
@@ -263,7 +260,7 @@ class ImageBuilder:
         with contextlib.suppress(TrainyardError):
             reference = self._reference(recipe)
             if self.shared or self._record(self._place(recipe, None)):
-                inputs = self._known.get(recipe.name) or self._inputs(recipe, self._present)
+                inputs = self._inputs(recipe)
         place = self._place(recipe, inputs)
         record = self._record(place)
         built = bool(record) and place.archive.is_file()
@@ -309,19 +306,24 @@ class ImageBuilder:
         )
         return blob, contents.components, contents.tree
 
-    def _layer_inputs(self, layers: tuple[LayerRecipe, ...], sources: LayerSources | None = None) -> str:
-        known = sources or self.sources
+    def _layer_inputs(self, layers: tuple[LayerRecipe, ...]) -> str:
         *below, layer = layers
-        digest = hashlib.sha256(f"{_code_digest()}\n{known.inputs(layer)}\n".encode())
+        digest = hashlib.sha256(f"{_code_digest()}\n{self.sources.inputs(layer)}\n".encode())
         if layer.byte_compile:
-            digest.update("".join(known.inputs(each) for each in below).encode())
+            digest.update("".join(self.sources.inputs(each) for each in below).encode())
         return digest.hexdigest()
 
-    def _inputs(self, recipe: Recipe, sources: LayerSources | None = None) -> str:
+    def _inputs(self, recipe: Recipe) -> str:
         digest = hashlib.sha256(f"{recipe.model_dump_json()}\n{self._reference(recipe)}\n".encode())
         for number in range(len(recipe.layers)):
-            digest.update(self._layer_inputs(recipe.layers[: number + 1], sources).encode())
+            digest.update(self._layer_inputs(recipe.layers[: number + 1]).encode())
         return digest.hexdigest()
+
+    def _contained(self, name: str) -> ContainedImage:
+        recipe = self._chosen([name])[0]
+        inputs, reference = self._inputs(recipe), self._reference(recipe)
+        upstream = f"{recipe.replaces}:{reference.rpartition(':')[2]}" if recipe.replaces else None
+        return ContainedImage(inputs, self._place(recipe, inputs).archive, reference, upstream)
 
     def _reference(self, recipe: Recipe) -> str:
         kind, *rest = recipe.version.split()
@@ -378,26 +380,6 @@ class ImageBuilder:
         except (OSError, ValueError, KeyError, TypeError):
             return {}
         return found if isinstance(found, dict) else {}
-
-
-def _require_rules(recipe: Recipe, tree: FileTree) -> None:
-    faults = []
-    shells = [path for path in _SHELLS if path in tree]
-    if bool(shells) != ("shell" in recipe.exceptions):
-        faults.append(
-            f"it contains {shells[0]}, and exceptions.shell gives no reason"
-            if shells
-            else "exceptions.shell gives a reason, but it contains no shell"
-        )
-    for path, names in sorted(missing_libraries(tree).items()):
-        faults.append(f"/{path} needs {', '.join(names)}")
-    if tree.resolve(recipe.entrypoint[0].lstrip("/")) is None and recipe.entrypoint[0].startswith("/"):
-        faults.append(f"its entrypoint {recipe.entrypoint[0]} does not exist")
-    if faults:
-        raise TrainyardError(
-            f"The image {recipe.name} is not complete: {'; '.join(faults[:5])}",
-            fix=f"correct images/{recipe.name}.yaml",
-        )
 
 
 def _labels(recipe: Recipe, reference: str) -> dict[str, str]:

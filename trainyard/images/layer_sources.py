@@ -18,7 +18,7 @@ from trainyard.images.file_tree import FileTree, matches
 from trainyard.images.python_packages import byte_compiled, locked_wheels, own_wheel, sources_digest, unpacked
 from trainyard.images.recipe import LayerRecipe, ModuleFiles, PythonPackages
 
-__all__ = ["LayerContents", "LayerSources", "architecture"]
+__all__ = ["ContainedImage", "LayerContents", "LayerSources", "architecture"]
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _DOCUMENTATION: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/bug")
@@ -46,6 +46,28 @@ class LayerContents:
 
 
 @dataclass(frozen=True)
+class ContainedImage:
+    """An image that a layer contains as an archive.
+
+    Parameters
+    ----------
+    inputs
+        Digest of everything that it depends on.
+    archive
+        Its file.
+    reference
+        Its name and tag.
+    upstream
+        Name and tag of the upstream image that it replaces; None: there is none.
+    """
+
+    inputs: str
+    archive: Path
+    reference: str
+    upstream: str | None
+
+
+@dataclass(frozen=True)
 class LayerSources:
     """Sources of layers.
 
@@ -61,6 +83,10 @@ class LayerSources:
         Runs a ``go`` command in a folder and returns its output.
     seal
         Returns the keyed hash of a record in the cache, whose key is not there.
+    image
+        Returns another image, which a layer contains as an archive.
+    built
+        Returns the file of a program without building it; None: as `program`.
     """
 
     project: Path
@@ -68,6 +94,8 @@ class LayerSources:
     program: Callable[[str], Path]
     go: Callable[..., str]
     seal: Callable[[str], str]
+    image: Callable[[str], ContainedImage] | None = None
+    built: Callable[[str], Path] | None = None
     _known: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -96,11 +124,15 @@ class LayerSources:
                 digest.update(sources_digest(self.project).encode())
         if layer.module is not None:
             digest.update(self._module(layer.module).name.encode())
-        for source in sorted(layer.compile):
-            digest.update((self.recipes / source).read_bytes())
+        for name in sorted(layer.compile):
+            digest.update((self.recipes / name).read_bytes())
             digest.update(compiler_version().encode())
         if layer.compile:
             digest.update(repr(linked_components(architecture())).encode())
+        for path, source in self._files(layer).items():
+            digest.update(f"{path}\0".encode() + source.read_bytes() + b"\0")
+        for name in sorted(layer.images):
+            digest.update(self._image(name).inputs.encode())
         return digest.hexdigest()
 
     def contents(self, layer: LayerRecipe, below: FileTree) -> LayerContents:
@@ -133,6 +165,12 @@ class LayerSources:
                 found.tree.add(path, compile_static(self.recipes / source, Path(folder)), executable=True)
         if layer.compile:
             found.components += linked_components(architecture())
+        for path, file in self._files(layer).items():
+            content = file.read_bytes()
+            found.tree.add(path, content, executable=content.startswith(b"#!"))
+        for path, target in layer.links.items():
+            found.tree.add_link(path, target)
+        self._add_images(layer, found)
         found.tree = found.tree.without(layer.without)
         if layer.byte_compile:
             found.tree.update(byte_compiled(found.tree, below))
@@ -170,6 +208,33 @@ class LayerSources:
                 debian_component(package.name, package.version, package.architecture, package.sha256)
             )
 
+    def _files(self, layer: LayerRecipe) -> dict[str, Path]:
+        """Return the files beside the recipe by their path in the image."""
+        found: dict[str, Path] = {}
+        for source, path in layer.files.items():
+            place = self.recipes / source
+            if place.is_file():
+                found[path] = place
+                continue
+            files = sorted(file for file in place.rglob("*") if file.is_file())
+            if not files:
+                raise TrainyardError(f"{place} does not exist, or is empty", fix="correct files in the recipe")
+            found.update({f"{path.rstrip('/')}/{file.relative_to(place).as_posix()}": file for file in files})
+        return found
+
+    def _image(self, name: str) -> ContainedImage:
+        if self.image is None:
+            raise TrainyardError(f"The image {name} cannot be part of another one", fix="remove images from the recipe")
+        return self.image(name)
+
+    def _add_images(self, layer: LayerRecipe, found: LayerContents) -> None:
+        """Add archives, and beside each the name of the upstream image that it replaces."""
+        for name, folder in layer.images.items():
+            image = self._image(name)
+            found.tree.add(f"{folder}/{name}.tar", image.archive)
+            names = [image.reference, *([image.upstream] if image.upstream else [])]
+            found.tree.add(f"{folder}/{name}.names", "".join(f"{each}\n" for each in names).encode())
+
     def _add_python(self, packages: PythonPackages, found: LayerContents) -> None:
         with tempfile.TemporaryDirectory() as folder:
             wheels = []
@@ -188,7 +253,8 @@ class LayerSources:
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             path = file.relative_to(folder).as_posix()
             if not matches(path, files.without):
-                found.tree.add(f"{files.to.strip('/')}/{path}", file.read_bytes())
+                content = file.read_bytes()
+                found.tree.add(f"{files.to.strip('/')}/{path}", content, executable=content.startswith(b"#!"))
         version = self.module_version(files.group, files.module)
         found.components.append(Component(f"pkg:golang/{files.module}@v{version}", files.module, f"v{version}"))
 

@@ -67,6 +67,8 @@ class ImageConfig:
         Command, numeric user, variables and working directory.
     labels
         Labels, such as ``org.opencontainers.image.version``.
+    stop_signal
+        Signal that stops the container; None: SIGTERM.
     """
 
     architecture: str
@@ -75,6 +77,7 @@ class ImageConfig:
     environment: Mapping[str, str]
     folder: str
     labels: Mapping[str, str]
+    stop_signal: str | None = None
 
     def document(self, layers: Sequence[Blob]) -> dict[str, Any]:
         """Return the configuration document."""
@@ -84,6 +87,7 @@ class ImageConfig:
                 "Entrypoint": list(self.entrypoint),
                 "Env": [f"{name}={value}" for name, value in sorted(self.environment.items())],
                 "Labels": dict(sorted(self.labels.items())),
+                **({"StopSignal": self.stop_signal} if self.stop_signal else {}),
                 "User": f"{self.user}:{self.user}",
                 "WorkingDir": self.folder,
             },

@@ -77,6 +77,12 @@ class LayerRecipe(_Model):
         Python packages, or files of a Go module.
     compile
         Path in the image by C source beside the recipe; compiled statically.
+    files
+        Path in the image by file or folder beside the recipe; files that start with ``#!`` are executable.
+    links
+        Target by path of a symbolic link.
+    images
+        Folder in the image by recipe whose archive it gets.
     without
         Patterns of files that are left out.
     byte_compile
@@ -88,14 +94,26 @@ class LayerRecipe(_Model):
     python: PythonPackages | None = None
     module: ModuleFiles | None = None
     compile: dict[str, str] = {}
+    files: dict[str, str] = {}
+    links: dict[str, str] = {}
+    images: dict[str, str] = {}
     without: tuple[str, ...] = ()
     byte_compile: bool = False
 
     @model_validator(mode="after")
     def _one_source(self) -> LayerRecipe:
-        sources = [self.debian, self.programs, self.python, self.module, self.compile]
+        sources = [
+            self.debian,
+            self.programs,
+            self.python,
+            self.module,
+            self.compile,
+            self.files,
+            self.links,
+            self.images,
+        ]
         if sum(bool(source) for source in sources) != 1:
-            raise ValueError("a layer has one of debian, programs, python, module and compile")
+            raise ValueError("a layer has one of debian, programs, python, module, compile, files, links and images")
         return self
 
 
@@ -120,6 +138,10 @@ class Recipe(_Model):
         Layers from the lowest to the highest.
     entrypoint, user, environment, folder
         Command, user and group, variables and working directory.
+    stop_signal
+        Signal that stops its process; None: SIGTERM.
+    optional
+        Whether it is built only when it is named: not every platform needs it.
     exceptions
         Reason by rule that the image does not follow: ``root``, ``shell``.
     """
@@ -135,6 +157,8 @@ class Recipe(_Model):
     user: int = Field(default=65532, ge=0, lt=1 << 31)
     environment: dict[str, str] = {}
     folder: str = "/"
+    stop_signal: str | None = None
+    optional: bool = False
     exceptions: dict[Literal["root", "shell"], str] = {}
 
     @model_validator(mode="after")

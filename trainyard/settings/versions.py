@@ -115,6 +115,7 @@ _PULUMI_KUBERNETES = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 PROGRAM_GROUPS: tuple[ProgramGroup, ...] = (
     ProgramGroup("control-plane", _KUBERNETES_STAMPS),
     ProgramGroup("node", _KUBERNETES_STAMPS),
+    ProgramGroup("kind", _KUBERNETES_STAMPS),
     ProgramGroup("coredns", {}),
     ProgramGroup("local-path-provisioner", {}),
     ProgramGroup("jobset-0.11", {}),
@@ -157,6 +158,8 @@ PROGRAMS: tuple[Program, ...] = (
     Program("kwok", "0.8.0", "control-plane", "sigs.k8s.io/kwok/cmd/kwok"),
     Program("kubelet", KUBERNETES_VERSION, "node", "k8s.io/kubernetes/cmd/kubelet", optional=True),
     Program("kube-proxy", KUBERNETES_VERSION, "node", "k8s.io/kubernetes/cmd/kube-proxy", optional=True),
+    Program("kubeadm", KUBERNETES_VERSION, "kind", "k8s.io/kubernetes/cmd/kubeadm", ("version",), optional=True),
+    Program("kind", "0.33.0", "kind", "sigs.k8s.io/kind", optional=True),
     Program("coredns", "1.14.2", "coredns", "github.com/coredns/coredns", None, optional=True),
     Program(
         "local-path-provisioner",
