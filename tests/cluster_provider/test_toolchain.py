@@ -114,7 +114,8 @@ def test_programs_of_the_tests_are_no_part_of_the_platform() -> None:
 
 def test_an_optional_program_is_built_only_when_it_is_needed() -> None:
     assert {program.name for program in PROGRAMS if program.optional} == {
-        *("kueue", "kubelet", "kube-proxy", "coredns", "local-path-provisioner")
+        *("kueue", "kubelet", "kube-proxy", "coredns", "local-path-provisioner"),
+        *("kind", "kubeadm"),
     }
     assert not any(program.optional for program in pinned())
 

@@ -28,10 +28,12 @@ _GROUPS = "/libpod_parent"
 """Of podman's containers; its empty groups outlive the namespaces."""
 _PREPARE = """\
 mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm && ip link set lo up || exit 1
-if [ ! -d /lib/modules ]; then  # kind mounts it into nodes.
-  mkdir /run/upper /run/work
-  mount -t overlay overlay -o lowerdir=/usr/lib,upperdir=/run/upper,workdir=/run/work /usr/lib && mkdir /lib/modules
-fi
+writable() {
+  mkdir -p "/run/layers$1/upper" "/run/layers$1/work"
+  mount -t overlay overlay -o "lowerdir=$1,upperdir=/run/layers$1/upper,workdir=/run/layers$1/work" "$1"
+}
+writable /var/lib || exit 1  # podman writes to /var/lib/containers/cache, whatever its settings.
+if [ ! -d /lib/modules ]; then writable /usr/lib && mkdir /lib/modules; fi  # kind mounts it into nodes.
 "$@"
 """
 
