@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT, in_process
-from trainyard.images.recipe import read_recipes
 
 
 def images(*arguments: str, home: Path) -> tuple[int, str, str]:
@@ -24,13 +23,16 @@ def test_the_list_has_every_recipe_and_builds_nothing(tmp_path: Path) -> None:
     assert code == 0
     assert {image["name"] for image in found} == {file.stem for file in (ROOT / "images").glob("*.yaml")}
     assert {image["state"] for image in found} == {"missing"}
-<<<<<<< HEAD
-    of_nodes = {"kind-node", "kind-network", "kube-proxy", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+    of_nodes = {
+        "kind-node",
+        "kind-network",
+        "kube-proxy",
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+    }
     assert {image["name"] for image in found if image["user"] != 65532} == {"volume-folders", *of_nodes}
-=======
-    users = {name: recipe.user for name, recipe in read_recipes(ROOT / "images").items()}
-    assert {image["name"]: image["user"] for image in found} == users
->>>>>>> kind
     assert not list((tmp_path / "images").rglob("*.tar"))
 
 
