@@ -98,6 +98,7 @@ def test_without_other_clusters_it_reads_no_secrets(installed: Recording) -> Non
     assert not [name for name in (each.name for each in installed.objects) if "secrets-role" in name]
 
 
+@pytest.mark.slow
 def test_jobs_of_a_queue_are_sent_to_its_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = {**SECTION["clusterQueues"]["vision"], "multiKueueClusters": ["east"]}
     changed = config(
@@ -152,6 +153,7 @@ def test_an_existing_one_gets_queues_only(monkeypatch: pytest.MonkeyPatch) -> No
     assert not {name for name in names if "kueue-system" in name}
 
 
+@pytest.mark.slow
 def test_the_groups_of_a_tenant_may_read_its_queues_and_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     changed = config()
     changed["tenants"]["vision"]["roles"] = {"submit": ["vision-users"]}

@@ -124,6 +124,7 @@ def test_a_retired_empty_queue_is_succeeded_by_nothing(protect: bool, monkeypatc
     assert {each.protect for each in others} == {protect}
 
 
+@pytest.mark.slow
 def test_a_retired_queue_that_stays_is_not_protected(monkeypatch: pytest.MonkeyPatch) -> None:
     config, gangs = protected_stack(queue={"state": "retired"}), (gang("a", "old"),)
     recording = run(config, monkeypatch, state="Closing", gangs=gangs)
@@ -200,6 +201,7 @@ def test_a_retired_tenant_takes_its_jobs_out_of_its_queue(monkeypatch: pytest.Mo
     assert cluster.writes == ["retire former old"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exists", "reopened", "listed"), [(True, False, ["old"]), (False, False, []), (True, True, [])]
 )
@@ -234,6 +236,7 @@ def test_a_taken_queue_that_has_jobs_becomes_the_stacks(monkeypatch: pytest.Monk
     assert cluster.writes == []
 
 
+@pytest.mark.slow
 def test_a_taken_queue_that_is_not_retired_any_more_is_kept_again(monkeypatch: pytest.MonkeyPatch) -> None:
     found = run(protected_stack(queue={"state": "open"}), monkeypatch, taken="owned").one("Queue/old")
     assert found.retain

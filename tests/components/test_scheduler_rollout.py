@@ -22,6 +22,7 @@ def changed(**scheduler: Any) -> dict[str, Any]:
     return stack_config(scheduler=scheduler)
 
 
+@pytest.mark.slow
 def test_the_scheduler_mounts_the_configuration_that_is_named_by_its_content(
     local: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_foreign_trainer_without_certificates_is_rejected(monkeypatch: pytest.
         record(stack_config(trainer={"install": "existing"}), monkeypatch)
 
 
+@pytest.mark.slow
 def test_an_older_jobset_is_read_from_its_own_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = record(stack_config(jobset={"version": "0.11.1"}), monkeypatch)
     pod = recording.one("Deployment/jobset-system/jobset-controller-manager").inputs["spec"]["template"]["spec"]

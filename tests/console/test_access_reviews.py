@@ -59,6 +59,7 @@ async def test_of_200_namespaces_a_renewal_reviews_only_what_is_granted() -> Non
     assert await reviews(reviewer).confirmed(Viewer("ann"), found) == Granted(found.everywhere)
 
 
+@pytest.mark.slow
 async def test_ten_viewers_keep_their_rights_while_reviews_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """All reviews of ten viewers take longer than a renewal may, so that they would lose all that they see."""
     monkeypatch.setattr(filtered_source, "_REVIEW_SECONDS", 0.05)

@@ -55,6 +55,7 @@ async def proxied(tmp_path: Path) -> AsyncIterator[Proxied]:
         yield found
 
 
+@pytest.mark.slow
 async def test_users_see_what_access_reviews_grant(proxied: Proxied) -> None:
     async with proxied.user("alice") as alice, proxied.user("bob") as bob:
         for client, own, other in (
@@ -109,6 +110,7 @@ async def test_every_verb_is_needed(proxied: Proxied) -> None:
         assert "/vision/" not in (await root.get("/jobs")).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [False, True])
 async def test_a_decision_ends_with_the_right_or_without_reviews(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: bool
@@ -158,6 +160,7 @@ def test_grants_that_allow_all_of_others_cover_them() -> None:
     assert not one.covers(Granted(inside=frozenset({("Pod", "b")})))
 
 
+@pytest.mark.slow
 async def test_an_update_reaches_only_those_who_may_read_it(proxied: Proxied) -> None:
     async with proxied.user("root") as root, proxied.user("bob") as bob:
         assert "late" not in (await root.get("/jobs")).text
@@ -282,6 +285,7 @@ async def test_views_that_are_opened_together_are_all_closed(monkeypatch: pytest
     assert sorted(closed) == opened
 
 
+@pytest.mark.slow
 async def test_a_list_that_does_not_answer_holds_no_viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_server, "START_SECONDS", 0.5)
     go_on = asyncio.Event()

@@ -60,6 +60,7 @@ async def test_without_a_session_nothing_is_shown(served: Served, path: str) -> 
     assert not [each for each in served.rights.seen if each[1] == "GET"]
 
 
+@pytest.mark.slow
 async def test_viewers_see_what_their_own_token_may_read(served: Served) -> None:
     async with served.browser() as alice, served.browser() as bob:
         for client, token in ((alice, "alice-token"), (bob, "bob-token")):
@@ -104,6 +105,7 @@ async def test_every_viewer_sees_the_reports_of_scenarios(tmp_path: Path) -> Non
             assert (await stranger.get("/scenarios/two")).status_code == 401
 
 
+@pytest.mark.slow
 async def test_an_update_reaches_only_those_who_may_read_it(served: Served) -> None:
     async with served.browser() as root, served.browser() as bob:
         await served.sign_in(root, "root-token")
@@ -136,6 +138,7 @@ async def test_an_update_reaches_only_those_who_may_read_it(served: Served) -> N
         await asyncio.gather(*streams, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_a_right_that_is_taken_away_hides_what_was_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainyard.console.live_source._LEASE_SECONDS", 0.02)
     monkeypatch.setattr("trainyard.console.shared_reader._IDLE", 0.02)
@@ -510,6 +513,7 @@ async def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         assert secret not in "".join(lines) + rest
 
 
+@pytest.mark.slow
 async def test_after_a_kill_viewers_sign_in_again(tmp_path: Path) -> None:
     rights, api = Rights(), FakeApi()
     api.fault, api.review = rights.fault, rights.review

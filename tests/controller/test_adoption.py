@@ -378,6 +378,7 @@ def broken_conversion(fake: FakeApi, request: Any) -> Any:
     return None
 
 
+@pytest.mark.slow
 async def test_a_broken_optional_kind_does_not_keep_a_leader_from_starting(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -303,6 +303,7 @@ async def test_a_restart_with_many_jobs_leaves_the_loop_to_others_after_each_job
     assert max(looked.count(turn) for turn in looked) <= workers
 
 
+@pytest.mark.slow
 async def test_a_job_set_that_is_not_served_is_not_gone(api: FakeApi) -> None:
     """A version that is no longer served and a proxy answer 404 without saying that this JobSet does not exist."""
     api.put(CLUSTER_RUNTIMES, runtime())

@@ -428,6 +428,7 @@ async def test_the_tenants_default_queue_is_used(api: FakeApi) -> None:
     assert api.find("podgroups", "job", "team")["spec"]["queue"] == "research"  # type: ignore[index]
 
 
+@pytest.mark.slow
 async def test_a_rejected_apply_is_reported_and_retried(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())

@@ -107,6 +107,7 @@ def test_a_silent_watch_is_found_within_45_seconds(api: FakeApi) -> None:
     assert longest + informer._backoff.next() < 45
 
 
+@pytest.mark.slow
 async def test_a_watch_that_fell_silent_is_cut_and_resumed_on_another_connection(api: FakeApi) -> None:
     async with proxied(api) as (proxy, client), following(client) as informer:
         api.put(PATH, config_map("a"))
@@ -120,6 +121,7 @@ async def test_a_watch_that_fell_silent_is_cut_and_resumed_on_another_connection
         assert proxy.opened == 2
 
 
+@pytest.mark.slow
 async def test_a_frozen_server_is_waited_for_and_found_again(api: FakeApi) -> None:
     async with proxied(api, timeout=0.3) as (proxy, client), following(client) as informer:
         proxy.frozen = True
@@ -130,6 +132,7 @@ async def test_a_frozen_server_is_waited_for_and_found_again(api: FakeApi) -> No
         assert informer.relists == {"start": 1}
 
 
+@pytest.mark.slow
 async def test_a_quiet_watch_goes_on_over_one_connection_from_its_last_bookmark(api: FakeApi) -> None:
     async with proxied(api) as (proxy, client), following(client) as informer:
         watches = [path for _, path in api.requests if "watch=true" in path]
@@ -140,6 +143,7 @@ async def test_a_quiet_watch_goes_on_over_one_connection_from_its_last_bookmark(
         assert f"resourceVersion={api.version}" in api.requests[-1][1]
 
 
+@pytest.mark.slow
 async def test_no_second_request_meets_a_pool_that_fell_silent(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_IDLE_SECONDS", 0.2)
     api.put(PATH, config_map("a"))
@@ -181,6 +185,7 @@ async def test_a_leader_whose_connection_fell_silent_renews_over_another(api: Fa
         holding.cancel()
 
 
+@pytest.mark.slow
 async def test_a_slow_link_is_not_a_silent_one(api: FakeApi) -> None:
     """An event or a page that takes longer than any timeout arrives, as long as something does."""
     large = {**config_map("large"), "data": {"x": "x" * 12_000}}
