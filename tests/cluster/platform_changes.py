@@ -138,6 +138,7 @@ def stopped(platform: LiveCluster, *names: str) -> Iterator[None]:
     try:
         for name in names:
             require(platform.kubectl("scale", "deployment", name, "-n", PROGRAMS[name], "--replicas=0"))
+        awaited(f"{', '.join(names)} to end", lambda: not any(_pods_of(platform, name) for name in names))
         yield
     finally:
         for name, replicas in former.items():
@@ -146,6 +147,12 @@ def stopped(platform: LiveCluster, *names: str) -> Iterator[None]:
         for name in names:
             where = (f"deployment/{name}", "-n", PROGRAMS[name])
             require(platform.kubectl("rollout", "status", *where, "--timeout=90s"))
+
+
+def _pods_of(platform: LiveCluster, name: str) -> list[str]:
+    """Return the pods of a Deployment, also those that end: a program serves for seconds after it was scaled down."""
+    found = platform.get("pods", "-n", PROGRAMS[name])["items"]
+    return [each["metadata"]["name"] for each in found if each["metadata"]["name"].startswith(f"{name}-")]
 
 
 def owner_of(body: dict[str, Any]) -> dict[str, Any]:

@@ -277,20 +277,15 @@ def test_what_is_not_created_is_explained(waiting: LiveCluster) -> None:
         "trainyard.dev/deprecated-since": "2026-01-31",
         "trainyard.dev/remove-after": "2199-01-31",
     }
-    of_class = of_runtime(waiting, "ex-class", "red-urgent", "red")
-    reference = {"kind": "TrainingRuntime", "name": "ex-class"}
-    named = without_devices("class", "red", runtimeRef=reference, suspend=True, nodes=1)
     made = [
         *(without_devices(name, nodes=1) for name in ("denied", "refused")),
         without_devices("norun", runtime="ex-gone", nodes=1),
         without_devices("old", runtime="ex-old", nodes=1),
         without_devices("quota", "small", nodes=1),
-        named,
     ]
-    urgent = stored(waiting, "priorityclass", "red-urgent")
     _, probe = good("job-set", "ex-refused")
     try:
-        require(waiting.apply(quota, old, gone, of_class, *refusals()))
+        require(waiting.apply(quota, old, gone, *refusals()))
         text = yaml.safe_dump(probe)
         awaited(
             "the policy",
@@ -314,16 +309,8 @@ def test_what_is_not_created_is_explained(waiting: LiveCluster) -> None:
             found.is_("ex-norun", "vision", "Waiting", "runtime-missing", "install ex-gone", name="ex-gone")
             numbers = {"quota": "ex-none", "namespace": "small", "requested": "pods=1", "limited": "pods=0"}
             found.is_("ex-quota", "small", "Waiting", "quota-exceeded", "a larger quota", **numbers)
-            require(waiting.kubectl("delete", "priorityclass", "red-urgent"))
-            resumed = ("--type=merge", "-p", '{"spec":{"suspend":false}}')
-            require(waiting.kubectl("patch", "trainjob", "ex-class", "-n", "red", *resumed))
-            found.is_("ex-class", "red", "Waiting", "priority-class-unknown", "training", name="red-urgent")
-            require(waiting.apply(urgent))
-            found.lacks("ex-class", "red", "priority-class-unknown")
     finally:
-        if waiting.get("priorityclass", "red-urgent") is None:
-            waiting.apply(urgent)
-        removed(waiting, *made, *refusals(), quota, old, gone, of_class)
+        removed(waiting, *made, *refusals(), quota, old, gone)
 
 
 def test_how_jobs_end_and_restart_is_explained(waiting: LiveCluster) -> None:
@@ -366,7 +353,7 @@ def test_programs_that_do_not_run_are_explained(waiting: LiveCluster) -> None:
     reference = {"kind": "TrainingRuntime", "name": "ex-many"}
     again, solo = (without_devices(name, nodes=1, runtimeRef=reference) for name in ("again", "solo"))
     lent, away = job("lent", "language", nodes=1), without_devices("away", nodes=1)
-    _, volcano = good("volcano-job", "ex-vc")
+    _, volcano = good("volcano-job", "ex-vc", podMetadata={"annotations": {"trainyard.dev/simulated-duration": "1h"}})
     last = [names[-1] for names in racks(waiting).values()]
     zero = {"state": "it is scaled to 0 replicas"}
     try:

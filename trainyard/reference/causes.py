@@ -12,18 +12,24 @@ __all__ = ["LIVE", "PATCHED", "cause_tables"]
 PATCHED: Final = frozenset(
     {
         *("image-pull", "container-configuration", "container-crash", "initializer-failed"),
-        *("job-failed", "gang-restarted", "restarts-exhausted", "nodes-not-ready"),
+        *("job-failed", "gang-restarting", "gang-restarted", "restarts-exhausted"),
+        *("queue-closed", "nodes-not-ready"),
     }
 )
 """Causes shown on the real control plane with a patched status: simulated nodes run no container and never fail."""
 LIVE: Final = frozenset(
     {
-        *("queue-over-capability", "queue-capability-full", "queue-over-deserved", "cluster-full"),
-        *("share-not-claimed", "share-not-reclaimable"),
+        *("queue-missing", "queue-not-leaf", "queue-tree-stopped", "queue-over-capability", "queue-capability-full"),
+        *("queue-ancestor-full", "queue-guarantees-of-others", "queue-over-deserved", "cluster-full"),
+        *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
         *("fabric-no-domain", "gang-larger-than-domain", "fabric-fragmented", "gang-larger-than-cluster"),
         *("node-selector-unmatched", "node-taint-not-tolerated", "node-too-small", "nodes-cordoned"),
-        *("priority-behind-others", "volume-missing", "volume-pending", "pods-gated", "initializer-running"),
-        *("deadline-exceeded", "job-set-deleted", "managed-elsewhere", "suspended-by-user"),
+        *("priority-behind-others",),
+        *("volume-missing", "volume-pending", "pods-gated", "initializer-running"),
+        *("policy-denied", "webhook-away", "webhook-rejected", "quota-exceeded"),
+        *("scheduler-not-running", "job-set-controller-not-running", "volcano-controllers-not-running"),
+        *("runtime-missing", "runtime-deprecated", "deadline-exceeded", "job-set-deleted", "volcano-job-aborted"),
+        *("managed-elsewhere", "suspended-by-user", "child-suspended"),
     }
 )
 """Causes shown on the real control plane as it is; all others only in a recorded state."""
