@@ -10,11 +10,10 @@ total := sum([entry.jobs | some entry in replicated])
 
 completions := sum([of_part |
 	some part in replicated
-	part.completions > 0
 	of_part := part.jobs * part.completions
 ])
 
-replicated := [{"jobs": replicas, "completions": request.number(spec, "completions", 0)} |
+replicated := [{"jobs": replicas, "completions": max([request.number(spec, "completions", 0), 0])} |
 	request.kind != "TrainJob"
 	some listed in pod_templates.replicated_jobs
 	replicas := request.copies(listed.job, "replicas")
