@@ -18,7 +18,7 @@ from trainyard.settings.sections import SECTIONS
 
 from .declaration import Declaration
 from .target import Target
-from .threads import run_in_thread
+from .threads import run_with_client
 
 __all__ = ["check_existing", "existing_components", "findings_of_existing"]
 
@@ -47,13 +47,12 @@ def check_existing(
     if not existing:
         return
 
-    async def read() -> dict[str, LiveInstallation]:
-        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            namespaces = {each.settings(settings).namespace for each in existing}
-            return {namespace: await read_installation(client, namespace) for namespace in sorted(namespaces)}
+    async def read(client: Client) -> dict[str, LiveInstallation]:
+        namespaces = {each.settings(settings).namespace for each in existing}
+        return {namespace: await read_installation(client, namespace) for namespace in sorted(namespaces)}
 
     try:
-        live = run_in_thread(read)
+        live = run_with_client(access, read)
     except (ApiError, TransportError) as error:
         names = ", ".join(each.name for each in existing)
         failure = TrainyardError(

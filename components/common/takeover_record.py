@@ -14,7 +14,7 @@ from trainyard.live.takeover import TakeoverAction
 from trainyard.live.takeover_plan import TakeoverPlan
 from trainyard.pulumi_sdk.targets import has_targets
 
-from .threads import run_in_thread
+from .threads import run_with_client
 
 __all__ = ["forget_former_queues", "record_former_objects", "reject_limited_takeover"]
 
@@ -66,12 +66,8 @@ def forget_former_queues(access: ClusterAccess, stack: str, queues: Sequence[str
 
 
 def _write(access: ClusterAccess, stack: str, write: Callable[[Client], Awaitable[None]]) -> None:
-    async def connected() -> None:
-        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            await write(client)
-
     try:
-        run_in_thread(connected)
+        run_with_client(access, write)
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"The objects before their takeover cannot be recorded, so nothing is written: {error}",

@@ -18,7 +18,7 @@ from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.pulumi_sdk.targets import has_targets
 
-from ..common.threads import run_in_thread
+from ..common.threads import run_with_client
 from .base import BeforeChangeHook
 
 __all__ = ["MigrationHook", "PlannedWrite", "changed_fields"]
@@ -93,12 +93,8 @@ class MigrationHook(BeforeChangeHook):
             return
         targeted = self.touches_others and has_targets()
 
-        async def read() -> Sequence[PlannedWrite]:
-            async with Client.from_kubeconfig(self._access.kubeconfig, self._access.context) as client:
-                return await self.plan(client)
-
         try:
-            planned = run_in_thread(read)
+            planned = run_with_client(self._access, self.plan)
         except TrainyardError as error:
             # The targets need not contain an object of this kind; then nothing of this is written.
             if not targeted:

@@ -25,7 +25,7 @@ from trainyard.queues.change_effects import change_findings
 from trainyard.queues.transition import transition
 
 from ..common.objects import FIELD_MANAGER
-from ..common.threads import run_in_thread
+from ..common.threads import run_with_client
 from .base import LAG_SECONDS, RETRY_SECONDS, apply_with_retries, with_spec
 from .migration import MigrationHook, PlannedWrite, changed_fields
 
@@ -52,16 +52,15 @@ def live_queues(
     or if one of the `retired` queues exists.
     """
 
-    async def read() -> LiveQueues:
-        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            live = await read_queues(client)
-            busy = [{"metadata": each["metadata"], "spec": {"queue": each["metadata"]["name"]}} for each in live.queues]
-            retiring = set(retired) & {each["metadata"]["name"] for each in live.queues}
-            if not retiring and not _findings(replace(live, pod_groups=tuple(busy)), manifests, owned):
-                return live
-            return replace(live, pod_groups=await read_pod_groups(client))
+    async def read(client: Client) -> LiveQueues:
+        live = await read_queues(client)
+        busy = [{"metadata": each["metadata"], "spec": {"queue": each["metadata"]["name"]}} for each in live.queues]
+        retiring = set(retired) & {each["metadata"]["name"] for each in live.queues}
+        if not retiring and not _findings(replace(live, pod_groups=tuple(busy)), manifests, owned):
+            return live
+        return replace(live, pod_groups=await read_pod_groups(client))
 
-    return run_in_thread(read)
+    return run_with_client(access, read)
 
 
 def reject_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> None:

@@ -25,7 +25,7 @@ from trainyard.queues.retirement import QueueRetirement, queue_retirement
 from trainyard.settings.tenancy import QueueSettings, QueueState
 
 from ..common.objects import FIELD_MANAGER
-from ..common.threads import run_in_thread
+from ..common.threads import run_with_client
 from .base import LAG_SECONDS, RETRY_SECONDS, with_spec
 
 __all__ = [
@@ -136,12 +136,8 @@ def delete_directly(access: ClusterAccess, retirement: QueueRetirement, live: Se
 
 
 def _connected(access: ClusterAccess, work: Callable[[Client], Awaitable[None]]) -> None:
-    async def connected() -> None:
-        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            await work(client)
-
     try:
-        run_in_thread(connected)
+        run_with_client(access, work)
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"The retired queues cannot be deleted: {error}", fix="correct the cause, then run the command again"

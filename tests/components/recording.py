@@ -290,7 +290,7 @@ def record(
     program: Callable[[], object] = _whole_program,
     policies: bool = False,
     schemas: bool = False,
-    planned: Callable[[Any], Any] = lambda _read: (),
+    planned: Callable[[Any, Any], Any] = lambda _access, _read: (),
     recorded: Callable[[Sequence[FormerObject]], None] = lambda _objects: None,
     forgotten: Callable[[Sequence[str]], None] = lambda _queues: None,
 ) -> Recording:
@@ -353,7 +353,7 @@ def record(
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     monkeypatch.setattr(components.stack, "check_existing", lambda *_: None)
-    monkeypatch.setattr(components.hooks.migration, "run_in_thread", planned)
+    monkeypatch.setattr(components.hooks.migration, "run_with_client", planned)
     monkeypatch.setattr(components.stack, "read_schemas", lambda *_: {})
     monkeypatch.setattr(components.stack, "record_former_objects", lambda _access, _stack, found: recorded(found))
     monkeypatch.setattr(components.stack, "forget_former_queues", lambda _access, _stack, found: forgotten(found))

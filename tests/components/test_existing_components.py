@@ -32,13 +32,13 @@ def check(chosen: StackSettings) -> None:
 def answering(monkeypatch: pytest.MonkeyPatch, answer: LiveInstallation | Exception) -> list[str]:
     """Answer reads of the cluster; return the warnings."""
 
-    def run(_work: Any) -> dict[str, LiveInstallation]:
+    def run(_access: Any, _work: Any) -> dict[str, LiveInstallation]:
         if isinstance(answer, Exception):
             raise answer
         return {answer.namespace: answer}
 
     warnings: list[str] = []
-    monkeypatch.setattr(existing, "run_in_thread", run)
+    monkeypatch.setattr(existing, "run_with_client", run)
     monkeypatch.setattr(pulumi.log, "warn", warnings.append)
     return warnings
 

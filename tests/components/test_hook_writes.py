@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.common.threads import run_in_thread
+from components.common.threads import run_with_client
 from components.hooks import migration
 from components.hooks.hypernodes import HyperNodeMigration
 from components.hooks.migration import MigrationHook
@@ -152,7 +152,7 @@ def test_the_writes_of_a_first_takeover_are_shown(
     limited = {"root": {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "64"}}}
     config = stack_config(adopt=True, queues={**stack_config()["queues"], **limited})
     with event_loop():
-        record(config, monkeypatch, live=found, preview=True, planned=run_in_thread)
+        record(config, monkeypatch, live=found, preview=True, planned=run_with_client)
     for written in ("Queue/research", "Queue/root", "HyperNode/spine-0"):
         assert any(line.startswith(f"warn {written} is written first") for line in said), (written, said)
     assert cluster.writes == []
