@@ -40,6 +40,7 @@ __all__ = [
     "POLICY_DENIED",
     "QUEUE_ANNOTATION",
     "RELEASED_ANNOTATION",
+    "REPLICATED_JOB_LABEL",
     "RESOURCES_CREATION_FAILED",
     "RESUMED_MESSAGE",
     "RESUMED_REASON",
@@ -80,6 +81,8 @@ MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 KUEUE_POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
 """Label of pods that Kueue admitted, and so of the overrides that it adds to a TrainJob."""
 KUEUE_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+"""Label of a Job and its pods with the name of their replicatedJob."""
 FIELD_MANAGER: Final = "trainer"
 STACK_FIELD_MANAGER: Final = "trainyard"
 """Field manager of the objects that a stack declares."""

@@ -16,6 +16,7 @@ from trainyard.api.constants import (
     KUEUE_QUEUE_LABEL,
     MODEL_INITIALIZER,
     QUEUE_ANNOTATION,
+    REPLICATED_JOB_LABEL,
     VOLCANO_SCHEDULER,
 )
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
@@ -28,7 +29,6 @@ from trainyard.queues.queue import DEFAULT
 from trainyard.queues.queued_gangs import Job
 
 __all__ = [
-    "REPLICATED_JOB",
     "ClusterView",
     "Situation",
     "State",
@@ -39,8 +39,6 @@ __all__ = [
 
 _JOB_SET: Final = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
 _KUEUE_GATE: Final = "kueue.x-k8s.io/admission"
-REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
-"""Label of a Job and its pods with the name of their replicatedJob."""
 _INITIALIZERS: Final = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 _ENDS: Final = {
     Kind.TRAIN_JOB: ("Complete", "Failed"),
@@ -299,7 +297,9 @@ class Situation:
         return [
             job
             for job in self.jobs
-            if _suspends(job) and self._end(job) is None and text(job, "metadata", "labels", REPLICATED_JOB) in names
+            if _suspends(job)
+            and self._end(job) is None
+            and text(job, "metadata", "labels", REPLICATED_JOB_LABEL) in names
         ]
 
     @cached_property

@@ -6,13 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard import quantity
-from trainyard.api.constants import GROUP_NAME_ANNOTATION
-from trainyard.render.gangs.volcano_subgroups import (
-    INDEX_LABEL,
-    JOB_INDEX_LABEL,
-    REPLICATED_JOB_LABEL,
-    group_policies,
-)
+from trainyard.api.constants import GROUP_NAME_ANNOTATION, REPLICATED_JOB_LABEL
+from trainyard.render.gangs.volcano_subgroups import INDEX_LABEL, JOB_INDEX_LABEL, group_policies
 from trainyard.simulate.scenario_jobs import Job, TopologyMode
 
 __all__ = ["JOB_LABEL", "ROLE_LABEL", "group_body", "pod_body", "pod_group_of", "pod_of", "pod_spec"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from trainyard.api.constants import REPLICATED_JOB_LABEL
 from trainyard.checks.report.text import counted
 from trainyard.explain.body_fields import Body, condition, mapping, name_of, sequence, text, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.observed import Kind
-from trainyard.explain.situation import REPLICATED_JOB, Situation, State
+from trainyard.explain.situation import Situation, State
 
 __all__ = ["FAMILY"]
 
@@ -43,7 +44,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     if situation.ended or situation.state is State.SUSPENDED or not situation.initializers:
         return
     names = set(situation.initializers)
-    jobs = [job for job in situation.jobs if text(job, "metadata", "labels", REPLICATED_JOB) in names]
+    jobs = [job for job in situation.jobs if text(job, "metadata", "labels", REPLICATED_JOB_LABEL) in names]
     pods = [pod for job in jobs for pod in situation.index.children(job, Kind.POD)]
     namespace = situation.namespace or "default"
     for job in jobs:
@@ -51,7 +52,7 @@ def _find(situation: Situation) -> Iterator[Found]:
         failures = max(whole(job, "status", "failed"), len(own))
         if failures or condition(job, "Failed") is not None:
             yield FAILED.found(
-                initializer=text(job, "metadata", "labels", REPLICATED_JOB),
+                initializer=text(job, "metadata", "labels", REPLICATED_JOB_LABEL),
                 times=max(1, failures),
                 ended=_ended(own),
                 namespace=namespace,

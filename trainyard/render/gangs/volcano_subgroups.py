@@ -16,6 +16,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from trainyard.api import Body, KubernetesModel
+from trainyard.api.constants import REPLICATED_JOB_LABEL
 from trainyard.api.kubernetes_model import Int32
 from trainyard.checks.finding import Finding
 from trainyard.render.gang_members import min_pods
@@ -34,7 +35,6 @@ from trainyard.render.resolved_job import ResolvedJob
 __all__ = [
     "INDEX_LABEL",
     "JOB_INDEX_LABEL",
-    "REPLICATED_JOB_LABEL",
     "SubGroupPolicy",
     "check_subgroups",
     "group_policies",
@@ -42,7 +42,6 @@ __all__ = [
     "warn_subgroups",
 ]
 
-REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_INDEX_LABEL: Final = "jobset.sigs.k8s.io/job-index"
 INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
 
