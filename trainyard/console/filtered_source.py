@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from trainyard.console.access_review import NOTHING, AccessReviews, Granted
@@ -186,19 +186,19 @@ class FilteredSource:
 
     async def _search(self) -> None:
         """Review all namespaces."""
-        begun = time.monotonic()
         whole = self._hub.observed
         found = {namespace_of(each) for each in (whole.objects if whole else ())} - {""}
-        async with asyncio.timeout(_SEARCH_SECONDS):
-            granted = await self._reviews.granted(self._viewer, sorted(found.union(self._namespaces)))
-        self._reviewed = begun
-        self._grant(granted)
+        await self._take(self._reviews.granted(self._viewer, sorted(found.union(self._namespaces))), _SEARCH_SECONDS)
 
     async def _renew(self) -> None:
         """Review what was granted."""
+        await self._take(self._reviews.confirmed(self._viewer, self._granted), _RETRY_SECONDS)
+
+    async def _take(self, review: Awaitable[Granted], seconds: float) -> None:
+        """Await a review, and grant what it says; it is as old as its start."""
         begun = time.monotonic()
-        async with asyncio.timeout(_RETRY_SECONDS):
-            granted = await self._reviews.confirmed(self._viewer, self._granted)
+        async with asyncio.timeout(seconds):
+            granted = await review
         self._reviewed = begun
         self._grant(granted)
 

@@ -148,8 +148,8 @@ def _runs(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):
-        return True
+    except (OSError, OverflowError):  # of another user, or no pid: it is left alone
+        pass
     return True
 
 
