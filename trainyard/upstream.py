@@ -29,6 +29,7 @@ from trainyard.data import components_folder, project_root
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release, supported_versions
+from trainyard.whole_file import whole_file
 
 __all__ = [
     "SOURCE_VARIABLE",
@@ -184,9 +185,8 @@ def _loaded(content: bytes) -> tuple[tuple[str, str], ...]:
 
 def _keep(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(content)
-    partial.replace(file)
+    with whole_file(file) as output:
+        output.write(content)
 
 
 def _strip(schema: dict[str, Any]) -> None:

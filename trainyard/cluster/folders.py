@@ -6,13 +6,13 @@ import errno
 import fcntl
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import TrainyardError
+from trainyard.whole_file import whole_file
 
 __all__ = [
     "HOME_VARIABLES",
@@ -205,18 +205,12 @@ def write_private(path: Path, content: bytes | str, *, mode: int = 0o600) -> Non
     """
     private_folder(path.parent)
     data = content.encode() if isinstance(content, str) else content
-    temporary: str | None = None
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
+        with whole_file(path, mode) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise _unwritable(path, error) from error
 
 

@@ -25,9 +25,9 @@ from trainyard.images.image_rules import require_rules
 from trainyard.images.layer_sources import ContainedImage, LayerContents, LayerSources, architecture
 from trainyard.images.oci_archive import Blob, ImageConfig, write_archive, write_layer
 from trainyard.images.recipe import LayerRecipe, Recipe
-from trainyard.images.whole_file import write_text
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAMS
+from trainyard.whole_file import write_text
 
 __all__ = ["BuiltImage", "ImageBuilder"]
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from trainyard.errors import TrainyardError
 from trainyard.images.recipe import LOCAL
-from trainyard.images.whole_file import write_text
 from trainyard.manifests.dump import dump
+from trainyard.whole_file import write_text
 
 __all__ = ["LockedImage", "moved", "settings_fragment", "write_lock"]
 

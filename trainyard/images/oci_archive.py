@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from trainyard.images.file_tree import FileTree
-from trainyard.images.whole_file import whole_file
+from trainyard.whole_file import whole_file
 
 __all__ = ["Blob", "ImageConfig", "OciImage", "read_archive", "write_archive", "write_layer"]
 
@@ -127,6 +127,7 @@ class OciImage:
 
 def write_layer(tree: FileTree, file: Path) -> Blob:
     """Write a tree as a compressed layer; the file appears when it is complete."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(file) as output:
         plain = hashlib.sha256()
         with gzip.GzipFile(filename="", mode="wb", fileobj=output, compresslevel=_LEVEL, mtime=0) as compressed:
@@ -210,6 +211,7 @@ def write_archive(file: Path, reference: str, config: ImageConfig, layers: Seque
     tree.add(_blob(_digest(manifest)), manifest)
     for each in layers:
         tree.add(_blob(each.digest), each.file)
+    file.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(file) as output:
         tree.write_tar(output)
     return OciImage(manifest, settings, tuple((each.digest, each.size) for each in layers))

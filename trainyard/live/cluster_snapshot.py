@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import os
-import tempfile
 from collections.abc import Coroutine, Iterable
 from http import HTTPStatus
 from pathlib import Path
@@ -42,6 +40,7 @@ from trainyard.kube.training_kinds import (
     VOLCANO_JOBS,
     WORKLOADS,
 )
+from trainyard.whole_file import whole_file
 
 __all__ = [
     "CLUSTER_KINDS",
@@ -115,14 +114,8 @@ def write_snapshot(observed: Observed, file: Path, namespace: str | None = None)
         raise TrainyardError("nothing of the cluster may be read (no permission)", fix=f"ask for list on {kinds}")
     text = orjson.dumps(recorded(_bounded(observed), namespace), option=orjson.OPT_APPEND_NEWLINE)
     try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(text)
-            Path(name).replace(file)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with whole_file(file, 0o600) as output:
+            output.write(text)
     except OSError as error:
         raise TrainyardError(f"{file} cannot be written: {error.strerror}", fix="name another file") from error
     return len(text)

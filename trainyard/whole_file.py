@@ -1,4 +1,4 @@
-"""Files that appear when they are complete: checkouts share folders, and may build the same image at once."""
+"""Files that appear when they are complete: a reader, or another writer, never sees a part of one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ _READABLE = 0o644
 
 
 @contextmanager
-def whole_file(file: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces another one at the end; an exception removes it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+def whole_file(file: Path, mode: int = _READABLE) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces another one at the end; an exception removes it.
+
+    Parameters
+    ----------
+    mode
+        Permissions, from the first byte on.
+    """
     with tempfile.NamedTemporaryFile("w+b", dir=file.parent, prefix=f".{file.name}.", delete=False) as output:
         temporary = Path(output.name)
         try:
-            os.fchmod(output.fileno(), _READABLE)
+            os.fchmod(output.fileno(), mode)
             yield output
             output.flush()
             temporary.replace(file)
@@ -31,6 +36,7 @@ def whole_file(file: Path) -> Iterator[IO[bytes]]:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text file."""
+    """Write a text file, and the folders that it needs."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(file) as output:
         output.write(text.encode())
