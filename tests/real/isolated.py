@@ -18,7 +18,6 @@ from tests.real.prometheus import fetched
 from tests.support import ROOT
 from trainyard.cluster.image_sources import image_builder
 from trainyard.cluster.node.control_groups import hierarchies, remove
-from trainyard.cluster.node.node_images import needed_images
 from trainyard.cluster.node.requirements import missing
 from trainyard.cluster.toolchain import own_program
 from trainyard.errors import TrainyardError
@@ -54,11 +53,10 @@ def obstacles(*, build_images: bool = True) -> list[str]:
         return found
     try:
         builder = image_builder(build=False)
-        names = needed_images(builder.recipes)
         if build_images:
-            builder.build(names)
+            builder.build()
         else:
-            builder.require_current(names)
+            builder.require_current()
     except TrainyardError as error:
         found.append(f"{error.message} (fix: trainyard images build)")
     return found

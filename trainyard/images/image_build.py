@@ -145,8 +145,7 @@ class ImageBuilder:
         TrainyardError
             A recipe does not exist, a source is missing, or an image breaks a rule without an exception.
         """
-        named = tuple(names)
-        wanted = [recipe for recipe in self._chosen(named) if recipe.name in named or not recipe.optional]
+        wanted = self._wanted(names)
         contained = [name for recipe in wanted for layer in recipe.layers for name in layer.images]
         recipes = [*(self._chosen(contained) if contained else []), *wanted]
         unique = {recipe.name: recipe for recipe in recipes}.values()
@@ -162,17 +161,18 @@ class ImageBuilder:
         return [reader._found(recipe) for recipe in self._chosen(names)]
 
     def require_current(self, names: Iterable[str] = ()) -> None:
-        """Raise unless images are built from their present inputs, all if no names are given; builds nothing.
+        """Raise unless images are built from their present inputs; builds nothing. Without names as `build`.
 
         Raises
         ------
         TrainyardError
             Names the images that are missing or have changed, or a source that is missing.
         """
-        wanted = tuple(names)
-        for recipe in self._chosen(wanted):
+        wanted = self._wanted(names)
+        for recipe in wanted:
             self._inputs(recipe)
-        if absent := [f"{image.name} ({image.state})" for image in self.images(wanted) if image.state != "built"]:
+        found = self.images(recipe.name for recipe in wanted)
+        if absent := [f"{image.name} ({image.state})" for image in found if image.state != "built"]:
             raise TrainyardError(f"Images are not built: {', '.join(absent)}", fix="trainyard images build")
 
     def archives(self, names: Iterable[str] = ()) -> list[BuiltImage]:
@@ -209,6 +209,11 @@ class ImageBuilder:
                 f"There is no recipe of {unknown[0]}", fix=f"use one of {', '.join(sorted(self.recipes))}"
             )
         return [self.recipes[name] for name in wanted or self.recipes]
+
+    def _wanted(self, names: Iterable[str]) -> list[Recipe]:
+        """Return the named recipes, or without names all but the optional ones."""
+        named = tuple(names)
+        return [recipe for recipe in self._chosen(named) if named or not recipe.optional]
 
     def _build(self, recipe: Recipe, progress: Progress) -> BuiltImage:
         started = time.monotonic()

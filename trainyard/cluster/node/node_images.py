@@ -9,18 +9,10 @@ from pathlib import Path
 
 from trainyard.errors import TrainyardError
 from trainyard.images.image_build import BuiltImage
-from trainyard.images.recipe import Recipe
 
-__all__ = ["enter", "first_process", "import_images", "needed_images"]
+__all__ = ["enter", "first_process", "import_images"]
 
 _NAMESPACE = "k8s.io"
-_PROCESSES = ("kube-proxy",)
-"""Images of programs that the first process of a node starts itself."""
-
-
-def needed_images(recipes: Mapping[str, Recipe]) -> list[str]:
-    """Return the names of the images that nodes get."""
-    return [name for name, recipe in recipes.items() if name not in _PROCESSES and not recipe.optional]
 
 
 def first_process(pid: int) -> int | None:

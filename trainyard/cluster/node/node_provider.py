@@ -19,7 +19,7 @@ from trainyard.cluster.node.cleanup import clean_up_node, stop_nodes
 from trainyard.cluster.node.control_groups import create, hierarchies
 from trainyard.cluster.node.network import connect, is_connected
 from trainyard.cluster.node.node_files import NodeFolder, NodePrograms, files, init_file
-from trainyard.cluster.node.node_images import enter, first_process, import_images, needed_images
+from trainyard.cluster.node.node_images import enter, first_process, import_images
 from trainyard.cluster.node.node_objects import DNS, system_objects
 from trainyard.cluster.node.node_plan import GATEWAY, NodePlan, machine_name, plan_nodes
 from trainyard.cluster.node.node_storage import PROVISIONER, storage_objects
@@ -82,8 +82,7 @@ class NodeProvider(EmbeddedProvider):
         programs = programs_on_machine(
             own_program("kubelet", progress=progress), own_program("kube-proxy", progress=progress)
         )
-        builder = image_builder(progress=progress)
-        images = builder.build(needed_images(builder.recipes), progress)
+        images = image_builder(progress=progress).build((), progress)
         pause = _named(images, _PAUSE)
         self._programs = programs
         self._files = {
