@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from tests.real.prometheus import fetched
@@ -108,16 +109,34 @@ def _run(command: list[str], seconds: float) -> int:
             sys.stdout.flush()
             fcntl.flock(lock, fcntl.LOCK_EX)
         sys.stdout.flush()
-        with subprocess.Popen(command, cwd=ROOT, env={**os.environ, RUN: name}, pass_fds=(lock.fileno(),)) as process:
-            try:
-                return process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                sys.stdout.write(f"The tests on real nodes did not end within {seconds / 60:.0f} minutes\n")
-                return 124
-            finally:
-                process.kill()
-                process.wait()
-                _remove_groups(name)
+        try:
+            return run_within(seconds, command, {RUN: name}, (lock.fileno(),))
+        finally:
+            _remove_groups(name)
+
+
+def run_within(
+    seconds: float, command: list[str], variables: Mapping[str, str], inherited: Collection[int] = ()
+) -> int:
+    """Run a command in the checkout and return its exit code; kill it, and return 124, when its time is over.
+
+    Parameters
+    ----------
+    variables
+        Further variables of its environment.
+    inherited
+        Open files that it keeps.
+    """
+    environment = {**os.environ, **variables}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=inherited) as process:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            sys.stdout.write(f"The tests did not end within {seconds / 60:.0f} minutes\n")
+            return 124
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _remove_groups(name: str) -> None:

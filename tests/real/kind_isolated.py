@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.real.isolated import RUN
-from tests.support import ROOT
+from tests.real.isolated import RUN, run_within
 from trainyard.cluster.image_sources import image_builder
 from trainyard.cluster.kind import PLATFORM_IMAGES
 from trainyard.cluster.kind_requirements import find_kind
@@ -86,15 +84,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="trainyard-kind-"))
     command = [*_NAMESPACES, "sh", "-c", _PREPARE, "sh", *pytest]
     try:
-        with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **settings(folder)}) as process:
-            try:
-                return process.wait(_SECONDS)
-            except subprocess.TimeoutExpired:
-                sys.stdout.write(f"The test of provider kind did not end within {_SECONDS / 60:.0f} minutes\n")
-                return 124
-            finally:
-                process.kill()
-                process.wait()
+        return run_within(_SECONDS, command, settings(folder))
     finally:
         if not present:
             remove(_GROUPS, known)
