@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -195,10 +197,8 @@ def _recorded(
         raise TrainyardError("FILE is missing", fix=_NO_FILE)
     if from_ != "-" and not file.exists():
         source(from_)  # raises with the formats
-    try:
+    with _named_in_errors(file):
         return source("hypernodes").read(_recorded_fabric(file), Options(tuple(tiers or ()), _pairs(labels), qualify))
-    except TrainyardError as error:
-        raise TrainyardError(f"{file}: {error.message}", fix=error.fix, findings=error.findings) from error
 
 
 def _recorded_fabric(file: Path) -> str:
@@ -219,8 +219,14 @@ def _declared(
     if from_ not in SOURCES and Path(from_).exists():
         raise TrainyardError(f"--from {from_} and FILE {file} are both files", fix="leave out FILE, or --from")
     chosen, options = source(from_), Options(tuple(tiers or ()), _pairs(labels), qualify)
-    try:
+    with _named_in_errors(file):
         return chosen.read(text_of(file), options)
+
+
+@contextmanager
+def _named_in_errors(file: Path) -> Iterator[None]:
+    try:
+        yield
     except TrainyardError as error:
         raise TrainyardError(f"{file}: {error.message}", fix=error.fix, findings=error.findings) from error
 
