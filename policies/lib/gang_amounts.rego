@@ -10,6 +10,7 @@ import rego.v1
 unreadable := {name: beginning(amount) | some name, amount in amounts; not quantities.amount(amount)}
 
 beginning(amount) := sprintf("%s...", [substring(amount, 0, quantities.longest)]) if {
+	is_string(amount)
 	count(amount) > quantities.longest
 } else := amount
 

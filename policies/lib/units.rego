@@ -39,6 +39,9 @@ strategy := request.map(request.spec, "strategy")
 
 rolling := request.map(strategy, "rollingUpdate")
 
+# More digits than any limit has; such a number may be too large to calculate with.
+added(text) := 999999999 if regex.match(`^[0-9]{10,}%?$`, text)
+
 added(text) := to_number(text) if regex.match(`^[0-9]{1,9}$`, text)
 
 added(text) := ceil((to_number(trim_suffix(text, "%")) * request.copies(request.spec, "replicas")) / 100) if {

@@ -43,10 +43,8 @@ def distorted(document: dict[str, Any], chance: random.Random) -> dict[str, Any]
     return document
 
 
-def test_objects_of_any_shape_are_reviewed() -> None:
-    chance = random.Random(SEED)
-    known = [document for documents in case_documents().values() for _, document in documents]
-    asked = [distorted(chance.choice(known), chance) for _ in range(REQUESTS)]
+def unreviewed(asked: list[dict[str, Any]]) -> list[str]:
+    """Return the questions that the policy server does not answer."""
 
     async def run() -> list[str]:
         failed = []
@@ -59,4 +57,23 @@ def test_objects_of_any_shape_are_reviewed() -> None:
         return failed
 
     with OpaServer(lambda: program_path("opa"), build_bundle(rules=listed_rules())) as address:
-        assert asyncio.run(run()) == []
+        return asyncio.run(run())
+
+
+def test_objects_of_any_shape_are_reviewed() -> None:
+    chance = random.Random(SEED)
+    known = [document for documents in case_documents().values() for _, document in documents]
+    assert unreviewed([distorted(chance.choice(known), chance) for _ in range(REQUESTS)]) == []
+
+
+def test_amounts_of_any_shape_are_reviewed() -> None:
+    """A message shows the beginning of an amount, which need not be text."""
+    asked = []
+    for _, known in case_documents()["GNG-006"]:
+        if "minResources" in (known["request"]["object"] or {}).get("spec", {}):
+            for value in INSTEAD:
+                document = {**known, "only": None, "request": copy.deepcopy(known["request"])}
+                document["request"]["object"]["spec"]["minResources"] = {"cpu": value}
+                asked.append(document)
+    assert asked
+    assert unreviewed(asked) == []
