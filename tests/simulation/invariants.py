@@ -47,7 +47,7 @@ class _Run:
     ended_at: int | None = None
     """Version in which the end was recorded."""
     late: dict[str, float] = field(default_factory=dict)
-    """JobSets that were created too late, with the time: their create was sent before the job ended or ran."""
+    """JobSets created too late, with the time: their create was sent before the job ended or was known to run."""
     finished_since: float = 0.0
     suspended_at: float | None = None
     adopted: bool = False
@@ -66,8 +66,8 @@ class Monitor(logging.Handler):
         self._lost: set[str] = set()
         """JobSets that another client deleted before the controller could record them."""
         self._ended_job_sets: set[str] = set()
-        self._versions: dict[str, int] = {}
-        """Version in which each JobSet was created."""
+        self._known_from: dict[str, int] = {}
+        """Version from which a controller can know each JobSet: another client's lacks the label of the watch."""
         world.server.listeners.append(self._on_event)
 
     @property
@@ -147,9 +147,10 @@ class Monitor(logging.Handler):
         if event.old is None:
             self._created(event, run, ours)
             run.job_sets.append(uid)
-            self._versions[uid] = event.version
         elif event.new is not None and terminal(event.new.body):
             self._ended_job_sets.add(uid)
+        if ours or event.new is None or TRAIN_JOB_LABEL in (event.new.metadata.get("labels") or {}):
+            self._known_from.setdefault(uid, event.version)
         if event.call.verb == "delete" and ours and not run.remakes and run.ended_at is None:
             self.report("a JobSet is deleted only after the reason was recorded", f"{run.name}: {uid}")
         if event.call.verb == "delete" and ours and event.old and terminal(event.old.body) and run.ended_at is None:
@@ -168,7 +169,7 @@ class Monitor(logging.Handler):
         if run.ended_at is not None and run.ended_at <= event.call.sent:
             self.report("a job that ended never runs again", f"{run.name}: JobSet created after the end")
         earlier = [uid for uid in run.job_sets if uid not in self._lost]
-        before = [uid for uid in earlier if self._versions[uid] <= event.call.sent]
+        before = [uid for uid in earlier if self._known_from.get(uid, event.version) <= event.call.sent]
         ended_since = run.ended_at is not None and run.ended_at > event.call.sent
         if ended_since or len(before) < len(earlier):
             # A create that was sent before cannot know of what happened since: what it makes has to go.

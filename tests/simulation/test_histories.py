@@ -72,6 +72,19 @@ def test_a_late_write_of_a_dead_process_does_not_kill_its_successor() -> None:
     assert played(History(4683, 1, steps)) == []
 
 
+def test_a_create_that_arrives_after_the_job_set_of_another_controller_does_not_run() -> None:
+    """Sent before that JobSet was known, which lacked the label; answered on time, it would have been a 409."""
+    steps = (
+        Step("hold back create", value=76.7),
+        Step("advance", value=4.8),
+        Step("hand over", "a", ("plain", False)),
+        Step("advance", value=63.8),
+        Step("delete TrainJob", "a", "Background"),
+        Step("advance", value=30.0),
+    )
+    assert played(History(22987, 1, steps)) == []
+
+
 def test_a_history_is_shortened_to_the_steps_that_matter() -> None:
     steps = tuple(Step("advance", value=float(number)) for number in range(20))
 
