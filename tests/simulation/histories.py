@@ -29,6 +29,7 @@ _QUIET_SECONDS = 200.0
 _LONGEST = 2**63 - 1
 _EMPHASIS = 15.0
 _LAG_SECONDS = 3.0
+_HELD_BY = "example.com/slow"
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,8 @@ class _Player:
             FAULTS[name].set(world, False)
         self._faults.clear()
         world.restore()
+        for name in _JOBS:
+            self._release(name)  # JobSet's webhook may have been away when it was due.
         if self._rng.random() < 0.8:
             self._remove_foreign()
         for process in world.processes:
@@ -342,14 +345,15 @@ class _Player:
 
     def hold(self, step: Step) -> None:
         """Give a JobSet the finalizer of another controller for a while."""
-        patch = {"metadata": {"finalizers": ["example.com/slow"]}}
+        patch = {"metadata": {"finalizers": [_HELD_BY]}}
         self.world.patch(training_kinds.JOB_SETS, step.job, patch, namespace=NAMESPACE)
         self.world.loop.call_later(step.value, self._release, step.job)
 
     def _release(self, name: str) -> None:
         stored = self.world.find(training_kinds.JOB_SETS, name, NAMESPACE)
-        if stored is not None:
-            kept = [each for each in stored.metadata.get("finalizers") or () if each != "example.com/slow"]
+        finalizers = [] if stored is None else stored.metadata.get("finalizers") or []
+        if _HELD_BY in finalizers:
+            kept = [each for each in finalizers if each != _HELD_BY]
             patch = {"metadata": {"finalizers": kept}}
             self.world.patch(training_kinds.JOB_SETS, name, patch, namespace=NAMESPACE)
 

@@ -85,6 +85,18 @@ def test_a_create_that_arrives_after_the_job_set_of_another_controller_does_not_
     assert played(History(22987, 1, steps)) == []
 
 
+def test_a_finalizer_that_could_not_be_removed_while_a_webhook_was_away_is_removed_in_the_end() -> None:
+    steps = (
+        Step("create TrainJob", "b", ("short-lived", True, None)),
+        Step("advance", value=64.1),
+        Step("hold JobSet", "b", 1.6),
+        Step("begin", value="JobSet's webhook is away"),
+        Step("advance", value=45.0),
+        Step("complete and resume TrainJob", "b"),
+    )
+    assert played(History(71322, 1, steps)) == []
+
+
 def test_a_history_is_shortened_to_the_steps_that_matter() -> None:
     steps = tuple(Step("advance", value=float(number)) for number in range(20))
 
