@@ -65,6 +65,8 @@ class Monitor(logging.Handler):
         self.blocked = {"suspend": 0.0, "status": 0.0, "delete": 0.0}
         self._lost: set[str] = set()
         """JobSets that another client deleted before the controller could record them."""
+        self._overtaken: set[str] = set()
+        """JobSets whose create was sent before an earlier one was known: they may be kept or given up."""
         self._ended_job_sets: set[str] = set()
         self._known_from: dict[str, int] = {}
         """Version from which a controller can know each JobSet: another client's lacks the label of the watch."""
@@ -136,7 +138,7 @@ class Monitor(logging.Handler):
         if failed is None or failed["reason"] != "JobSetMissing":
             return
         job_set = self._owned(training_kinds.JOB_SETS, event.last)
-        exists = job_set is not None and job_set.metadata["uid"] not in run.late
+        exists = job_set is not None and job_set.metadata["uid"] not in {*run.late, *self._overtaken}
         if exists and job_set is not None and job_set.version <= event.call.sent:
             self.report("only a JobSet that is gone counts as lost", f"{run.name}: {job_set.metadata['uid']} exists")
 
@@ -168,6 +170,8 @@ class Monitor(logging.Handler):
             return
         if run.ended_at is not None and run.ended_at <= event.call.sent:
             self.report("a job that ended never runs again", f"{run.name}: JobSet created after the end")
+        if any(self._known_from.get(uid, event.version) > event.call.sent for uid in run.job_sets):
+            self._overtaken.add(event.last.metadata["uid"])
         earlier = [uid for uid in run.job_sets if uid not in self._lost]
         before = [uid for uid in earlier if self._known_from.get(uid, event.version) <= event.call.sent]
         ended_since = run.ended_at is not None and run.ended_at > event.call.sent

@@ -97,6 +97,16 @@ def test_a_finalizer_that_could_not_be_removed_while_a_webhook_was_away_is_remov
     assert played(History(71322, 1, steps)) == []
 
 
+def test_a_job_whose_job_set_was_deleted_at_once_may_end_while_its_repeated_create_arrives() -> None:
+    steps = (
+        Step("create TrainJob", "b", ("gang", False, None)),
+        Step("advance", value=0.286),
+        Step("delete JobSet", "b", "Background"),
+        Step("create of JobSet", "b"),
+    )
+    assert played(History(71234, 1, steps)) == []
+
+
 def test_a_history_is_shortened_to_the_steps_that_matter() -> None:
     steps = tuple(Step("advance", value=float(number)) for number in range(20))
 
