@@ -264,6 +264,24 @@ async def test_a_dead_process_is_unready_at_once_and_starts_again(machine: Machi
     assert machine.pid("jobset") not in (None, pid)
 
 
+async def test_a_process_that_restarts_while_the_api_server_is_away_is_unready(machine: Machine) -> None:
+    client = machine.client
+    client.deployments = [deployment(1)]
+    client.add("a")
+    await machine.settle("ready", lambda: machine.healthy("a"))
+    pid, host = machine.pid("jobset"), machine.kubelet._hosts[PROGRAM, 0]
+    record = read_record(machine.folder.processes, "jobset")
+    assert record is not None
+    stop(record, grace=0)
+    async with asyncio.timeout(10):
+        while machine.pid("jobset") in (None, pid):
+            await machine.kubelet.changed.wait()
+            machine.kubelet.changed.clear()
+    assert not host.ready
+    await machine.settle("ready again", lambda: machine.healthy("a"))
+    assert host.ready
+
+
 async def test_pods_of_tenants_are_never_started_and_can_be_deleted(machine: Machine) -> None:
     client = machine.client
     client.deployments = [deployment(1)]

@@ -219,6 +219,28 @@ async def test_who_loses_the_lease_serves_on_while_it_ends(api: FakeApi) -> None
     assert api.of("leases")[0]["spec"]["holderIdentity"] == "another"
 
 
+async def test_webhooks_are_not_served_before_the_caches_are_settled(api: FakeApi) -> None:
+    """Endpoints still name a container that restarted while the API server was away."""
+    api.put("/api/v1/namespaces", HOME)
+    starting = True
+
+    def refuse(fake: FakeApi, request: web.Request) -> web.Response | None:
+        reads_policies = starting and request.path.endswith("/tenantpolicies")
+        return error(503, "ServiceUnavailable", "starting") if reads_policies else None
+
+    api.fault = refuse
+    controller = Controller(configuration(certificates=(OURS,), leader_election=ELECTION), api.connection)
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: "metrics" in controller.ports)
+    await eventually(lambda: controller._cache.tenant_policies.failure is not None)
+    assert "webhook" not in controller.ports
+    starting = False
+    await eventually(lambda: "webhook" in controller.ports)
+    assert controller.ready()
+    controller.stop()
+    await asyncio.wait_for(running, 5)
+
+
 async def test_the_end_of_the_task_that_follows_the_serving_certificate_ends_the_process(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

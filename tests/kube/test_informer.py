@@ -107,6 +107,56 @@ async def test_deletions_missed_before_an_expired_version_are_delivered(api: Fak
     assert state.informer.relists["expired"] == 1
 
 
+async def test_an_expired_version_is_listed_again_without_the_delay_of_earlier_failures(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.tasks.sleep(0)
+
+    async with api.client() as client:
+        informer = Informer(client, CONFIG_MAPS, backoff=Backoff(0.8, 30.0))
+        task = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        monkeypatch.setattr("trainyard.kube.informer.asyncio.sleep", sleep)
+        api.fault = lambda fake, request: error(503, "ServiceUnavailable", "down") if len(waits) < 5 else None
+        api.put(PATH, config_map("comes"))
+        api.compact()
+        api.cut_watches()
+        await informer_holds(informer, 1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert informer.relists["expired"] == 1
+    assert len(waits) == 5
+
+
+async def informer_holds(informer: Informer, count: int) -> None:
+    while len(informer.store) < count or not informer.relists["expired"]:
+        await asyncio.tasks.sleep(0.01)
+
+
+async def test_the_delay_before_the_first_list_is_bounded(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that starts while the API server is away serves its webhooks soon after it is back."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.tasks.sleep(0)
+
+    async with api.client() as client:
+        informer = Informer(client, CONFIG_MAPS, backoff=Backoff(0.8, 30.0, uniform=lambda: 1.0))
+        api.fault = lambda fake, request: error(503, "ServiceUnavailable", "") if len(waits) < 9 else None
+        monkeypatch.setattr("trainyard.kube.informer.asyncio.sleep", sleep)
+        task = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert len(waits) == 9
+    assert max(waits) == 2.0
+
+
 async def test_a_resource_that_is_not_served_yet_is_empty_until_it_appears(api: FakeApi) -> None:
     api.unserved.add("configmaps")
     async with running(api) as state:

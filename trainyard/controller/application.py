@@ -252,15 +252,21 @@ class Controller:
                 await self._skip_delay.wait()
 
     async def _listen(self) -> None:
-        """Serve metrics and, after the certificate is loaded, admission requests."""
+        """Serve metrics and, after the caches are settled, admission requests.
+
+        With an empty cache a verdict would be wrong. Readiness does not prevent it: while the API server was away,
+        Endpoints still name a container that has restarted since.
+        """
         tls: ssl.SSLContext | None = None
         if self._serving is not None:
             await self._serving.loaded.wait()
             tls = self._serving.context
+        await self._servers.start("metrics", metrics_application(self._metrics), self.configuration.metrics, tls)
+        if tls is not None:
+            await self._cache.wait_settled()
             admission = application(Admission(self._client, self._cache, policies=self._policies), self._metrics)
             self._status_server().mount(admission)
             await self._servers.start("webhook", admission, self.configuration.webhook, tls)
-        await self._servers.start("metrics", metrics_application(self._metrics), self.configuration.metrics, tls)
 
     def _replica_informers(self) -> Sequence[Informer]:
         """Return the informers that run on all replicas."""

@@ -116,6 +116,8 @@ class Observer:
             metadata = step.train_job["metadata"]
             found: list[tuple[Resource, Object]] = []
             for informer in self._cache.readable_pod_groups:
+                if informer.missing:
+                    continue
                 resource = informer.resource
                 body = await self._client.find_metadata(resource, metadata["name"], namespace=metadata["namespace"])
                 if body is not None and owns(step.train_job, body):

@@ -156,22 +156,23 @@ class Client:
         try:
             return await self.get(resource, name, namespace=namespace)
         except ApiError as error:
-            if error.is_absence_of(name):
-                return None
-            if not error.not_found:
-                raise
-            message = f"{resource.kind} {name} of {resource.api_version} cannot be read: {error.message}"
-            raise ApiError.unserved(message, retry_after=error.retry_after) from error
+            _require_absence(error, resource, name)
+            return None
 
     async def find_metadata(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
-        """Return only the metadata of one object, or None if it does not exist."""
+        """Return only the metadata of one object, or None if the API server says that this object does not exist.
+
+        Raises
+        ------
+        ApiError
+            With status 404 if the kind is not served, or a proxy answered: the object may exist.
+        """
         path = resource.path(namespace=namespace, name=name)
         try:
             return await self._transport.request("GET", path, resource=resource, accept=_METADATA)
         except ApiError as error:
-            if error.not_found:
-                return None
-            raise
+            _require_absence(error, resource, name)
+            return None
 
     async def page(
         self,
@@ -423,3 +424,13 @@ def _selectors(label_selector: str | None, field_selector: str | None) -> dict[s
 
 def _without_unset(**fields: str | None) -> dict[str, str]:
     return {field: value for field, value in fields.items() if value}
+
+
+def _require_absence(error: ApiError, resource: Resource, name: str) -> None:
+    """Raise an error of a read unless it says that the object does not exist."""
+    if error.is_absence_of(name):
+        return
+    if not error.not_found:
+        raise error
+    message = f"{resource.kind} {name} of {resource.api_version} cannot be read: {error.message}"
+    raise ApiError.unserved(message, retry_after=error.retry_after) from error

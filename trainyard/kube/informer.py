@@ -24,6 +24,10 @@ Handler = Callable[[Change], None]
 _TOO_LARGE = "Too large resource version"
 _SHORT_WATCH_SECONDS = 5.0
 _UNEXPECTED_RESET_SECONDS = 120.0
+_RELIST_SECONDS = 5.0
+"""Seconds between two lists after an expired resourceVersion; the delays after failures apply to earlier ones."""
+_LONGEST_START_SECONDS = 2.0
+"""Longest delay before the first list: a process that has just started serves no webhook until then."""
 
 
 class Informer:
@@ -96,6 +100,7 @@ class Informer:
         self._backoff = backoff or Backoff(0.8, 30.0)
         self._unexpected_backoff = copy.copy(self._backoff)
         self._unexpected_at = float("-inf")
+        self._expired_at = float("-inf")
         self._missing_retry = missing_retry
         self._settle_after = settle_after
         self._started_at = float("inf")
@@ -173,9 +178,10 @@ class Informer:
                 version = self._resume(version)
                 if error.expired or _TOO_LARGE in error.message:
                     version, reason = None, "expired"
-                    if self._backoff.failures == 0:
-                        self._backoff.failures = 1
-                        continue
+                    again = time.monotonic() - self._expired_at < _RELIST_SECONDS
+                    self._expired_at = time.monotonic()
+                    if not again:
+                        continue  # The server responds: the list need not wait for what failed before.
                     self._record(error)
                 elif error.not_found:
                     version, reason = None, "missing"
@@ -278,6 +284,8 @@ class Informer:
 
     async def _back_off(self, error: Exception, *, longest: float | None = None) -> None:
         delay = self._backoff.next()
+        if longest is None and not self.settled:
+            longest = _LONGEST_START_SECONDS
         if longest is not None:
             delay = min(delay, longest)
         _LOG.log(

@@ -85,6 +85,7 @@ class HostProcess:
         self._programs: dict[str, Path] = {}
         self._failure: tuple[float, TrainyardError] | None = None
         self._readiness = Readiness()
+        self._probed_pid: int | None = None
         self._host_program = host_program
         self._cluster, self._state = folder, state
         self._folder = folder.processes / self.name
@@ -99,8 +100,8 @@ class HostProcess:
 
     @property
     def ready(self) -> bool:
-        """Whether the process runs and its readiness probe succeeds."""
-        return self._readiness.ready
+        """Whether the readiness probe of the process that runs now has succeeded."""
+        return self._readiness.ready and self.supervisor.record.pid == self._probed_pid
 
     def stop(self, why: str) -> None:
         """Stop the process of this slot.
@@ -246,6 +247,11 @@ class HostProcess:
         if self._context is None or not self.supervisor.running:
             self._readiness.reset()
             return
+        pid = self.supervisor.record.pid
+        if pid != self._probed_pid:
+            # It restarted while the API server was away, and nothing was reconciled.
+            self._readiness.reset()
+            self._probed_pid = pid
         if self._readiness.due(time.monotonic(), container.probe_period):
             listening_ports = (self.ports[self._host_program.serving_port],) if self._host_program.serving_port else ()
             why = await asyncio.to_thread(check_health, self._host_program.health(self._context), *listening_ports)
