@@ -50,6 +50,7 @@ def test_every_change_since_the_release_was_reviewed(release: str, changes: dict
     )
 
 
+@pytest.mark.slow
 def test_every_reviewed_change_exists(release: str, changes: dict[str, list[Change]]) -> None:
     reviews = review_of(release)
     assert unused(reviews, [change for found in changes.values() for change in found]) == []

@@ -42,6 +42,7 @@ def test_each_release_has_objects_in_the_order_of_their_dependencies(release: st
     assert {"Queue/vision", "Namespace/vision", "PriorityClass/training"} <= names
 
 
+@pytest.mark.slow
 def test_the_recorded_program_declares_what_the_release_declared(
     local: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,6 +160,7 @@ def test_a_preview_shows_that_an_open_queue_is_closed_first_and_writes_nothing(m
         (Cluster([queue("old")], closes=False), "queue 'old' is open"),
     ],
 )
+@pytest.mark.slow
 def test_a_queue_that_gets_a_job_or_stays_open_ends_the_run_before_the_first_object(
     cluster: Cluster, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +169,7 @@ def test_a_queue_that_gets_a_job_or_stays_open_ends_the_run_before_the_first_obj
         run(config, monkeypatch, state="Open", cluster=cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("state", "taken"), [("Open", ""), ("Closed", "true")])
 def test_a_targeted_run_closes_and_deletes_no_queue_itself(
     state: str, taken: str, monkeypatch: pytest.MonkeyPatch
@@ -216,6 +218,7 @@ def test_the_platform_lists_a_removed_queue_until_it_is_gone(
     assert recording.one("Platform/platform").inputs["spec"]["retiredQueues"] == listed
 
 
+@pytest.mark.slow
 def test_a_retired_queue_that_was_taken_over_is_deleted_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine keeps what the state says to retain."""
     forgotten, cluster = list[str](), Cluster([])
@@ -226,6 +229,7 @@ def test_a_retired_queue_that_was_taken_over_is_deleted_directly(monkeypatch: py
     assert forgotten == ["old"], "`destroy` would create it again"
 
 
+@pytest.mark.slow
 def test_a_taken_queue_that_has_jobs_becomes_the_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the `up` that finds it empty deletes it like any other."""
     config, cluster = protected_stack(queue={"state": "retired"}), Cluster([])

@@ -330,6 +330,7 @@ def test_a_takeover_is_not_limited_to_targets(preview: bool, monkeypatch: pytest
     assert found == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [SELECTOR, ApiError(500, "InternalError", "failed calling webhook x")])
 @pytest.mark.parametrize("preview", [True, False])
 def test_a_preview_sends_no_dry_run_that_the_existing_installation_rejects(
@@ -406,6 +407,7 @@ def test_a_reviewed_update_declares_nothing_after_a_mandatory_violation(
     assert reviewed == [], "the engine reviews the objects of a preview before anything is written"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adopt", [False, True])
 def test_a_run_that_plans_ends_with_the_plan_whatever_the_setting(adopt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_TAKEOVER_PLAN", "true")

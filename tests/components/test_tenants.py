@@ -93,6 +93,7 @@ def test_connections_to_other_addresses_are_not_limited_by_default(monkeypatch_m
     assert local.of("NetworkPolicy") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("readers", [["monitoring"], []])
 def test_metrics_without_a_login_are_for_the_namespaces_that_the_settings_name(
     monkeypatch_module, readers: list[str]

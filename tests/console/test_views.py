@@ -173,6 +173,7 @@ def test_ten_thousand_nodes_have_a_bounded_drawing(large: PlatformView, color: s
     assert (found.nodes, found.outlined) == (10_000, 200)
 
 
+@pytest.mark.slow
 def test_a_rack_of_a_large_fabric_shows_each_node(large: PlatformView) -> None:
     found = fabric_map(large, FabricQuery(domain="rack-7"))
     assert found.detail == "a node"
