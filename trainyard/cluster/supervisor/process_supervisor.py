@@ -34,7 +34,7 @@ _MAX_BACKOFF = 30.0
 _ERROR_BACKOFF = 2.0
 _GRACE, _KILL_PATIENCE = 15.0, 10.0
 """Seconds that a process has to exit after the stop request, and after SIGKILL."""
-_STABLE_AFTER = 10.0
+_STABLE_AFTER = 5.0
 """Seconds of run time after which the count of consecutive crashes is reset: a killed API server starts at once."""
 
 _log = logging.getLogger(__name__)
