@@ -190,7 +190,7 @@ async def test_nothing_is_queued_by_a_process_that_does_not_lead(api: FakeApi) -
 def kept(process: Controller) -> list[Any]:
     """Return everything that a process keeps by TrainJob and by runtime."""
     reconciler, queue = process.manager._reconciler, process.manager.queue
-    by_job = reconciler._last_events, reconciler._backoffs, reconciler._ending, reconciler._unrecorded._created
+    by_job = reconciler._failure_events._last, reconciler._backoffs, reconciler._ending, reconciler._unrecorded._created
     return [*filter(None, (process.manager.blocked(), *by_job, process.cache._parsed, queue.delayed, len(queue)))]
 
 
@@ -202,7 +202,7 @@ async def test_no_state_is_kept_of_deleted_jobs(api: FakeApi) -> None:
         await process.settle()
         reconciler = process.manager._reconciler
         assert process.manager.blocked()
-        assert reconciler._last_events
+        assert reconciler._failure_events._last
         assert reconciler._backoffs
         assert reconciler._unrecorded._created
         assert process.cache._parsed

@@ -15,6 +15,7 @@ from trainyard.controller import status as statuses
 from trainyard.controller.actions import Inputs
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.execution import Effect, Executor, RejectedError
+from trainyard.controller.failure_events import FailureEvents, age, passed
 from trainyard.controller.job_ownership import OwnershipConflictError
 from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import (
@@ -27,7 +28,7 @@ from trainyard.controller.lifecycle import (
     required_build,
 )
 from trainyard.controller.observation import Observer, Pass
-from trainyard.controller.policy_review import Policies, message_of
+from trainyard.controller.policy_review import Policies
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.unrecorded import UnrecordedJobSets
 from trainyard.errors import TrainyardError
@@ -49,13 +50,10 @@ from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["Blocked", "Reconciler", "Result"]
 
-_MESSAGE_LIMIT = 950
 _MAXIMUM_ACTIONS = 8
 _RETRY_SECONDS = 0.5, 60.0
 _TRANSIENT_SECONDS = 0.5
 _TRANSIENT_DURATION = datetime.timedelta(minutes=2)
-_EVENT_DELAY = datetime.timedelta(seconds=5)
-_EVENT_INTERVAL = datetime.timedelta(minutes=1)
 _RECORD_SECONDS = 1.0
 _LEAST_RECORD_SECONDS = 0.1
 _PRUNED_DURATION = datetime.timedelta(minutes=10)
@@ -144,7 +142,7 @@ class Reconciler:
         self._executor = Executor(client, cache, policies)
         self._clock = clock
         self._uniform = uniform
-        self._last_events: dict[Key, tuple[str, datetime.datetime]] = {}
+        self._failure_events = FailureEvents(events, clock)
         self._backoffs: dict[Key, Backoff] = {}
         self._ending: dict[Key, str] = {}
         self._pruned_at: datetime.datetime | None = None
@@ -153,11 +151,11 @@ class Reconciler:
     @property
     def _record_supported(self) -> bool:
         """Whether the API server stores status.jobSet; tried again ten minutes after it was pruned."""
-        return self._pruned_at is None or _passed(self._clock() - self._pruned_at, _PRUNED_DURATION)
+        return self._pruned_at is None or passed(self._clock() - self._pruned_at, _PRUNED_DURATION)
 
     def forget(self, key: Key) -> None:
         """Drop the state of a deleted TrainJob."""
-        self._last_events.pop(key, None)
+        self._failure_events.forget(key)
         self._backoffs.pop(key, None)
         self._ending.pop(key, None)
         self._unrecorded.forget(key)
@@ -224,7 +222,7 @@ class Reconciler:
             if not effect.requeue:
                 break
         self._ending.pop(key, None)
-        self._last_events.pop(key, None)
+        self._failure_events.forget(key)
         self._backoffs.pop(key, None)
         waits = (self._requeue_after(step), self._unlabeled_after(step))
         due = min((seconds for seconds in waits if seconds is not None), default=None)
@@ -363,7 +361,7 @@ class Reconciler:
             case RejectedError():
                 findings, reason = error.findings, error.reason
             case DecisionUnavailableError():
-                self._record_event(key, job, (unavailable(error),))
+                self._failure_events.record(job, (unavailable(error),))
                 raise error
             case TrainyardError():
                 findings, reason = error.as_findings(), RESOURCES_CREATION_FAILED
@@ -372,48 +370,16 @@ class Reconciler:
             case ApiError() if error.status in _REJECTED or error.too_large:
                 findings, reason = (Finding("", error.message),), RESOURCES_CREATION_FAILED
             case ApiError() if error.status >= 500 or error.not_served:
-                self._record_event(key, job, (Finding("", error.message),))
+                self._failure_events.record(job, (Finding("", error.message),))
                 raise error
             case _:
                 raise error
         transient = isinstance(error, OwnershipConflictError) and error.transient
-        text = self._record_event(key, job, findings, reason, defer=transient)
+        text = self._failure_events.record(job, findings, reason, defer=transient)
         backoff = self._backoffs.setdefault(key, Backoff(*_RETRY_SECONDS, uniform=self._uniform))
         waits = [backoff.next()]
-        if transient and self._age(job) < _TRANSIENT_DURATION:
+        if transient and age(job, self._clock()) < _TRANSIENT_DURATION:
             waits.append(_TRANSIENT_SECONDS)
         if (due := self._requeue_after(step)) is not None:
             waits.append(due)
         return Result(requeue_after=min(waits), blocked=Blocked(reason, text), writes=tuple(step.writes))
-
-    def _record_event(
-        self,
-        key: Key,
-        job: Object,
-        findings: Iterable[Finding],
-        reason: str = RESOURCES_CREATION_FAILED,
-        *,
-        defer: bool = False,
-    ) -> str:
-        """Record an event, at most once a minute if unchanged; return its message in full."""
-        full = "TrainJob resources reconciliation failed: " + "; ".join(message_of(finding) for finding in findings)
-        text = full[:_MESSAGE_LIMIT]
-        now = self._clock()
-        before, since = self._last_events.get(key, ("", now))
-        if defer and self._age(job) < _EVENT_DELAY:
-            return full
-        if before != text or _passed(now - since, _EVENT_INTERVAL):
-            self._last_events[key] = (text, now)
-            self._events.warning(job, reason, text)
-        return full
-
-    def _age(self, job: Object) -> datetime.timedelta:
-        created = job["metadata"].get("creationTimestamp")
-        if created is None:
-            return datetime.timedelta()
-        return self._clock() - datetime.datetime.fromisoformat(created.replace("Z", "+00:00"))
-
-
-def _passed(elapsed: datetime.timedelta, interval: datetime.timedelta) -> bool:
-    """Whether an interval has passed, or the clock was set back, so that it would take as much longer."""
-    return not datetime.timedelta() <= elapsed < interval
