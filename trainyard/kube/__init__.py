@@ -2,7 +2,8 @@
 
 from trainyard.kube.api_errors import ApiError, CredentialsError, FencedError, TransportError, WatchBrokenError
 from trainyard.kube.backoff import Backoff
-from trainyard.kube.client import Client, Listing
+from trainyard.kube.client import Client
+from trainyard.kube.collection_page import Listing
 from trainyard.kube.credentials import Connection
 from trainyard.kube.event_recorder import EventRecorder
 from trainyard.kube.informer import Informer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trainyard.kube.resource import Resource
+
 __all__ = [
     "ApiError",
     "CredentialsError",
@@ -62,6 +64,15 @@ class ApiError(Exception):
         A kind or version that is not served, and a proxy in front of the API server, return 404 too.
         """
         return (self.status, self.reason, self.name) == (404, "NotFound", name)
+
+    def require_absence_of(self, resource: Resource, name: str) -> None:
+        """Raise this error of a read unless it says that the object of this name does not exist."""
+        if self.is_absence_of(name):
+            return
+        if not self.not_found:
+            raise self
+        message = f"{resource.kind} {name} of {resource.api_version} cannot be read: {self.message}"
+        raise ApiError.unserved(message, retry_after=self.retry_after) from self
 
     @property
     def not_served(self) -> bool:

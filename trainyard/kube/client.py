@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from trainyard.kube import credentials
 from trainyard.kube.api_errors import ApiError
+from trainyard.kube.collection_page import Listing
 from trainyard.kube.resource import Object, Resource
 from trainyard.kube.response import Response
 from trainyard.kube.stream import WatchEvent, events
@@ -23,15 +23,6 @@ _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
-
-@dataclass(frozen=True)
-class Listing:
-    """One page of a collection, and the resourceVersion of the collection."""
-
-    items: tuple[Object, ...]
-    resource_version: str
-    continues: str | None = None
 
 
 class Client:
@@ -156,7 +147,7 @@ class Client:
         try:
             return await self.get(resource, name, namespace=namespace)
         except ApiError as error:
-            _require_absence(error, resource, name)
+            error.require_absence_of(resource, name)
             return None
 
     async def find_metadata(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
@@ -171,7 +162,7 @@ class Client:
         try:
             return await self._transport.request("GET", path, resource=resource, accept=_METADATA)
         except ApiError as error:
-            _require_absence(error, resource, name)
+            error.require_absence_of(resource, name)
             return None
 
     async def page(
@@ -198,10 +189,7 @@ class Client:
             query=query,
             accept=_METADATA_LIST if metadata_only else None,
         )
-        stamp = {"apiVersion": resource.api_version, "kind": resource.kind}
-        items = tuple({**item, **stamp} if metadata_only else {**stamp, **item} for item in body.get("items") or ())
-        metadata = body.get("metadata") or {}
-        return Listing(items, str(metadata.get("resourceVersion") or ""), metadata.get("continue") or None)
+        return Listing.parse(body, resource, metadata_only=metadata_only)
 
     async def list(
         self,
@@ -424,13 +412,3 @@ def _selectors(label_selector: str | None, field_selector: str | None) -> dict[s
 
 def _without_unset(**fields: str | None) -> dict[str, str]:
     return {field: value for field, value in fields.items() if value}
-
-
-def _require_absence(error: ApiError, resource: Resource, name: str) -> None:
-    """Raise an error of a read unless it says that the object does not exist."""
-    if error.is_absence_of(name):
-        return
-    if not error.not_found:
-        raise error
-    message = f"{resource.kind} {name} of {resource.api_version} cannot be read: {error.message}"
-    raise ApiError.unserved(message, retry_after=error.retry_after) from error
