@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pulumi
@@ -16,23 +15,22 @@ from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.errors import TrainyardError
-from trainyard.kube.training_kinds import QUEUES
-from trainyard.live.queues import LiveQueues
 from trainyard.live.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
 from trainyard.live.takeover_reader import TakeoverReader
 from trainyard.pulumi_sdk.engine import Engine
 from trainyard.queues import QueueObjects
+from trainyard.queues.retirement import QueueRetirement
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.stack_loader import reject_secrets
 from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
 from trainyard.topology import compile_fabric
 
+from .cluster_comparison import QUEUE, Comparison, compare_with_cluster
 from .common.adoption_check import Ownership
 from .common.declaration import Resources
 from .common.declared_objects import DeclaredObject, is_reviewed, review
-from .common.existing_components import check_existing, existing_components
-from .common.fabric_nodes import check_fabric_nodes
+from .common.existing_components import existing_components
 from .common.imports import Imports
 from .common.installation import Installation
 from .common.objects import FIELD_MANAGER, Component, Conventions, OwnershipCheck, conventions
@@ -44,9 +42,7 @@ from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
 from .common.takeover_record import forget_former_queues, record_former_objects, reject_limited_takeover
 from .common.target import Target
-from .common.tenant_retirement import leaving_namespaces, reject_removed_tenants, retired_tenants
-from .hooks.queues import live_queues, reject_changes
-from .hooks.retirement import close_retired, delete_directly, removed_queues, retire_queues, retired_queues
+from .hooks.retirement import close_retired, delete_directly, retire_queues
 from .registry import (
     cluster_kinds,
     declarations,
@@ -58,8 +54,6 @@ from .registry import (
 
 __all__ = [
     "PROVIDER_OPTIONS",
-    "Comparison",
-    "compare_with_cluster",
     "export_outputs",
     "install_components",
     "open_stack",
@@ -75,8 +69,6 @@ PROVIDER_OPTIONS: Final[Mapping[str, Any]] = {
 }
 """Options of the Kubernetes provider on which the components rely."""
 
-
-_QUEUE: Final = (QUEUES.api_version, QUEUES.kind)
 DEFERRED_RETIREMENT: Final = (
     "the program runs before the kubeconfig is known: once it is closed and has no jobs, remove its entry, and that "
     "`up` deletes it"
@@ -247,69 +239,18 @@ def prepared(
         if ownership is not None:
             ownership.report(plan)
             if not pulumi.runtime.is_dry_run():
-                record_former_objects(access, name, ownership.former_objects())
-                close_retired(access, retired, comparison.leaving)
-                deleted = {*retired.removed, *comparison.removed_queues}
-                forget_former_queues(access, name, sorted(deleted & ownership.live.adopted(name, *_QUEUE)))
-                delete_directly(access, retired, comparison.queues.queues)
+                _prepare_cluster(access, name, ownership, comparison, retired)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What is known of the cluster after the comparison with the settings.
-
-    Parameters
-    ----------
-    owned_queues
-        Names of the live queues of the stack.
-    queues
-        The live queues, if some belong to the stack.
-    removed_queues
-        Retired queues that exist, and that the settings no longer contain.
-    tenants
-        By retired tenant, what the deletion of its namespace does.
-    leaving
-        Namespaces of retired tenants that are deleted.
-    """
-
-    owned_queues: Collection[str] = ()
-    queues: LiveQueues = field(default_factory=LiveQueues)
-    removed_queues: Sequence[str] = ()
-    tenants: Mapping[str, str] = field(default_factory=dict)
-    leaving: Collection[str] = ()
-
-
-def compare_with_cluster(
-    name: str,
-    settings: StackSettings,
-    queues: QueueObjects,
-    target: Target,
-    live: LiveObjects,
-    *,
-    may_be_new: bool = False,
-) -> Comparison:
-    """Reject changes that lose what exists, or that the cluster's nodes and existing components contradict.
-
-    Parameters are as for `prepared`, with the objects that exist, and whether the same program may have created the
-    cluster.
-
-    Raises
-    ------
-    TrainyardError
-        A component, tenant or queue that is removed is in use, too many nodes of the fabric are missing, or a component
-        with ``install: existing`` differs from the settings.
-    """
-    access = target.access
-    _reject_removals(settings, name, access, live)
-    check_fabric_nodes(settings, live.labels("v1", "Node"), may_be_new=may_be_new)
-    check_existing(settings, declarations(), access, target)
-    reject_removed_tenants(settings, name, live)
-    tenants = retired_tenants(settings, name, access, live)
-    owned = live.owned(name, *_QUEUE)
-    found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
-    reject_changes(found, queues.all, owned)
-    leaving = leaving_namespaces(settings, name, live)
-    return Comparison(owned, found, removed_queues(found, settings.queues, owned), tenants, leaving)
+def _prepare_cluster(
+    access: ClusterAccess, name: str, ownership: Ownership, comparison: Comparison, retired: QueueRetirement
+) -> None:
+    """Make the changes that precede those of the engine: record former objects, close and delete retired queues."""
+    record_former_objects(access, name, ownership.former_objects())
+    close_retired(access, retired, comparison.leaving)
+    deleted = {*retired.removed, *comparison.removed_queues}
+    forget_former_queues(access, name, sorted(deleted & ownership.live.adopted(name, *QUEUE)))
+    delete_directly(access, retired, comparison.queues.queues)
 
 
 def install_components(context: Installation, names: Collection[str] | None = None) -> dict[str, Component]:
@@ -369,38 +310,6 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
             fix="set install: existing for these too, or install: true for the trainer",
         )
     return queues
-
-
-def _reject_removals(settings: StackSettings, stack: str, access: ClusterAccess, live: LiveObjects) -> None:
-    """Reject the removal of a component while objects exist that only its controller can release.
-
-    Raises
-    ------
-    TrainyardError
-        Names these components, each with one of the objects.
-    """
-    definitions = live.created(stack, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
-    findings = []
-    for each in declarations().values():
-        kinds = {
-            kind: plural
-            for kind, plural in each.finalized_kinds.items()
-            if f"{plural}.{kind[0].partition('/')[0]}" in definitions and each.settings(settings).install is not True
-        }
-        found = list_live_objects(access, stack, (), kinds, {}).metadata if kinds else {}
-        held = [address for address, metadata in found.items() if address[:2] in kinds and metadata.get("finalizers")]
-        if held:
-            _, kind, namespace, name = min(held)
-            count = f"{len(held)} {kind}s" if len(held) > 1 else f"one {kind}"
-            findings.append(
-                Finding(
-                    f"trainyard:{each.name}.install",
-                    f"{count} ({namespace}/{name}) cannot be deleted, and their jobs stay suspended, without it",
-                    "keep install: true until their jobs have finished or are deleted",
-                )
-            )
-    if findings:
-        raise TrainyardError("This program would remove a component that is in use", findings=findings)
 
 
 def _stored_schemas(access: ClusterAccess, live: LiveObjects) -> Schemas:

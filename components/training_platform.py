@@ -24,6 +24,7 @@ from trainyard.pulumi_sdk.engine import Engine
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections import SECTIONS
 
+from .cluster_comparison import compare_with_cluster
 from .common.deferred_ownership import DeferredOwnership
 from .common.given_kubeconfig import GivenKubeconfig
 from .common.inputs import inputs_in
@@ -35,7 +36,6 @@ from .common.target import Target
 from .registry import cluster_kinds, declarations, image_repositories, namespaced_kinds
 from .stack import (
     PROVIDER_OPTIONS,
-    compare_with_cluster,
     install_components,
     prepared,
     reported_errors,

@@ -352,7 +352,8 @@ def record(
     monkeypatch.setattr(components.runtimes, "installed_catalog", _catalog)
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
-    monkeypatch.setattr(components.stack, "check_existing", lambda *_: None)
+    monkeypatch.setattr(components.cluster_comparison, "list_live_objects", lambda *_: live)
+    monkeypatch.setattr(components.cluster_comparison, "check_existing", lambda *_: None)
     monkeypatch.setattr(components.hooks.migration, "run_with_client", planned)
     monkeypatch.setattr(components.stack, "read_schemas", lambda *_: {})
     monkeypatch.setattr(components.stack, "record_former_objects", lambda _access, _stack, found: recorded(found))
@@ -360,7 +361,7 @@ def record(
     monkeypatch.setattr(components.stack, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
     set_mocks(_Echo(), project=project, stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
-    monkeypatch.setattr(components.stack, "live_queues", lambda *_: queues or LiveQueues())
+    monkeypatch.setattr(components.cluster_comparison, "live_queues", lambda *_: queues or LiveQueues())
     # The place where each resource was made is not read here, and below pytest the stacks are deep.
     monkeypatch.setattr("pulumi.runtime.resource._get_stack_trace", StackTrace)
     pulumi.runtime.set_all_config(

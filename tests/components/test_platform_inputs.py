@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from components import training_platform
+from components.cluster_comparison import Comparison
 from components.common.given_kubeconfig import GivenKubeconfig
-from components.stack import Comparison
 from tests.components.recording import Recording
 from tests.components.test_training_platform import (
     KUBECONFIG,

@@ -14,9 +14,9 @@ import yaml
 
 import components.common.tenant_retirement
 from components import training_platform
+from components.cluster_comparison import Comparison
 from components.common.owner import owner_of
 from components.common.ownership import LiveObjects
-from components.stack import Comparison
 from components.training_platform import TrainingPlatform, TrainingPlatformArgs
 from tests.components.recording import Recording, Registered, record
 from tests.queues.test_changes import gang, queue
