@@ -54,6 +54,8 @@ from .registry import (
 
 __all__ = [
     "PROVIDER_OPTIONS",
+    "Comparison",
+    "compare_with_cluster",
     "export_outputs",
     "install_components",
     "open_stack",
