@@ -3,7 +3,7 @@
 ``python -m tests.parity BEFORE AFTER`` shows which decisions differ between two versions: exit codes, rule ids,
 severities, paths, objects and JSON keys, without the texts that people read. Both checkouts have their environment
 (`make .venv/.ready`). The corpora are those of this checkout: every object of a rule's cases, the jobs of the
-comparison with Kubeflow Trainer, the inputs of conversions, the runtimes, and the settings of the stacks.
+comparison with Kubeflow Trainer, the inputs of conversions and the runtimes; and the settings of BEFORE's stacks.
 ``parity_differences.yaml`` lists the intended differences, with a reason each. Exit code 1: there is another one.
 """
 
@@ -54,7 +54,7 @@ def intended_differences() -> list[Intended]:
     return [Intended(re.compile(each["answer"]), re.compile(each["fact"]), each["reason"]) for each in entries]
 
 
-def corpora(folder: Path) -> dict[str, list[str]]:
+def corpora(folder: Path, before: Path) -> dict[str, list[str]]:
     """Write the corpora into an empty folder; return the arguments of each command by its name."""
     for name in ("cases", "jobs"):
         (folder / name).mkdir()
@@ -75,7 +75,7 @@ def corpora(folder: Path) -> dict[str, list[str]]:
         "convert": ["convert", "-o", "json", *inputs],
         "cases of the rules": ["policy", "test", "-o", "json"],
     }
-    for stack in sorted((ROOT / "stacks").glob("Pulumi.*.yaml")):
+    for stack in sorted((before / "stacks").glob("Pulumi.*.yaml")):
         for section in ("queues", "topology", "scheduler"):
             commands[f"{section} of {stack.name}"] = [section, "check", "-o", "json", str(stack)]
     return commands
@@ -152,7 +152,7 @@ def main() -> int:
     intended = intended_differences()
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, arguments in corpora(Path(folder)).items():
+        for name, arguments in corpora(Path(folder), before).items():
             facts = [
                 Counter({each.replace(folder, ""): count for each, count in answer(checkout, arguments).items()})
                 for checkout in (before, after)
