@@ -24,6 +24,7 @@ def test_every_public_name_is_served_and_is_no_module(name: str) -> None:
         package.absent  # noqa: B018
 
 
+@pytest.mark.slow
 def test_an_explanation_imports_neither_the_settings_of_stacks_nor_the_renderer() -> None:
     code = "import sys, trainyard.explain; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -38,6 +38,7 @@ def test_any_other_word_has_all_commands(word: str | None) -> None:
     assert set(get_command(build(word)).commands) == set(WHOLE)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_checking_loads_neither_the_network_nor_other_commands() -> None:
     program = (
         "import sys; import trainyard.policy.check.runner, trainyard.policy.check.checker;"

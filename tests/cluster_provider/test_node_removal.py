@@ -98,6 +98,7 @@ print(json.dumps(result))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or bool(missing()), reason="namespaces and cgroups need root")
 def test_down_removes_all_of_its_cluster_and_nothing_else(tmp_path: Path) -> None:
     """Another cluster of the same name, processes of the machine and mounts that were there before are left."""

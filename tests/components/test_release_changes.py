@@ -67,6 +67,7 @@ def test_no_object_that_jobs_use_is_deleted_or_replaced(changes: dict[str, list[
     assert lost == []
 
 
+@pytest.mark.slow
 def test_fields_that_lead_to_replacements_are_recorded(local: Recording) -> None:
     kinds = {each.inputs["kind"] for each in local.objects if each.replaced_for}
     assert kinds

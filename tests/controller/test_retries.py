@@ -127,6 +127,7 @@ async def test_a_job_set_deleted_before_the_answer_of_its_creation_is_not_create
     assert len(made) == 1
 
 
+@pytest.mark.slow
 async def test_a_job_that_replaces_one_of_its_name_in_a_relist_is_reported_and_retried_as_a_new_one(
     api: FakeApi,
 ) -> None:

@@ -113,6 +113,7 @@ def ended(pid: int) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_a_run_whose_command_was_killed_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "_GRACE", 1.0)
     shell = shutil.copy(shutil.which("sh") or "/bin/sh", tmp_path / "pulumi")
@@ -147,6 +148,7 @@ def test_a_run_of_another_program_that_runs_its_own_is_not_stopped(tmp_path: Pat
         run.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("serving", [True, False])
 def test_a_run_is_stopped_if_the_program_that_it_calls_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serving: bool

@@ -118,6 +118,7 @@ def test_checkouts_may_build_the_same_image_at_once(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("out/*/.*")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_bill_of_a_compiled_program_has_the_libraries_that_are_linked_into_it(tmp_path: Path) -> None:
     folder = project(

@@ -53,6 +53,7 @@ async def test_an_image_arrives_whole_with_the_login_of_a_pull_secret(
         assert len([each for each in registry.requests if "uploads" in each]) == sent
 
 
+@pytest.mark.slow
 async def test_a_broken_connection_is_repeated(image: BuiltImage) -> None:
     registry = UploadRegistry(broken_connections=1)
     async with accepting(registry) as address:

@@ -157,6 +157,7 @@ async def test_a_write_is_fenced_again_at_each_repetition(
     assert len(api.requests) == 1
 
 
+@pytest.mark.slow
 async def test_no_write_outlives_the_time_that_remains(api: FakeApi) -> None:
     asked: list[str] = []
     original = api.answer

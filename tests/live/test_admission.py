@@ -82,6 +82,7 @@ async def test_a_train_job_and_a_job_are_tried(fake: FakeApi) -> None:
     assert [path.rsplit("/", 1)[-1] for path in seen] == ["trainjobs", "jobs"]
 
 
+@pytest.mark.slow
 async def test_rejections_of_a_control_plane_that_starts_are_waited_out(fake: FakeApi) -> None:
     installed(fake)
     refusing(fake, TRANSIENT)
@@ -130,6 +131,7 @@ async def test_the_last_rejection_is_reported_in_the_end(fake: FakeApi) -> None:
         await waited(fake, patience=0.5)
 
 
+@pytest.mark.slow
 async def test_a_quota_that_is_counted_late_is_waited_for_longer(
     fake: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_anything_else_is_no_decision(answer: Any, reason: str) -> None:
         asyncio.run(ask(answer))
 
 
+@pytest.mark.slow
 def test_a_slow_server_is_no_decision() -> None:
     with pytest.raises(DecisionUnavailableError, match="timed out"):
         asyncio.run(ask(1.0, deadline=0.2))

@@ -62,6 +62,7 @@ async def test_a_thousand_reports_are_two_writes_and_the_last_one_counts(api: Fa
     assert stored(api) == progress(100)
 
 
+@pytest.mark.slow
 async def test_a_job_is_written_once_a_second(api: FakeApi) -> None:
     job = api.put(TRAIN_JOBS, train_job())
     async with api.client(patience=0) as client:
