@@ -233,6 +233,22 @@ def test_only_the_state_of_a_cluster_of_this_machine_is_edited(tmp_path: Path, p
     assert recovery.interruption(tmp_path, "trainyard", "local").exists() is private
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_attributes_that_a_killed_run_has_written_in_part_are_removed(tmp_path: Path, private: bool) -> None:
+    """With one of them Pulumi reads neither state nor locks, so that `pulumi cancel` fails too."""
+    state = state_file(tmp_path, {"resources": []})
+    names = ("local.json.attrs", "local.json.bak.attrs", "other.json.attrs", "local.json.gz.attrs")
+    for name, content in zip(names, ("", '{"user.content_t', "", '{"md5": null}'), strict=True):
+        (state.parent / name).write_text(content)
+    held = lock(tmp_path, os.getpid(), host="elsewhere")
+    held.with_name(held.name + ".attrs").touch()
+    with pytest.raises(TrainyardError, match="Another run on elsewhere"):
+        recovery.recover(tmp_path, "trainyard", "local", private=private)
+    assert list(held.parent.iterdir()) == [held]
+    left = sorted(each.name for each in state.parent.iterdir())
+    assert left == ["local.json", "local.json.gz.attrs", "other.json.attrs"]
+
+
 def test_the_state_is_not_edited_while_another_run_holds_it(tmp_path: Path) -> None:
     state = state_file(tmp_path, {"pending_operations": PENDING})
     before, other = state.read_text(), lock(tmp_path, os.getpid(), host="elsewhere")

@@ -21,6 +21,8 @@ from trainyard.errors import TrainyardError
 
 _COMPRESSED = (".gz", ".zst")
 
+_ATTRIBUTES: Final = ".attrs"
+
 _PLUGINS = ("pulumi-resource-", "pulumi-analyzer-")
 
 _STARTED: Final = "processStarted"
@@ -42,6 +44,7 @@ __all__ = [
     "interruption",
     "recover",
     "release_stale_lock",
+    "remove_incomplete_attributes",
     "state_file",
 ]
 
@@ -82,17 +85,43 @@ def interruption(folder: Path, project: str, stack: str) -> Path:
 def recover(folder: Path, project: str, stack: str, *, private: bool) -> bool:
     """Release the lock of a killed run, and in a private backend drop its pending operations; return if it had a lock.
 
-    Parameters are as for `release_stale_lock`.
+    In every file backend, what keeps its state and locks from being read is removed first. Parameters are as for
+    `release_stale_lock`.
 
     Raises
     ------
     TrainyardError
         Another run holds the stack, or may hold it.
     """
+    remove_incomplete_attributes(folder, project, stack)
     released = release_stale_lock(folder, project, stack, private=private)
     if private:
         drop_pending_operations(folder, project, stack)
     return bool(released)
+
+
+def remove_incomplete_attributes(folder: Path, project: str, stack: str) -> int:
+    """Remove files of attributes that a killed run has written in part; return their number.
+
+    Beside each state and lock Pulumi keeps a file of attributes (content type and digest). It is not replaced
+    atomically, and with half of one neither `pulumi up` nor `pulumi cancel` works ("failed to load checkpoint: EOF"):
+    gocloud.dev ``blob/fileblob/attrs.go``. Nothing is lost without it, also if another run writes it at this moment.
+    """
+    removed = 0
+    root = folder / ".pulumi"
+    states = f"stacks/{project}/{stack}.json*{_ATTRIBUTES}"
+    patterns = states, f"locks/**/{project}/{stack}/*{_ATTRIBUTES}", f"meta.yaml{_ATTRIBUTES}"
+    for file in (file for pattern in patterns for file in root.glob(pattern)):
+        try:
+            complete = isinstance(json.loads(file.read_bytes()), dict)
+        except FileNotFoundError:
+            continue
+        except ValueError:
+            complete = False
+        if not complete:
+            file.unlink(missing_ok=True)
+            removed += 1
+    return removed
 
 
 def release_stale_lock(folder: Path, project: str, stack: str, *, private: bool) -> int:
