@@ -173,7 +173,6 @@ async def test_threads_that_wait_while_the_session_is_closed_get_an_error(file: 
         "TrainyardError",
         "CancelledError",
         "TransportError",
-        "RuntimeError",
     }
 
 

@@ -88,7 +88,12 @@ class Session:
         """
         if not self._thread.is_alive():
             raise _closed_error()
-        future = asyncio.run_coroutine_threadsafe(call(self._client), self._loop)
+        coroutine = call(self._client)
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:  # Another thread has closed the session meanwhile.
+            coroutine.close()
+            raise _closed_error() from None
         while True:
             try:
                 return future.result(timeout=_ALIVE_SECONDS)
@@ -96,6 +101,7 @@ class Session:
                 if future.done():
                     raise
                 if not self._thread.is_alive():
+                    coroutine.close()
                     raise _closed_error() from None
 
     def request(
