@@ -23,6 +23,7 @@ SHARED: Final = {
         "tests/cluster/test_bypass_outage.py",
         "tests/cluster/test_console.py",
         "tests/cluster/test_explain.py",
+        "tests/cluster/test_explain_empty_platform.py",
         "tests/cluster/test_frameworks.py",
         "tests/cluster/test_jobs.py",
         "tests/cluster/test_jobset_restart.py",

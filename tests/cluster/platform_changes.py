@@ -6,19 +6,25 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+import yaml
+
+from tests.cluster.bypass_objects import good
 from tests.support import LiveCluster, awaited, require
 
 __all__ = [
-    "REFUSAL",
     "changed",
     "failed",
+    "hanging",
+    "kubeconfig_of_token",
     "owner_of",
     "plain_pod",
     "process",
     "refusals",
+    "refuse",
     "research_of_five_nodes",
     "running",
     "set_state",
@@ -32,16 +38,29 @@ GPU = "nvidia.com/gpu"
 @contextmanager
 def failed(platform: LiveCluster, *nodes: str) -> Iterator[None]:
     """Nodes that are not ready: KWOK, which would report them ready again, is stopped."""
-    pid = process(platform, "kwok")
     status = json.dumps({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Test"}]}})
-    os.kill(pid, signal.SIGSTOP)
     try:
-        for node in nodes:
-            require(platform.kubectl("patch", "node", node, "--subresource=status", "-p", status))
+        with hanging(platform, "kwok"):
+            for node in nodes:
+                require(platform.kubectl("patch", "node", node, "--subresource=status", "-p", status))
+            yield
+    finally:
+        require(platform.kubectl("wait", "--for=condition=Ready", "node", *nodes, "--timeout=60s"))
+
+
+@contextmanager
+def hanging(platform: LiveCluster, name: str) -> Iterator[None]:
+    """A program of the cluster, with all its replicas, that does not answer until the end of the block."""
+    pids = _processes(platform, name)
+    assert pids, name
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
-        require(platform.kubectl("wait", "--for=condition=Ready", "node", *nodes, "--timeout=60s"))
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager
@@ -59,8 +78,14 @@ def changed(platform: LiveCluster, kind: str, name: str, spec: dict[str, Any]) -
 
 def process(platform: LiveCluster, name: str) -> int:
     """Return the pid of a program of the cluster."""
+    return _processes(platform, name)[0]
+
+
+def _processes(platform: LiveCluster, name: str) -> list[int]:
+    """Return the pids of a program of the cluster, one a replica."""
     found = json.loads(platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json").stdout)
-    return next(int(each["pid"]) for each in found["processes"] if each["name"] == name)
+    names = {name, f"{name}-1"}
+    return [int(each["pid"]) for each in found["processes"] if each["name"] in names and each["pid"]]
 
 
 def running(platform: LiveCluster, name: str, namespace: str, pods: int = 1) -> list[dict[str, Any]]:
@@ -117,6 +142,17 @@ def refusals() -> list[dict[str, Any]]:
     ]
 
 
+def refuse(platform: LiveCluster) -> None:
+    """Create the policy, and wait until the API server evaluates it."""
+    _, probe = good("job-set", "ex-refused")
+    dry_run = ("create", "--dry-run=server", "-f", "-")
+    require(platform.apply(*refusals()))
+    awaited(
+        "the policy",
+        lambda: REFUSAL["ex-refused"] in platform.kubectl(*dry_run, stdin=yaml.safe_dump(probe)).stderr,
+    )
+
+
 def plain_pod(name: str, **metadata: Any) -> dict[str, Any]:
     """Return a pod of a person that no scheduler of the platform places."""
     metadata = {"name": f"ex-{name}", "namespace": "default", **metadata}
@@ -125,6 +161,7 @@ def plain_pod(name: str, **metadata: Any) -> dict[str, Any]:
 
 
 PROGRAMS = {
+    "kubeflow-trainer-controller-manager": "kubeflow-system",
     "volcano-scheduler": "volcano-system",
     "volcano-controllers": "volcano-system",
     "jobset-controller-manager": "jobset-system",
@@ -153,6 +190,17 @@ def _pods_of(platform: LiveCluster, name: str) -> list[str]:
     """Return the pods of a Deployment, also those that end: a program serves for seconds after it was scaled down."""
     found = platform.get("pods", "-n", PROGRAMS[name])["items"]
     return [each["metadata"]["name"] for each in found if each["metadata"]["name"].startswith(f"{name}-")]
+
+
+def kubeconfig_of_token(platform: LiveCluster, folder: Path, token: str) -> Path:
+    """Return a kubeconfig of a user with a token."""
+    document = yaml.safe_load(platform.kubeconfig.read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token}
+    path = folder / "kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(document))
+    return path
 
 
 def owner_of(body: dict[str, Any]) -> dict[str, Any]:

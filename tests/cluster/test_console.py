@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import copy
 import json
 import re
 import ssl
@@ -14,9 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from tests.cluster.jobs import lasting, train_job
+from tests.cluster.platform_changes import kubeconfig_of_token
 from tests.console import browser as driver
 from tests.console.served_console import command
 from tests.support import LiveCluster, awaited, require
@@ -94,17 +93,6 @@ def tenant_token(platform: LiveCluster, home: str) -> str:
     return require(platform.kubectl("create", "token", VIEWER, "-n", home)).strip()
 
 
-def tenant_kubeconfig(platform: LiveCluster, folder: Path, token: str) -> Path:
-    """Return a kubeconfig of a user with a token."""
-    document = copy.deepcopy(yaml.safe_load(platform.kubeconfig.read_text()))
-    for user in document["users"]:
-        user["user"] = {"token": token}
-    path = folder / "kubeconfig"
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(document))
-    return path
-
-
 @pytest.fixture
 def tokens(platform: LiveCluster) -> Iterator[dict[str, str]]:
     """Return the token of a user of each tenant; the users are gone afterwards."""
@@ -120,7 +108,7 @@ def tokens(platform: LiveCluster) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def tenant(platform: LiveCluster, tokens: dict[str, str], tmp_path: Path) -> Path:
-    return tenant_kubeconfig(platform, tmp_path, tokens["vision"])
+    return kubeconfig_of_token(platform, tmp_path, tokens["vision"])
 
 
 def test_pages_of_two_tenants_and_of_one(jobs: LiveCluster, tenant: Path) -> None:

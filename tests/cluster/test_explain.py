@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.cluster.bypass_objects import good
 from tests.cluster.explained_jobs import (
@@ -34,12 +33,12 @@ from tests.cluster.explained_jobs import (
     without_devices,
 )
 from tests.cluster.platform_changes import (
-    REFUSAL,
     changed,
     failed,
     owner_of,
     plain_pod,
     refusals,
+    refuse,
     research_of_five_nodes,
     running,
     set_state,
@@ -283,16 +282,9 @@ def test_what_is_not_created_is_explained(waiting: LiveCluster) -> None:
         without_devices("old", runtime="ex-old", nodes=1),
         without_devices("quota", "small", nodes=1),
     ]
-    _, probe = good("job-set", "ex-refused")
     try:
-        require(waiting.apply(quota, old, gone, *refusals()))
-        text = yaml.safe_dump(probe)
-        awaited(
-            "the policy",
-            lambda: (
-                REFUSAL["ex-refused"] in waiting.kubectl("create", "--dry-run=server", "-f", "-", stdin=text).stderr
-            ),
-        )
+        require(waiting.apply(quota, old, gone))
+        refuse(waiting)
         awaited("the quota", lambda: waiting.get("resourcequota", "ex-none", "-n", "small")["status"].get("hard"))
         require(waiting.apply(*made))
         with scenarios(waiting) as found:

@@ -18,7 +18,7 @@ from trainyard.errors import TrainyardError
 from trainyard.explain import CAUSES, Kind, Observed, explain, observed_of_text, recorded
 from trainyard.live import cluster_snapshot
 from trainyard.live.cluster_snapshot import write_snapshot
-from trainyard.reference.causes import LIVE, PATCHED, cause_tables
+from trainyard.reference.causes import EVENTS, LIVE, PATCHED, cause_tables
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def test_page_equals_the_declared_causes() -> None:
 
 def test_the_page_says_which_causes_the_tests_on_clusters_show() -> None:
     folder = ROOT / "tests" / "cluster"
-    texts = "".join((folder / name).read_text() for name in ("test_explain.py", "explained_jobs.py"))
-    assert not LIVE & PATCHED
-    assert {name for name in CAUSES if f'"{name}"' in texts} == LIVE | PATCHED
+    texts = "".join(file.read_text() for file in folder.glob("*explain*.py"))
+    assert len(LIVE | PATCHED | EVENTS) == len(LIVE) + len(PATCHED) + len(EVENTS)
+    assert {name for name in CAUSES if f'"{name}"' in texts} == LIVE | PATCHED | EVENTS == set(CAUSES)
 
 
 def test_file_gives_the_same_answer(cluster: Cluster, file: Path) -> None:

@@ -7,32 +7,37 @@ from typing import Final
 
 from trainyard.explain import FAMILIES, Family
 
-__all__ = ["LIVE", "PATCHED", "cause_tables"]
+__all__ = ["EVENTS", "LIVE", "PATCHED", "cause_tables"]
 
 PATCHED: Final = frozenset(
     {
         *("image-pull", "container-configuration", "container-crash", "initializer-failed"),
         *("job-failed", "gang-restarting", "gang-restarted", "restarts-exhausted"),
-        *("queue-closed", "nodes-not-ready"),
+        *("queue-closed", "nodes-not-ready", "pods-terminating", "quota-not-counted", "runtime-not-supported"),
     }
 )
 """Causes shown on the real control plane with a patched status: simulated nodes run no container and never fail."""
+EVENTS: Final = frozenset({"volume-mount"})
+"""Causes shown on the real control plane with a patched status and an event: simulated nodes mount no volume."""
 LIVE: Final = frozenset(
     {
         *("queue-missing", "queue-not-leaf", "queue-tree-stopped", "queue-over-capability", "queue-capability-full"),
         *("queue-ancestor-full", "queue-guarantees-of-others", "queue-over-deserved", "cluster-full"),
+        *("queue-tree-unknown", "gang-too-few-pods", "node-fragmented", "scheduler-message"),
         *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
         *("fabric-no-domain", "gang-larger-than-domain", "fabric-fragmented", "gang-larger-than-cluster"),
         *("node-selector-unmatched", "node-taint-not-tolerated", "node-too-small", "nodes-cordoned"),
-        *("priority-behind-others",),
+        *("priority-behind-others", "priority-class-unknown"),
         *("volume-missing", "volume-pending", "pods-gated", "initializer-running"),
-        *("policy-denied", "webhook-away", "webhook-rejected", "quota-exceeded"),
+        *("policy-denied", "policy-server-away", "webhook-away", "webhook-rejected", "quota-exceeded"),
+        *("creation-failed", "suspended-by-kueue"),
         *("scheduler-not-running", "job-set-controller-not-running", "volcano-controllers-not-running"),
+        "controller-not-running",
         *("runtime-missing", "runtime-deprecated", "deadline-exceeded", "job-set-deleted", "volcano-job-aborted"),
         *("managed-elsewhere", "suspended-by-user", "child-suspended"),
     }
 )
-"""Causes shown on the real control plane as it is; all others only in a recorded state."""
+"""Causes shown on the real control plane as it is."""
 
 
 def cause_tables() -> str:
@@ -52,7 +57,8 @@ def _table(family: Family) -> Iterator[str]:
 
 
 def _scenario(cause: str) -> str:
-    return "live" if cause in LIVE else "patched" if cause in PATCHED else "recorded"
+    kinds = {"live": LIVE, "patched": PATCHED, "events": EVENTS}
+    return next((kind for kind, causes in kinds.items() if cause in causes), "recorded")
 
 
 if __name__ == "__main__":
