@@ -208,6 +208,7 @@ def test_a_colleague_continues_after_random_kills_on_a_shared_backend(
     document["config"]["trainyard:fabric"] = fabric
     file.write_text(yaml.safe_dump(document, sort_keys=False))
     state = tmp_path / "backend" / ".pulumi" / "stacks" / "trainyard" / "local.json"
+    locks = tmp_path / "backend" / ".pulumi" / "locks"
     (tmp_path / "plain").mkdir()
     project = plain_project(tmp_path / "plain", file, "local")
     require(colleagues[0].trainyard("up", "--yes", *arguments))
@@ -225,12 +226,13 @@ def test_a_colleague_continues_after_random_kills_on_a_shared_backend(
         if operation == "up":
             person.trainyard("destroy", "--yes", *arguments)  # The installed programs remain, which it reports.
             assert live_objects() == {}
-        wanted = max(1, int(len(objects) * random.uniform(0.1, 0.9)))
+        wanted = max(1, int(len(objects) * random.uniform(0.1, 0.7)))
 
         def moved(start: int = len(live_objects()), wanted: int = wanted) -> bool:
             return abs(len(live_objects()) - start) >= wanted
 
-        hit = killed(person, operation, moved, whole_group=True)
+        # At its end it holds the stack no longer, and has done its work.
+        hit = killed(person, operation, moved, whole_group=True) and any(locks.rglob("*.json"))
         hits += hit
         if hit:
             output = rejected(other.trainyard("up", "--yes", *arguments))
