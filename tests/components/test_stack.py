@@ -76,6 +76,7 @@ def rendered(recording: Recording) -> list[dict[str, Any]]:
     return list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
+@pytest.mark.slow
 def test_the_local_stack_is_what_was_reviewed(local: Recording) -> None:
     assert_golden_objects(GOLDEN, rendered(local), EXAMPLES)
 

@@ -325,6 +325,7 @@ async def test_requests_without_a_token_do_not_lock_out_others(served: Served) -
         assert (await served.sign_in(client, "alice-token")).status_code == 303
 
 
+@pytest.mark.slow
 async def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with console(tmp_path, sessions=2) as served, browsers(served, 3) as (first, second, third):
         await served.sign_in(first, "alice-token")
@@ -355,6 +356,7 @@ async def test_a_state_that_is_not_current_is_not_shown(served: Served) -> None:
         assert "wide" in (await client.get("/jobs")).text
 
 
+@pytest.mark.slow
 async def test_readers_share_half_a_core_and_end_with_their_sessions(tmp_path: Path) -> None:
     async with console(tmp_path) as served, browsers(served, 3) as clients:
         for client, name in zip(clients, ("alice", "bob", "root"), strict=True):

@@ -309,6 +309,7 @@ def unlabeled_job_sets(api: FakeApi, count: int) -> set[tuple[str, str]]:
     return {("team", f"job-{number}") for number in range(count)}
 
 
+@pytest.mark.slow
 async def test_a_new_leader_starts_while_a_webhook_hangs_at_a_label() -> None:
     async with serving(HangingApi()) as api:
         await made_by_another_version(api)
@@ -392,6 +393,7 @@ async def test_a_broken_optional_kind_does_not_keep_a_leader_from_starting(
         assert api.find("jobsets", "job", "team") is not None
 
 
+@pytest.mark.slow
 async def test_the_objects_of_a_job_of_another_version_are_deleted_while_an_optional_kind_is_broken(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

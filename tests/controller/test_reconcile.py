@@ -69,6 +69,7 @@ async def test_at_the_fixpoint_nothing_is_written_not_even_by_a_new_process(api:
     assert api.writes == CREATES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suspend", [False, True])
 @pytest.mark.parametrize("answered", [False, True])
 async def test_killed_after_any_write_a_new_process_reaches_the_same_fixpoint(
@@ -448,6 +449,7 @@ async def test_a_rejected_apply_is_reported_and_retried(api: FakeApi) -> None:
     assert "admission webhook says no" in messages(api)[0]
 
 
+@pytest.mark.slow
 async def test_kinds_that_appear_later_are_picked_up(api: FakeApi) -> None:
     api.unserved |= {"trainjobs", "clustertrainingruntimes", "jobsets", "podgroups"}
     async with controller(api) as process:
