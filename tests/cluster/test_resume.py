@@ -226,7 +226,8 @@ def test_a_colleague_continues_after_random_kills_on_a_shared_backend(
         if operation == "up":
             person.trainyard("destroy", "--yes", *arguments)  # The installed programs remain, which it reports.
             assert live_objects() == {}
-        wanted = max(1, int(len(objects) * random.uniform(0.1, 0.7)))
+        # The only kill of the slice must hit; of many, some may come too late.
+        wanted = max(1, int(len(objects) * random.uniform(0.1, 0.9 if SHARED_KILLS > 1 else 0.7)))
 
         def moved(start: int = len(live_objects()), wanted: int = wanted) -> bool:
             return abs(len(live_objects()) - start) >= wanted

@@ -100,14 +100,13 @@ def recover(folder: Path, project: str, stack: str, *, private: bool) -> bool:
     return bool(released)
 
 
-def remove_incomplete_attributes(folder: Path, project: str, stack: str) -> int:
-    """Remove files of attributes that a killed run has written in part; return their number.
+def remove_incomplete_attributes(folder: Path, project: str, stack: str) -> None:
+    """Remove files of attributes that a killed run has written in part.
 
     Beside each state and lock Pulumi keeps a file of attributes (content type and digest). It is not replaced
     atomically, and with half of one neither `pulumi up` nor `pulumi cancel` works ("failed to load checkpoint: EOF"):
     gocloud.dev ``blob/fileblob/attrs.go``. Nothing is lost without it, also if another run writes it at this moment.
     """
-    removed = 0
     root = folder / ".pulumi"
     states = f"stacks/{project}/{stack}.json*{_ATTRIBUTES}"
     patterns = states, f"locks/**/{project}/{stack}/*{_ATTRIBUTES}", f"meta.yaml{_ATTRIBUTES}"
@@ -120,8 +119,6 @@ def remove_incomplete_attributes(folder: Path, project: str, stack: str) -> int:
             complete = False
         if not complete:
             file.unlink(missing_ok=True)
-            removed += 1
-    return removed
 
 
 def release_stale_lock(folder: Path, project: str, stack: str, *, private: bool) -> int:
