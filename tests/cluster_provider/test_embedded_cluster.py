@@ -158,6 +158,14 @@ def test_a_stale_pid_is_not_taken_for_a_process(first: Embedded) -> None:
     assert first.pids()["etcd"] != os.getpid()
 
 
+@pytest.mark.parametrize("former", [{"restarts": 9, "waiting": "stopped"}, {"waiting": "port 1 is taken"}])
+def test_failures_before_a_stop_do_not_count(first: Embedded, former: dict[str, Any]) -> None:
+    require(first.command("down"))
+    record = first.root / "processes" / "kube-apiserver.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | former))
+    first.up()
+
+
 def test_a_taken_port_is_named_before_anything_starts(first: Embedded) -> None:
     require(first.command("down"))
     port = json.loads((first.root / "cluster.json").read_text())["ports"]["kube-apiserver/secure"]

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -169,12 +170,19 @@ class EmbeddedProvider:
         stale = [p for p in processes if not alive(read_record(self.folder.processes, p.spec.name))]
         for process in stale:
             require_free_ports(process.ports, self.name)
+            self._forget_failures(process.spec.name)
         if len(stale) == len(processes):
             self._require_memory()
         (self.folder.processes / HEARTBEAT).unlink(missing_ok=True)
         write_record(self.folder.processes, start(supervisor)[1])
         self._await_healthy(processes, step)
         return True
+
+    def _forget_failures(self, name: str) -> None:
+        """Reset the record of a process that does not run: failures under a former supervisor do not count."""
+        record = read_record(self.folder.processes, name)
+        if record is not None:
+            write_record(self.folder.processes, replace(stopped(record), restarts=0))
 
     def _current(self, spec: ProcessSpec) -> bool:
         record = read_record(self.folder.processes, spec.name)
