@@ -215,6 +215,7 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
         memory=("192Mi", "2Gi"),
         volumes=(ConfigVolume("trainyard-controller-config", _CONFIG), *args.policies.volumes),
         sidecars=(args.policies.container,),
+        env_fields=args.policies.container.env_fields,
         annotations=configured_by(configuration.as_yaml()),
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
-from trainyard.policy.engines.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
+from trainyard.policy.engines.opa import METRICS_TOKEN, SOCKET_AUTHORIZATION, build_bundle, bundle_files
 from trainyard.policy.engines.vap.validating_admission_policies import rule_state
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
@@ -140,6 +140,8 @@ def _container(
         readiness={"httpGet": {"path": "/health?bundles", "port": "opa-health"}},
         liveness={"httpGet": {"path": "/health", "port": "opa-health"}},
         memory=("64Mi", "512Mi"),
+        # Only those who may read the pod know its uid, and so can read the server's metrics.
+        env_fields={METRICS_TOKEN: "metadata.uid"},
         # This mount hides the token of the pod's ServiceAccount from the container.
         volumes=(*volumes, ScratchVolume("no-credentials", "/var/run/secrets/kubernetes.io/serviceaccount")),
     )

@@ -76,6 +76,8 @@ class Container:
         Name of the program in the supervisor of the embedded cluster, and of the container.
     image, command, args, env
         Of the container.
+    env_fields
+        Variables with fields of the pod, such as ``metadata.uid``.
     ports
         Container port by name: ``webhook``, ``metrics``, ``health``.
     readiness, liveness
@@ -97,6 +99,7 @@ class Container:
     cpu: str = "100m"
     volumes: tuple[Volume, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    env_fields: Mapping[str, str] = field(default_factory=dict)
     log_flag: LogFlag | None = None
 
 
@@ -256,7 +259,7 @@ def _container(container: Container, volumes: Mapping[tuple[type[Volume], str], 
         "imagePullPolicy": "IfNotPresent",
         "command": list(container.command),
         "args": list(container.args),
-        **({"env": [{"name": key, "value": value} for key, value in container.env.items()]} if container.env else {}),
+        **({"env": variables} if (variables := _variables(container)) else {}),
         "ports": [{"name": key, "containerPort": port, "protocol": "TCP"} for key, port in container.ports.items()],
         "readinessProbe": dict(_READINESS) | dict(container.readiness),
         "livenessProbe": dict(_LIVENESS) | dict(container.liveness),
@@ -275,6 +278,12 @@ def _container(container: Container, volumes: Mapping[tuple[type[Volume], str], 
             for volume in container.volumes
         ],
     }
+
+
+def _variables(container: Container) -> list[dict[str, Any]]:
+    return [{"name": key, "value": value} for key, value in container.env.items()] + [
+        {"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in container.env_fields.items()
+    ]
 
 
 def _volumes(*containers: Container) -> dict[tuple[type[Volume], str], dict[str, Any]]:

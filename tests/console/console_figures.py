@@ -24,11 +24,11 @@ from trainyard.console.cluster_server import ClusterConsole
 from trainyard.console.filtered_source import SourceHub
 from trainyard.console.live_source import LiveSource
 from trainyard.console.shared_reader import SharedReader
-from trainyard.console.token_review import Viewer
 from trainyard.console.web_application import application
 from trainyard.kube import Client
 from trainyard.kube.credentials import Connection as Server
 from trainyard.kube.credentials import Credentials
+from trainyard.kube.token_review import User
 
 JOBS, RACKS, RUNNING = 5_000, 125, 900
 PAGES = ("/", "/jobs", "/queues", "/fabric", "/runtimes", f"/jobs/trainjob/vision/job-{JOBS - 1}")
@@ -120,7 +120,7 @@ async def _measure_viewers(port: int, *, proxied: bool) -> None:
             await hub.start()
             stack.push_async_callback(hub.close)
         for number in range(1, VIEWERS[-1] + 1):
-            viewer = Viewer(f"user-{number}")
+            viewer = User(f"user-{number}")
             if proxied:
                 opened = await console.filtered_reader(hub, reviews, viewer)
             else:

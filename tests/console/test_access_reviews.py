@@ -16,8 +16,8 @@ from trainyard.console.access_review import AccessReviews, Granted
 from trainyard.console.filtered_source import FilteredSource, SourceHub
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.shown_kinds import SHOWN_KINDS
-from trainyard.console.token_review import Viewer
 from trainyard.kube import Client, Resource
+from trainyard.kube.token_review import User
 
 NAMESPACES = tuple(f"tenant-{number:03}" for number in range(200))
 SHARED = ("queues", "hypernodes", "nodes", "priorityclasses", "platforms")
@@ -49,14 +49,14 @@ def reviews(reviewer: Reviewer) -> AccessReviews:
 
 async def test_of_200_namespaces_a_renewal_reviews_only_what_is_granted() -> None:
     reviewer = Reviewer("tenant-007")
-    found = await reviews(reviewer).granted(Viewer("ann"), NAMESPACES)
+    found = await reviews(reviewer).granted(User("ann"), NAMESPACES)
     assert {namespace for _, namespace in found.inside} == {"tenant-007"}
     assert reviewer.asked["ann"] < 500
     reviewer.asked.clear()
-    assert await reviews(reviewer).confirmed(Viewer("ann"), found) == found
+    assert await reviews(reviewer).confirmed(User("ann"), found) == found
     assert reviewer.asked["ann"] <= 2 * len(SHOWN_KINDS)
     reviewer.namespaces.clear()
-    assert await reviews(reviewer).confirmed(Viewer("ann"), found) == Granted(found.everywhere)
+    assert await reviews(reviewer).confirmed(User("ann"), found) == Granted(found.everywhere)
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ async def test_ten_viewers_keep_their_rights_while_reviews_are_slow(monkeypatch:
     reviewer = Reviewer("vision", seconds=0.005)
     shared, hub = reviews(reviewer), SourceHub("test", lambda: RecordedSource(platform().observed, "test"))
     await hub.start()
-    sources = [FilteredSource(hub, Viewer(f"user-{number}"), shared, NAMESPACES) for number in range(10)]
+    sources = [FilteredSource(hub, User(f"user-{number}"), shared, NAMESPACES) for number in range(10)]
     await asyncio.gather(*(each.start() for each in sources))
     assert all(each.observed().objects for each in sources)
     await asyncio.sleep(4)
@@ -86,7 +86,7 @@ async def test_a_new_right_counts_within_a_minute(monkeypatch: pytest.MonkeyPatc
     reviewer = Reviewer("vision")
     hub = SourceHub("test", lambda: RecordedSource(platform().observed, "test"))
     await hub.start()
-    source = FilteredSource(hub, Viewer("ann"), reviews(reviewer), NAMESPACES)
+    source = FilteredSource(hub, User("ann"), reviews(reviewer), NAMESPACES)
     await source.start()
     reviewer.namespaces.add("language")
     shown = lambda: any(each["metadata"].get("namespace") == "language" for each in source.observed().objects)  # noqa: E731

@@ -22,8 +22,8 @@ from trainyard.console.cluster_server import ProxyAccess
 from trainyard.console.live_source import LiveSource
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.shared_reader import SharedReader
-from trainyard.console.token_review import Viewer
 from trainyard.console.viewer_sessions import OpenedReader
+from trainyard.kube.token_review import User
 
 NAME = "front-proxy"
 
@@ -262,7 +262,7 @@ async def test_views_that_are_opened_together_are_all_closed(monkeypatch: pytest
     closed: list[str] = []
     reader = SharedReader(RecordedSource(platform().observed, "test"), explains=False)
 
-    async def open_reader(viewer: Viewer) -> OpenedReader:
+    async def open_reader(viewer: User) -> OpenedReader:
         async def close() -> None:
             await asyncio.sleep(0)
             closed.append(viewer.name)
@@ -275,8 +275,8 @@ async def test_views_that_are_opened_together_are_all_closed(monkeypatch: pytest
 
     views = proxy_guard.ProxyViews(open_reader, 2)
     for name in "ab":
-        assert await views.of(Viewer(name)) is not None
-    first, second, other = await asyncio.gather(*(views.of(Viewer(name)) for name in "ccd"))
+        assert await views.of(User(name)) is not None
+    first, second, other = await asyncio.gather(*(views.of(User(name)) for name in "ccd"))
     assert first is not None
     assert first is second
     assert other is not None

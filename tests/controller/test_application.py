@@ -37,7 +37,9 @@ async def get(port: int, path: str, *, tls: bool = False) -> tuple[int, str]:
     scheme = "https" if tls else "http"
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"{scheme}://127.0.0.1:{port}{path}", ssl=False) as response,
+        session.get(
+            f"{scheme}://127.0.0.1:{port}{path}", ssl=False, headers={"Authorization": "Bearer monitoring"}
+        ) as response,
     ):
         return response.status, await response.text()
 
@@ -105,6 +107,10 @@ async def test_only_the_leader_records_usage_and_it_completes_the_record_when_it
     recorder = first._usage
     api.put("/api/v1/pods", pod)
     await eventually(lambda: (found := recorder.totals()) and found.jobs)
+    api.review = lambda spec: {"authenticated": True, "user": {"username": spec["token"]}}
+    assert await get(first.ports["metrics"], "/metrics/opa", tls=True) == (403, "Forbidden")
+    api.access = lambda spec: spec["user"] == "monitoring"
+    assert await get(second.ports["metrics"], "/metrics/opa", tls=True) == (404, "no policy server")
     assert 'namespace="team"' in (await get(first.ports["metrics"], "/metrics", tls=True))[1]
     assert "trainyard_device_seconds_total{" not in (await get(second.ports["metrics"], "/metrics", tls=True))[1]
     first.stop()

@@ -1,4 +1,4 @@
-"""Prometheus scrapes the platform, and each metric that the documentation names has a series."""
+"""Prometheus scrapes the platform, over TLS with a token where a program supports it; each documented metric exists."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ pytestmark = pytest.mark.real
 SPACE = "monitoring"
 PROGRAMS = {
     "trainer": ("kubeflow-system", "kubeflow-trainer-controller-manager", 8443),
+    "opa": ("kubeflow-system", "kubeflow-trainer-controller-manager", 8443),
     "jobset": ("jobset-system", "jobset-controller-manager", 8443),
     "scheduler": ("volcano-system", "volcano-scheduler", 8080),
     "controllers": ("volcano-system", "volcano-controllers", 8081),
 }
-"""Namespace, Deployment and port of metrics."""
+"""Namespace, Deployment and port of metrics; those of OPA are served by the controller beside it."""
+ANONYMOUS = " without a token"
 REPORT = """
 import json, os, ssl, urllib.request
 request = urllib.request.Request(
@@ -69,7 +71,7 @@ def account() -> list[dict[str, Any]]:
             "apiVersion": f"{rbac}/v1",
             "kind": "ClusterRole",
             "metadata": metadata,
-            "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+            "rules": [{"nonResourceURLs": ["/metrics", "/metrics/opa"], "verbs": ["get"]}],
         },
         {
             "apiVersion": f"{rbac}/v1",
@@ -89,16 +91,17 @@ def scrapes(real: RealCluster, folder: Path) -> list[dict[str, Any]]:
     login = {"authorization": {"credentials_file": str(folder / "token")}}
     # JobSet serves its metrics with a certificate that it signs itself.
     own = {"scheme": "https", "tls_config": {"insecure_skip_verify": True}}
+    trainer = {"scheme": "https", "tls_config": {"ca_file": str(folder / "ca.crt"), "server_name": name}}
+    opa = {"metrics_path": "/metrics/opa"}
     secured = {
-        "trainer": {
-            "scheme": "https",
-            "tls_config": {"ca_file": str(folder / "ca.crt"), "server_name": name},
-            **login,
-        },
+        "trainer": {**trainer, **login},
+        "opa": {**trainer, **opa, **login},
         "jobset": {**own, **login},
-        "anonymous": own,
+        "trainer without a token": trainer,
+        "opa without a token": {**trainer, **opa},
+        "jobset without a token": own,
     }
-    programs = {**PROGRAMS, "anonymous": PROGRAMS["jobset"]}
+    programs = {**PROGRAMS, **{f"{each}{ANONYMOUS}": PROGRAMS[each] for each in ("trainer", "opa", "jobset")}}
     return [
         {
             "job_name": key,
@@ -135,7 +138,9 @@ def test_prometheus_gets_every_documented_metric_and_no_other_pod_those_without_
             return dict(found)
 
         try:
-            awaited("all targets", lambda: up() == {**dict.fromkeys(PROGRAMS, 2), "anonymous": 0})
+            refused = dict.fromkeys((f"{each}{ANONYMOUS}" for each in ("trainer", "opa", "jobset")), 0)
+            awaited("all targets", lambda: up() == {**dict.fromkeys(PROGRAMS, 2), **refused})
+            assert query(real.cluster, reader, 'http_request_duration_seconds_count{job="opa",handler="v1/data"}')
             names = {name: f'count({{__name__="{name}"}})' for name in documented()}
             assert len(names) >= 6
             missing = set(names)
@@ -151,7 +156,7 @@ def test_prometheus_gets_every_documented_metric_and_no_other_pod_those_without_
             raise AssertionError(f"{error}\n{up()}\n{(tmp_path / 'log').read_text()[-2000:]}") from error
     for namespace, deployment, port in PROGRAMS.values():
         for address in addresses(real, namespace, deployment):
-            # JobSet asks for a token; the others have no login.
+            # JobSet only requires a token; a policy guards the others, although the controller requires one too.
             assert connects(real, "default", address, "stranger", port) == (namespace == "jobset-system"), deployment
     (address, *_) = addresses(real, "kubeflow-system", "kubeflow-trainer-controller-manager")
     assert connects(real, "default", address, "stranger", 9443), "webhooks are for all"

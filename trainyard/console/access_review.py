@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard.console.shown_kinds import SHOWN_KINDS
-from trainyard.console.token_review import Viewer
 from trainyard.kube import Client, Resource
 from trainyard.kube.kinds import PODS, SUBJECT_ACCESS_REVIEWS
 from trainyard.kube.reviews import review
+from trainyard.kube.token_review import User
 from trainyard.kube.training_kinds import TRAIN_JOBS
 
 __all__ = ["NOTHING", "AccessReviews", "Granted"]
@@ -60,7 +60,7 @@ class AccessReviews:
         self._client = client
         self._slots = asyncio.Semaphore(_CONCURRENT)
 
-    async def granted(self, viewer: Viewer, namespaces: Collection[str]) -> Granted:
+    async def granted(self, viewer: User, namespaces: Collection[str]) -> Granted:
         """Return what a viewer may read: all namespaces, or some of them in which it may read TrainJobs or pods.
 
         Raises
@@ -77,7 +77,7 @@ class AccessReviews:
         inside = known | await self._allowed(viewer, others)
         return Granted(frozenset(kind for kind, _ in everywhere), frozenset(inside))
 
-    async def confirmed(self, viewer: Viewer, granted: Granted) -> Granted:
+    async def confirmed(self, viewer: User, granted: Granted) -> Granted:
         """Return what a viewer still may read of what was granted.
 
         Raises
@@ -90,12 +90,12 @@ class AccessReviews:
         )
         return Granted(frozenset(kind for kind, _ in everywhere), frozenset(inside))
 
-    async def _allowed(self, viewer: Viewer, wanted: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    async def _allowed(self, viewer: User, wanted: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         pairs = list(wanted)
         found = await asyncio.gather(*(self._may_read(viewer, SHOWN_KINDS[kind], each) for kind, each in pairs))
         return {pair for pair, allowed in zip(pairs, found, strict=True) if allowed}
 
-    async def _may_read(self, viewer: Viewer, resource: Resource, namespace: str) -> bool:
+    async def _may_read(self, viewer: User, resource: Resource, namespace: str) -> bool:
         for verb in _VERBS:
             attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
             if namespace:

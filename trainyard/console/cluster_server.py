@@ -26,10 +26,10 @@ from trainyard.console.scenario_folder import ScenarioFolder
 from trainyard.console.serving_certificate import ServingFiles
 from trainyard.console.session_guard import SessionGuard
 from trainyard.console.shared_reader import SharedReader
-from trainyard.console.token_review import Viewer, review_token
 from trainyard.console.viewer_sessions import START_SECONDS, OpenedReader, ViewerSessions
 from trainyard.console.web_application import application
 from trainyard.kube import Client, Connection
+from trainyard.kube.token_review import User, review_token
 
 __all__ = ["ClusterConsole", "ProxyAccess", "serve_cluster"]
 
@@ -91,7 +91,7 @@ class ClusterConsole:
     readers: list[SharedReader] = field(default_factory=list, init=False, repr=False)
     plans: PlanLimit = field(default_factory=lambda: PlanLimit(CLUSTER_SETTINGS), init=False, repr=False)
 
-    async def reader(self, viewer: Viewer, token: str) -> OpenedReader:
+    async def reader(self, viewer: User, token: str) -> OpenedReader:
         """Start a reader with the token of a viewer.
 
         Raises
@@ -126,7 +126,7 @@ class ClusterConsole:
         """Return the whole state, with the console's own credentials."""
         return LiveSource(account, self.name, self.namespaces, watch_seconds=_WATCH_SECONDS)
 
-    async def filtered_reader(self, hub: SourceHub, reviews: AccessReviews, viewer: Viewer) -> OpenedReader:
+    async def filtered_reader(self, hub: SourceHub, reviews: AccessReviews, viewer: User) -> OpenedReader:
         """Start a reader of what a viewer of the proxy may read of a started hub.
 
         Raises
@@ -197,7 +197,7 @@ async def _proxy_views(console: ClusterConsole, stack: AsyncExitStack, client: C
     hub, reviews, lock = SourceHub(console.name, lambda: console.source(account)), AccessReviews(client), asyncio.Lock()
     stack.push_async_callback(hub.close)
 
-    async def opened(viewer: Viewer) -> OpenedReader:
+    async def opened(viewer: User) -> OpenedReader:
         async with asyncio.timeout(START_SECONDS):
             async with lock:  # the first viewer starts the hub
                 await hub.start()

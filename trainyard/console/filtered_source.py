@@ -18,11 +18,11 @@ from typing import Final
 from trainyard.console.access_review import NOTHING, AccessReviews, Granted
 from trainyard.console.recorded_source import Source
 from trainyard.console.shown_kinds import SHOWN_KINDS
-from trainyard.console.token_review import Viewer
 from trainyard.errors import TrainyardError
 from trainyard.explain import Observed
 from trainyard.explain.body_fields import namespace_of
 from trainyard.explain.cluster_index import kind_of
+from trainyard.kube.token_review import User
 
 __all__ = ["FilteredSource", "SourceHub"]
 
@@ -124,7 +124,7 @@ class FilteredSource:
         Namespaces beside those in which the state has objects.
     """
 
-    def __init__(self, hub: SourceHub, viewer: Viewer, reviews: AccessReviews, namespaces: tuple[str, ...]) -> None:
+    def __init__(self, hub: SourceHub, viewer: User, reviews: AccessReviews, namespaces: tuple[str, ...]) -> None:
         self._hub = hub
         self._viewer = viewer
         self._reviews = reviews

@@ -19,10 +19,10 @@ from starlette.types import Receive, Scope, Send
 from trainyard.console.bounded_protocol import BoundedProtocol
 from trainyard.console.page_headers import confined
 from trainyard.console.request_origin import refusal
-from trainyard.console.token_review import Viewer
 from trainyard.console.viewer_sessions import OpenedReader
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, CredentialsError, TransportError
+from trainyard.kube.token_review import User
 
 __all__ = ["ProxyGuard", "ProxyViews", "named_protocol", "viewer_of"]
 
@@ -68,7 +68,7 @@ def _common_name(certificate: Mapping[str, Any]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def viewer_of(request: Request) -> Viewer | None:
+def viewer_of(request: Request) -> User | None:
     """Return the viewer in the headers of a proxy; None: they name none, or are invalid."""
     names = request.headers.getlist(_USER)
     groups = request.headers.getlist(_GROUP)
@@ -80,7 +80,7 @@ def viewer_of(request: Request) -> Viewer | None:
     if own:
         _LOG.warning("a user or group of the cluster itself, named by the proxy, is rejected")
         return None
-    return Viewer(names[0], "", frozenset(groups)) if valid else None
+    return User(names[0], "", frozenset(groups)) if valid else None
 
 
 class ProxyViews:
@@ -94,14 +94,14 @@ class ProxyViews:
         Number of viewers at the same time.
     """
 
-    def __init__(self, open_reader: Callable[[Viewer], Awaitable[OpenedReader]], most: int) -> None:
+    def __init__(self, open_reader: Callable[[User], Awaitable[OpenedReader]], most: int) -> None:
         self._open_reader = open_reader
         self._most = most
-        self._views: dict[Viewer, asyncio.Task[OpenedReader]] = {}
-        self._used: dict[Viewer, float] = {}
+        self._views: dict[User, asyncio.Task[OpenedReader]] = {}
+        self._used: dict[User, float] = {}
         self._room = asyncio.Lock()
 
-    async def of(self, viewer: Viewer) -> OpenedReader | None:
+    async def of(self, viewer: User) -> OpenedReader | None:
         """Return what a viewer reads; None: there are too many viewers."""
         if viewer not in self._views:
             async with self._room:  # one at a time: others may open the same view, or take the place, meanwhile
@@ -138,7 +138,7 @@ class ProxyViews:
         await self._close(oldest)
         return len(self._views) < self._most
 
-    async def _close(self, viewer: Viewer) -> None:
+    async def _close(self, viewer: User) -> None:
         task = self._views.pop(viewer)
         self._used.pop(viewer, None)
         task.cancel()

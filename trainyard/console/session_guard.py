@@ -19,8 +19,8 @@ from trainyard.console.asset_lock import ASSETS
 from trainyard.console.page_headers import confined
 from trainyard.console.request_origin import LOOPBACK_NAMES, refusal
 from trainyard.console.sign_in_limit import SignInLimit
-from trainyard.console.token_review import MAX_TOKEN, is_token
 from trainyard.console.viewer_sessions import SignInError, ViewerSessions
+from trainyard.kube.token_review import MAX_TOKEN, is_token
 
 __all__ = ["SIGN_IN", "SIGN_OUT", "SessionGuard"]
 

@@ -22,9 +22,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainyard.console.shared_reader import SharedReader
-from trainyard.console.token_review import Viewer
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, CredentialsError, TransportError
+from trainyard.kube.token_review import User
 
 __all__ = [
     "CONFIRMED_SECONDS",
@@ -101,7 +101,7 @@ class OpenedReader:
 class Session:
     """A signed-in viewer."""
 
-    viewer: Viewer
+    viewer: User
     opened: OpenedReader
     token: str = field(repr=False)
     begun: float
@@ -127,8 +127,8 @@ class ViewerSessions:
 
     def __init__(
         self,
-        review: Callable[[str], Awaitable[Viewer | None]],
-        open_reader: Callable[[Viewer, str], Awaitable[OpenedReader]],
+        review: Callable[[str], Awaitable[User | None]],
+        open_reader: Callable[[User, str], Awaitable[OpenedReader]],
         *,
         most: int,
         clock: Callable[[], float] = time.monotonic,
@@ -241,7 +241,7 @@ class ViewerSessions:
             session.confirmed = now
             return self._sessions.get(key) is session
 
-    def _replaced(self, viewer: Viewer) -> list[bytes]:
+    def _replaced(self, viewer: User) -> list[bytes]:
         """Return the sessions that end before a viewer gets another one.
 
         Raises
@@ -262,7 +262,7 @@ class ViewerSessions:
             raise SignInError(f"All {self._most} sessions are in use. Try again later.", 503)
         return [*found, idle]
 
-    def _of(self, viewer: Viewer) -> list[bytes]:
+    def _of(self, viewer: User) -> list[bytes]:
         return [key for key, session in self._sessions.items() if session.viewer.name == viewer.name]
 
     def _idle(self, session: Session, now: float) -> float:

@@ -23,8 +23,9 @@ from trainyard.controller.configuration import Configuration
 from trainyard.controller.health import health_application, metrics_application
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
+from trainyard.controller.metrics_access import MetricsAccess
 from trainyard.controller.policy_facts import PolicyFacts
-from trainyard.controller.policy_review import Policies, policy_client, policy_gate
+from trainyard.controller.policy_review import Policies, policy_client, policy_gate, policy_metrics
 from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.runtime_finalizers import RuntimeFinalizers
@@ -261,7 +262,9 @@ class Controller:
         if self._serving is not None:
             await self._serving.loaded.wait()
             tls = self._serving.context
-        await self._servers.start("metrics", metrics_application(self._metrics), self.configuration.metrics, tls)
+        access = MetricsAccess(self._client) if tls is not None else None
+        metrics = metrics_application(self._metrics, access, policy_metrics(self.configuration))
+        await self._servers.start("metrics", metrics, self.configuration.metrics, tls)
         if tls is not None:
             await self._cache.wait_settled()
             admission = application(Admission(self._client, self._cache, policies=self._policies), self._metrics)

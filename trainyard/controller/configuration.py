@@ -105,7 +105,9 @@ class Configuration(_Model):
     webhook: Listener = Field(default=Listener(port=9443), description="Admission webhook server (TLS)")
     health: Listener = Field(default=Listener(port=8081), description="/healthz and /readyz")
     metrics: Listener = Field(
-        default=Listener(port=8443), description="/metrics; TLS with the webhook certificate, if there is one"
+        default=Listener(port=8443),
+        description="/metrics, and /metrics/opa of the policy server; with webhooks: TLS with their certificate, and a "
+        "token of a user who may get the path",
     )
     workers: int = Field(default=16, ge=1, le=256, description="Concurrent reconciliations of TrainJobs")
     webhooks: bool = Field(default=True, description="Serve admission webhooks and manage certificates")

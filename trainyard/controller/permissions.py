@@ -49,6 +49,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("", ["namespaces"], [*_READ, "patch"]),
         # Progress reports: the API server verifies the tokens of the reporting pods.
         _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+        # Metrics: the API server says who may read them.
+        _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]
     if configuration is not None and configuration.usage:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainyard.api import Runtime
@@ -19,7 +21,7 @@ from trainyard.policy.review import Operation, Review
 if TYPE_CHECKING:
     from trainyard.policy.engines.opa import OpaClient
 
-__all__ = ["Policies", "message_of", "policy_client", "policy_gate"]
+__all__ = ["Policies", "message_of", "policy_client", "policy_gate", "policy_metrics"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -116,6 +118,19 @@ def policy_gate(configuration: Configuration, client: OpaClient | None) -> Gate 
     return Gate(
         client, server.settings, server.exempt_namespaces, namespace=configuration.namespace, reported=server.told
     )
+
+
+def policy_metrics(configuration: Configuration) -> Callable[[], Awaitable[bytes]] | None:
+    """Return what reads the metrics of the configured policy server; None: there is no server, or no token for it."""
+    server = configuration.policy
+    from trainyard.policy.engines.opa import METRICS_TOKEN
+
+    token = os.environ.get(METRICS_TOKEN)
+    if server is None or not configuration.webhooks or not token:
+        return None
+    from trainyard.policy.engines.opa.server_metrics import server_metrics
+
+    return partial(server_metrics, server.socket, token, seconds=server.timeout_seconds)
 
 
 def message_of(finding: Finding) -> str:

@@ -29,8 +29,8 @@ class NetworkPolicySettings(SettingsModel):
     )
     metrics_from: tuple[DnsLabel, ...] | None = Field(
         default=None,
-        description="Namespaces whose pods, such as Prometheus, reach the metrics of Volcano and the controller, "
-        "which have no login; default: all pods",
+        description="Namespaces whose pods, such as Prometheus, reach the metrics of Volcano, which have no login, "
+        "and of the controller; default: all pods",
     )
 
     @field_validator("egress_to")

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle, bundle_files, verify_bundle
-from trainyard.policy.engines.opa.local_server import SOCKET_AUTHORIZATION, OpaServer
+from trainyard.policy.engines.opa.local_server import METRICS_TOKEN, SOCKET_AUTHORIZATION, OpaServer
 
 if TYPE_CHECKING:
     from trainyard.policy.engines.opa.opa_client import DecisionUnavailableError, OpaClient
 
 __all__ = [
+    "METRICS_TOKEN",
     "SOCKET_AUTHORIZATION",
     "Bundle",
     "DecisionUnavailableError",

@@ -16,7 +16,7 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, bundle_files
 
-__all__ = ["SOCKET_AUTHORIZATION", "OpaServer"]
+__all__ = ["METRICS_TOKEN", "SOCKET_AUTHORIZATION", "OpaServer"]
 
 SOCKET_AUTHORIZATION: Final = """package system.authz
 
@@ -30,8 +30,20 @@ allow if {
 	input.method == "POST"
 	input.path in [["v1", "data", "trainyard", "decision"], ["v1", "data", "trainyard", "decisions"]]
 }
+
+allow if {
+	input.path == ["metrics"]
+	token := opa.runtime().env.TRAINYARD_OPA_METRICS_TOKEN
+	token != ""
+	input.headers.Authorization == [concat(" ", ["Bearer", token])]
+}
 """
-"""Requests allowed on a socket that only authorized users can open: decisions only, no writes to policies or data."""
+"""Requests allowed on a socket that only authorized users can open: decisions only, no writes to policies or data.
+
+The address for probes, which anyone may open, has the same rules, so metrics require the token of `METRICS_TOKEN`.
+"""
+METRICS_TOKEN: Final = "TRAINYARD_OPA_METRICS_TOKEN"  # noqa: S105
+"""Variable with the token with which the controller reads the server's metrics; unset: all requests are rejected."""
 
 _START_SECONDS: Final = 15.0
 _PAUSE: Final = 0.005

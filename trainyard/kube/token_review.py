@@ -9,14 +9,14 @@ from trainyard.kube import Client
 from trainyard.kube.kinds import TOKEN_REVIEWS
 from trainyard.kube.reviews import review
 
-__all__ = ["MAX_TOKEN", "Viewer", "is_token", "review_token"]
+__all__ = ["MAX_TOKEN", "User", "is_token", "review_token"]
 
 MAX_TOKEN: Final = 16 << 10
 """Characters of a token."""
 
 
 @dataclass(frozen=True)
-class Viewer:
+class User:
     """A user of the cluster.
 
     Parameters
@@ -39,7 +39,7 @@ def is_token(text: str) -> bool:
     return 0 < len(text) <= MAX_TOKEN and all("!" <= each <= "~" for each in text)
 
 
-async def review_token(client: Client, token: str) -> Viewer | None:
+async def review_token(client: Client, token: str) -> User | None:
     """Return the user of a token; None if the API server does not accept it.
 
     Parameters
@@ -59,4 +59,4 @@ async def review_token(client: Client, token: str) -> Viewer | None:
     name = user.get("username")
     if status.get("authenticated") is not True or not isinstance(name, str) or not name:
         return None
-    return Viewer(name, str(user.get("uid") or ""), frozenset(map(str, user.get("groups") or ())))
+    return User(name, str(user.get("uid") or ""), frozenset(map(str, user.get("groups") or ())))
