@@ -78,7 +78,7 @@ def test_metrics_are_for_those_whom_the_api_server_allows(platform: LiveCluster,
     found = ports(platform)
     assert len(found) == 2, "each replica has its own"
     for port in found:
-        for path, name in (("/metrics", "trainyard_webhook_requests_total"), ("/metrics/opa", "go_goroutines")):
+        for path, name in (("/metrics", "trainyard_informer_errors_total"), ("/metrics/opa", "go_goroutines")):
             status, text = read(platform, port, path, tokens["reader"])
             assert (status, name in text) == (200, True), text
             assert read(platform, port, path, None) == (401, "Unauthorized")
