@@ -81,6 +81,13 @@ def test_optional_images_are_built_only_when_they_are_named(tmp_path: Path) -> N
     assert [image.name for image in builder(node_project(tmp_path / "project")).build()] == ["tool"]
 
 
+def test_optional_images_are_loaded_and_pushed_only_when_they_are_named(tmp_path: Path) -> None:
+    known = builder(node_project(tmp_path / "project"))
+    known.build(["node"])
+    assert [image.name for image in known.archives()] == [image.name for image in known.locked()] == ["tool"]
+    assert [image.name for image in known.archives(["node"])] == ["node"]
+
+
 def test_a_build_of_one_image_asks_for_the_programs_of_no_other(tmp_path: Path) -> None:
     other = RECIPE.replace("tool: /tool", "other: /tool")
     place = project(tmp_path / "project", {"tool": RECIPE, "other": other})

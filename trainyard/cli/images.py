@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Images; by default all.")]
+_Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Images; by default all but optional ones.")]
 _Out = Annotated[
     Path | None, typer.Option("--out", help="Folder of the archives; by default in the cache.", file_okay=False)
 ]
@@ -48,7 +48,11 @@ def build(names: _Names = None, out: _Out = None, output: _Format = Output.TEXT)
     _show(image_builder(out, progress=progress).build(names or (), progress), output)
 
 
-def list_images(names: _Names = None, out: _Out = None, output: _Format = Output.TEXT) -> None:
+def list_images(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Images; by default all.")] = None,
+    out: _Out = None,
+    output: _Format = Output.TEXT,
+) -> None:
     """List images: reference, digest, size, state, user, and the reasons of exceptions; builds nothing."""
     from trainyard.cluster.image_sources import image_builder
 

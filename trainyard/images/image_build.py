@@ -176,7 +176,7 @@ class ImageBuilder:
             raise TrainyardError(f"Images are not built: {', '.join(absent)}", fix="trainyard images build")
 
     def archives(self, names: Iterable[str] = ()) -> list[BuiltImage]:
-        """Return built images, whose archives are as recorded; all built ones if no names are given.
+        """Return built images, whose archives are as recorded; all built ones but optional ones if no names are given.
 
         Raises
         ------
@@ -184,7 +184,8 @@ class ImageBuilder:
             A named image, or every image, is not built, or one was built from other inputs than the present ones.
         """
         wanted = tuple(names)
-        found = [image for image in self.images(wanted) if image.digest is not None]
+        chosen = [recipe.name for recipe in self._wanted(wanted)]
+        found = [image for image in self.images(chosen) if image.digest is not None]
         missing = sorted(set(wanted) - {image.name for image in found})
         if missing or not found:
             raise TrainyardError(
@@ -341,7 +342,7 @@ class ImageBuilder:
         return f"{recipe.repository}:{recipe.tag.format(version=version)}"
 
     def locked(self, names: Iterable[str] = ()) -> list[LockedImage]:
-        """Return built images with the settings and upstream images that they replace; all if no names are given.
+        """Return built images with the settings and upstream images that they replace. Without names as `archives`.
 
         Raises
         ------
