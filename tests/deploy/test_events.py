@@ -92,6 +92,17 @@ def test_another_run_that_holds_the_stack_is_no_failure_of_resources(tmp_path: P
     assert "currently locked" in str(caught.value)
 
 
+def test_a_state_that_a_killed_run_has_left_unreadable_is_repaired_by_up(tmp_path: Path) -> None:
+    with (
+        pytest.raises(TrainyardError, match="preview of stack local failed") as caught,
+        translate_errors("preview", "local", EventLog(), Program(), tmp_path / "preview.log"),
+    ):
+        raise create_command_error(
+            CommandResult(stderr="error: could not get stack: failed to load checkpoint: EOF", stdout="", code=255)
+        )
+    assert "run `trainyard up`, which repairs" in str(caught.value)
+
+
 def test_an_object_that_nothing_succeeds_is_deleted() -> None:
     log = EventLog()
     for urn, operation in ((RETIRED, "create-replacement"), (RETIRED, "replace"), (QUEUE, "delete-replaced")):

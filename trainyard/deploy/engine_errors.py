@@ -14,6 +14,9 @@ from trainyard.errors import TrainyardError
 
 __all__ = ["translate_errors"]
 
+_HALF_WRITTEN = "failed to load checkpoint: EOF"
+"""A file of attributes that a killed run has left half-written: `remove_incomplete_attributes`."""
+
 
 @contextmanager
 def translate_errors(operation: str, stack: str, events: EventLog, program: Program, log: Path) -> Iterator[None]:
@@ -63,6 +66,8 @@ def _printed_errors(output: str) -> list[Finding]:
 
 
 def _with_fix(finding: Finding) -> Finding:
+    if not finding.fix and _HALF_WRITTEN in finding.message:
+        return Finding(finding.path, finding.message, "run `trainyard up`, which repairs what a killed run has left")
     deployments = ((name, program.deployment) for name, program in HOST_PROGRAMS.items() if program.deployment)
     process = next((name for name, deployment in deployments if finding.path.endswith(f"/{deployment}")), None)
     if process is None or finding.fix:
