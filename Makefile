@@ -89,8 +89,8 @@ test-real-slice: $(READY)  ## the first five minutes of test-real, as in CI
 test-real: $(READY)  ## the production stack on three real nodes (root, containerd, built images); says why where it cannot run
 	@$(BIN)/python -m tests.real.isolated
 
-test-kind: $(READY)  ## provider kind with its real command and podman (root, built images); says why where it cannot run
-	@$(BIN)/python -m tests.real.kind_isolated
+test-kind: $(READY)  ## provider kind with its real command and podman, or ENGINE=docker (root, built images); says why where it cannot run
+	@$(BIN)/python -m tests.real.kind_isolated --engine $(or $(ENGINE),podman)
 
 test-kueue: $(READY)  ## build Kueue (3 minutes) and run the tests beside it; CI runs them where it is built
 	@$(BIN)/trainyard cluster toolchain --with kueue

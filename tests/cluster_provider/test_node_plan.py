@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -268,7 +269,12 @@ def test_a_node_offers_what_the_fabric_says(monkeypatch: pytest.MonkeyPatch) -> 
     assert requirements.reserved({"cpu": "2500m", "pods": "110"}, "a") == {"cpu": "5500m"}
     assert [requirements.most_pods({"pods": pods}) for pods in ("20", "1000")] == [20, 253]
     assert requirements.most_pods({}) == 110
-    assert int(requirements.reserved({"memory": "1Mi"}, "a")["memory"]) > 0
+    monkeypatch.setattr(requirements.psutil, "virtual_memory", lambda: SimpleNamespace(total=8 << 30))
+    assert [requirements.reserved({"memory": memory}, "a") for memory in ("4Gi", "8191Mi", "8Gi")] == [
+        {"memory": str((4096 - 100) << 20)},
+        {"memory": "0"},
+        {"memory": "0"},
+    ]
     with pytest.raises(TrainyardError, match=r"Node a of the fabric has cpu 96, but this machine has 8"):
         requirements.reserved({"cpu": "96"}, "a")
 

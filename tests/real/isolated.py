@@ -30,7 +30,7 @@ _SLICE_SECONDS, _SECONDS = 300.0, 1800.0
 _NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 _FILES = (
     *("test_platform", "test_job_lifecycle", "test_competition", "test_network_policies", "test_metrics"),
-    *("test_upgrade", "test_disturbances", "test_removal"),
+    *("test_certificates", "test_upgrade", "test_disturbances", "test_removal"),
 )
 """In this order, on one cluster; the first one also runs after the other tests."""
 

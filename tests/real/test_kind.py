@@ -1,4 +1,4 @@
-"""Provider kind with the real command and podman: nodes, the platform with its webhooks, one job, restart, removal."""
+"""Provider kind with the real command and engine: nodes, the platform with its webhooks, one job, restart, removal."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ def _two_workers(config: dict[str, Any]) -> None:
         queue["deserved"] = {"cpu": "2"}
 
 
-def podman(*arguments: str) -> str:
-    return subprocess.run(["podman", *arguments], capture_output=True, text=True, check=True).stdout
+def engine(*arguments: str) -> str:
+    """Run a command of podman or docker."""
+    command = [os.environ["KIND_EXPERIMENTAL_PROVIDER"], *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +42,8 @@ def kind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
         pytest.fail("this test needs namespaces of its own: use `make test-kind`")
     env = environment(tmp_path_factory.mktemp("state"))
     config = stack_file(tmp_path_factory.mktemp("kind"), NAME, _two_workers, stack="kind")
-    require(trainyard("images", "load", "kind-node", "--into", "podman", env=env))
-    assert podman("image", "inspect", OWN_NODE_IMAGE)
+    require(trainyard("images", "load", "kind-node", "--into", os.environ["KIND_EXPERIMENTAL_PROVIDER"], env=env))
+    assert engine("image", "inspect", OWN_NODE_IMAGE)
     done = trainyard("quickstart", "--stack", "kind", "--config-file", str(config), env=env)
     try:
         require(done)
@@ -86,7 +88,7 @@ def test_the_smoke_job_ran_on_both_workers_and_its_ranks_met_by_name(kind: LiveC
 
 def test_a_stopped_cluster_starts_again_and_runs_jobs(kind: LiveCluster) -> None:
     require(trainyard("cluster", "down", *options(), env=kind.env))
-    assert podman("ps", "--quiet") == ""
+    assert engine("ps", "--quiet") == ""
     require(trainyard("cluster", "up", *options(), env=kind.env))
     require(kind.apply(job("again")))
     kind.condition("again", "language", "Complete")
@@ -94,6 +96,6 @@ def test_a_stopped_cluster_starts_again_and_runs_jobs(kind: LiveCluster) -> None
 
 def test_nothing_remains_after_its_removal(kind: LiveCluster) -> None:
     require(trainyard("cluster", "down", "--delete", *options(), env=kind.env))
-    assert podman("ps", "--all", "--quiet") == ""
-    assert podman("volume", "ls", "--quiet") == ""
+    assert engine("ps", "--all", "--quiet") == ""
+    assert engine("volume", "ls", "--quiet") == ""
     assert not (Path(kind.env["TRAINYARD_STATE_HOME"]) / "clusters" / NAME).exists()

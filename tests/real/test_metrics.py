@@ -55,7 +55,8 @@ def addresses(real: RealCluster, namespace: str, deployment: str) -> list[str]:
     selector = real.cluster.get("deployment", deployment, "-n", namespace)["spec"]["selector"]["matchLabels"]
     labels = ",".join(f"{key}={value}" for key, value in selector.items())
     pods = real.cluster.get("pods", "-n", namespace, "-l", labels)["items"]
-    return [each["status"]["podIP"] for each in pods if "deletionTimestamp" not in each["metadata"]]
+    started = [each for each in pods if "podIP" in each["status"]]
+    return [each["status"]["podIP"] for each in started if "deletionTimestamp" not in each["metadata"]]
 
 
 def account() -> list[dict[str, Any]]:

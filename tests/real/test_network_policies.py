@@ -91,6 +91,57 @@ def test_connections_follow_the_policies(real: RealCluster, address: str) -> Non
     reached(real, address, True, True)
 
 
+LISTENER = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("", 9999))
+while True:
+    text, (sender, _) = server.recvfrom(100)
+    print(text.decode(), sender, flush=True)
+"""
+SENDER = """
+import socket, struct, sys
+def sent(text, to):
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(text, (to, 9999))
+def sent_as(text, to, sender):
+    addresses = socket.inet_aton(sender) + socket.inet_aton(to)
+    datagram = struct.pack("!4H", 9999, 9999, 8 + len(text), 0) + text
+    header = struct.pack("!2B3H2BH8s", 69, 0, 20 + len(datagram), 1, 0, 64, 17, 0, addresses)
+    socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW).sendto(header + datagram, (to, 0))
+to, own, other = sys.argv[1:]
+sent_as(b"own", to, own)
+for _ in range(5): sent_as(b"false", to, other)
+sent(b"last", to)
+"""
+
+
+@pytest.mark.parametrize("node", ["worker-0", "worker-1"])
+def test_a_packet_with_the_address_of_another_pod_is_dropped(real: RealCluster, address: str, node: str) -> None:
+    """A pod of root may make such packets; a policy that allows the other pod would let them pass."""
+    listener, sender = pod("listener", "left", "worker-0"), pod("sender", "left", node)
+    for each, code in ((listener, LISTENER), (sender, WAIT)):
+        (container,) = each["spec"]["containers"]
+        del container["readinessProbe"]
+        container["command"] = [PYTHON, "-c", code]
+    sender["spec"]["containers"][0]["securityContext"] = {"runAsUser": 0, "capabilities": {"add": ["NET_RAW"]}}
+    require(real.cluster.apply(listener, sender))
+    ready = ("wait", "--for=condition=Ready", "pod/listener", "pod/sender", "-n", "left", "--timeout=60s")
+    require(real.cluster.kubectl(*ready))
+    to, own = (real.cluster.get("pod", name, "-n", "left")["status"]["podIP"] for name in ("listener", "sender"))
+    command = ("exec", "sender", "-n", "left", "--", PYTHON, "-c", SENDER, to, own, address)
+
+    def received() -> set[str]:
+        return set(require(real.cluster.kubectl("logs", "listener", "-n", "left")).splitlines())
+
+    def last() -> bool:
+        require(real.cluster.kubectl(*command))
+        return f"last {own}" in received()
+
+    awaited("the last packet", last)
+    assert received() == {f"own {own}", f"last {own}"}
+    require(real.cluster.kubectl("delete", "pod", "listener", "sender", "-n", "left"))
+
+
 SERVER = f"""
 import http.server, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -11,7 +11,9 @@ import pytest
 from tests.real.conftest import FIGURES, RealCluster, cluster_memory, lines, machine_state
 from tests.real.real_jobs import IMAGE, PYTHON, job
 from tests.support import awaited, require
+from trainyard.cluster.node.control_groups import hierarchies
 from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name, plan_nodes
+from trainyard.quantity import parse
 
 pytestmark = pytest.mark.real
 
@@ -19,6 +21,8 @@ PLATFORM = ("kubeflow-system", "volcano-system", "jobset-system")
 READY_SECONDS = 30
 FIRST_WORKER_SECONDS = 10
 MEMORY_BYTES = 6_000_000_000
+MEBIBYTE = 1 << 20
+NODES = ("worker-0", "worker-1", "worker-2")
 
 
 def pods(real: RealCluster, namespace: str) -> list[dict[str, Any]]:
@@ -38,6 +42,20 @@ def test_three_nodes_are_ready_with_the_labels_and_sizes_of_the_fabric(real: Rea
     assert racks == {"worker-0": "rack-a1", "worker-1": "rack-a1", "worker-2": "rack-a2"}
 
 
+def test_the_pods_of_a_node_get_no_more_memory_than_the_fabric_says(real: RealCluster) -> None:
+    cluster, tolerance = machine_name(real.root), 100 * MEBIBYTE  # what the kubelet keeps free before it evicts
+    for node in real.cluster.get("nodes")["items"]:
+        (plan,) = (each for each in plan_nodes(cluster, NODES) if each.name == node["metadata"]["name"])
+        offered = parse(node["status"]["allocatable"]["memory"])
+        assert offered == 4096 * MEBIBYTE
+        limits = [
+            int(file.read_text())
+            for hierarchy in hierarchies()
+            if (file := hierarchy.root / plan.cgroup.strip("/") / "kubepods" / "memory.limit_in_bytes").exists()
+        ]
+        assert [offered <= limit <= offered + tolerance for limit in limits] == [True], limits
+
+
 def test_the_machine_has_no_interface_address_route_or_rule_of_the_nodes(real: RealCluster) -> None:
     now = machine_state()
     for kind in ("interfaces", "addresses", "routes", "rules"):
@@ -46,7 +64,7 @@ def test_the_machine_has_no_interface_address_route_or_rule_of_the_nodes(real: R
     assert others == real.before["mounts"]
     hub = junction(machine_name(real.root))
     assert [line for line in lines("ip", "-n", hub, "route") if line.startswith("default")] == []
-    for node in plan_nodes(machine_name(real.root), ["worker-0", "worker-1", "worker-2"]):
+    for node in plan_nodes(machine_name(real.root), NODES):
         inside = ("nsenter", f"--net={NAMESPACE_FOLDER / node.namespace}", "sysctl", "-n")
         assert lines(*inside, "net.ipv4.conf.all.rp_filter") == ["1"], "no pod sends with the address of another one"
 

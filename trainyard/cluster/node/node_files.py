@@ -11,7 +11,16 @@ import yaml
 
 from trainyard.cluster.node.node_plan import POD_RANGE, NodePlan
 
-__all__ = ["CLUSTER_DNS", "CONTAINERD_SOCKET", "COVERED", "NodeFolder", "NodePrograms", "files", "init_file"]
+__all__ = [
+    "CLUSTER_DNS",
+    "CONTAINERD_SOCKET",
+    "COVERED",
+    "FREE_MEMORY",
+    "NodeFolder",
+    "NodePrograms",
+    "files",
+    "init_file",
+]
 
 CLUSTER_DNS = "10.96.0.10"
 """Address of the Service of CoreDNS."""
@@ -21,6 +30,8 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 COVERED = ("/run", "/tmp", "/dev/shm", "/var/lib", "/var/log")  # noqa: S108
 """Folders that each node has of its own, and where it sees no file of the machine."""
 
+FREE_MEMORY = 100 << 20
+"""Bytes of the machine's memory below which a kubelet evicts pods."""
 _OOM_SCORE = 0
 """The programs' own defaults would make the kernel end other programs of the machine before them."""
 _INSIDE = Path("/run/node")
@@ -199,7 +210,11 @@ def _kubelet(node: NodePlan, reserved: dict[str, str], pods: int) -> dict[str, A
         "systemReserved": reserved,
         "maxPods": pods,
         # The disk of the machine is not the node's: its fill level is no reason to evict pods.
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "evictionHard": {
+            "memory.available": f"{FREE_MEMORY >> 20}Mi",
+            "nodefs.available": "1%",
+            "imagefs.available": "1%",
+        },
         "imageGCHighThresholdPercent": 100,
         "resolvConf": "",
         "clusterDNS": [CLUSTER_DNS],

@@ -15,7 +15,7 @@ from trainyard.checks.finding import Finding
 from trainyard.cluster.folders import state_home
 from trainyard.cluster.node.control_groups import Hierarchy, hierarchies
 from trainyard.cluster.node.kernel_probes import failing_probes
-from trainyard.cluster.node.node_files import COVERED, NodePrograms
+from trainyard.cluster.node.node_files import COVERED, FREE_MEMORY, NodePrograms
 from trainyard.errors import TrainyardError
 from trainyard.quantity import parse
 
@@ -178,5 +178,6 @@ def reserved(capacity: Mapping[str, str], name: str) -> dict[str, str]:
                 fix=f"reduce {resource} in trainyard:fabric.nodeShape.capacity",
             )
         rest = has - wanted
-        found[resource] = f"{round(rest * 1000)}m" if resource == "cpu" else str(int(rest))
+        # The kubelet also subtracts what it keeps free.
+        found[resource] = f"{round(rest * 1000)}m" if resource == "cpu" else str(max(0, int(rest) - FREE_MEMORY))
     return found
