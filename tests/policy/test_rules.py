@@ -24,6 +24,7 @@ RELEASED = {
     "ACC-005": "tenancy",
     "BND-001": "bounds",
     "BND-002": "bounds",
+    "BND-003": "bounds",
     "ENV-001": "quality",
     "ENV-002": "quality",
     "ESC-001": "security",
