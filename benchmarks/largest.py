@@ -5,6 +5,7 @@ that etcd stores. Prints one line a figure and writes `benchmarks/results/larges
 
     python -m benchmarks.largest [--no-cluster]
 
+The costs of the policies are those that the API server counts, which has limits for one expression and for one policy.
 With a cluster, an API server with all policies, webhooks and the policy server gets the same objects as dry runs of a
 tenant, in turns with one that has no policies; it also finds how many containers the largest accepted object has,
 because the API server limits what the evaluation of one policy may cost.
@@ -33,6 +34,7 @@ from benchmarks.admission import ours
 from benchmarks.admission.calls import Caller
 from benchmarks.admission.scene import IMAGE, QUEUE, RUNTIME, add_tenants, apply, furnish, tenant, timed
 from benchmarks.admission.servers import TENANT_GROUP, Machine, Plane, awaited
+from benchmarks.cel_costs import costs
 from benchmarks.recording import publish
 from trainyard import upstream
 from trainyard.api import TrainingRuntime, TrainJob, parse
@@ -72,6 +74,7 @@ def main() -> None:
     results: dict[str, Any] = {"bytes": {name: len(json.dumps(body)) for name, body in largest.items()}}
     results["render"] = {name: _rendered(usual, {**usual, name: largest[name]}) for name in ("TrainJob", "runtime")}
     results["policy server"] = asyncio.run(_reviewed(usual, largest))
+    results["cost of policies"] = _costs(usual)
     if not options.no_cluster:
         results["API server"] = _admitted(usual)
     publish("largest", results)
@@ -159,6 +162,10 @@ LARGEST: Final[Mapping[str, Callable[[int, int], Body]]] = {
     "Volcano Job": volcano_job,
     "runtime": runtime,
 }
+
+
+ACCEPTED: Final[Mapping[str, int]] = {"TrainJob": 55, "JobSet": 21, "Volcano Job": 21, "runtime": 21}
+"""Containers of each template, and half the volumes of each override, of the largest objects the API server accepts."""
 
 
 def filled(make: Callable[[int, int], Body]) -> Body:
@@ -262,6 +269,21 @@ async def _reviewed(usual: Mapping[str, Body], largest: Mapping[str, Body]) -> d
                 **found,
                 "MiB before and after": [round(each / 2**20) for each in (before, server.memory_info().rss)],
             }
+
+
+def _costs(usual: Mapping[str, Body]) -> dict[str, Any]:
+    """Return the policies with the largest shares of a limit of the API server, for each largest accepted input."""
+    names = {f"usual {kind}": usual[kind] for kind in LARGEST}
+    limits, found = costs({**names, **{kind: make(ACCEPTED[kind], 0) for kind, make in LARGEST.items()}})
+    result: dict[str, Any] = {"limits": [limits.expression, limits.policy]}
+    for name in (*names, *LARGEST):
+        mine = sorted((each for each in found if each.name == name), key=lambda each: -each.share(limits))
+        result[name] = {
+            "policies": len(mine),
+            "sum": sum(each.total for each in mine),
+            "dearest": {each.rule: [each.dearest, each.total] for each in mine[:3]},
+        }
+    return result
 
 
 def _admitted(usual: Mapping[str, Body]) -> dict[str, Any]:

@@ -34,11 +34,20 @@ total(resources, id) := max(array.concat(
 	[accelerators.of_hundredths(quantities.amount(value)) | some value in of(resources, id).hundredths],
 ))
 
-# Whether each amount is a number.
-countable(resources, id) if {
-	every value in array.concat(of(resources, id).counts, of(resources, id).hundredths) {
-		quantities.amount(value) >= 0
-	}
+# Amounts that are no numbers of at least zero, with their resources.
+uncounted(resources, id) := {sprintf("%s: %v", [name, value]) |
+	some name, value in effective(resources)
+	numbered(name, id)
+	not countable(value)
+}
+
+countable(value) if quantities.amount(value) >= 0
+
+numbered(name, id) if counted(name, id)
+
+numbered(name, _) if {
+	accelerators.measure(name)
+	accelerators.hundredths(name)
 }
 
 zero(value) if sprintf("%v", [value]) == "0"

@@ -19,7 +19,7 @@ default added := 0
 
 added := replicas if {
 	replicas := request.number(request.spec, "replicas", 0)
-	not replicas <= request.old_object.spec.replicas
+	replicas > request.number(request.old_spec, "replicas", 0)
 }
 
 # Field that decides it.

@@ -4,12 +4,13 @@ import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
-# Pods that an object creates, and the nodes of a TrainJob: entries {copies, claims, containers}, with the containers
-# {first, resources}, where first is whether the container ends before the others start.
+# Pods that an object creates, and the nodes of a TrainJob: entries {copies, unknown, containers}, with the claims of the pod,
+# which have no amounts, and the containers {first, resources}, where first is whether the container ends before the others
+# start.
 all := array.concat([of_trainer], of_pods)
 
 # Fields of a TrainJob; other kinds do not have them.
-of_trainer := {"copies": request.copies(trainer, "numNodes"), "containers": [{"resources": request.map(trainer, "resourcesPerNode")}]}
+of_trainer := {"copies": request.copies(trainer, "numNodes"), "unknown": [], "containers": [{"resources": request.map(trainer, "resourcesPerNode")}]}
 
 trainer := request.map(request.spec, "trainer")
 
@@ -23,8 +24,8 @@ of_pods := [unit |
 		some entry in pod_templates.containers
 		entry.pod.specPath == pod.specPath
 	]
-	claims := count(request.list(pod.spec, "resourceClaims")) > 0
-	unit := {"copies": copies, "claims": claims, "containers": containers}
+	unknown := [sprintf("claim \"%s\"", [request.text(claim, "name")]) | some claim in request.list(pod.spec, "resourceClaims")]
+	unit := {"copies": copies, "unknown": unknown, "containers": containers}
 ]
 
 # Pods that the strategy of a Deployment adds during an update.

@@ -31,7 +31,15 @@ CARELESS = {
         *("configmaps", "secrets", "services", "namespaces", "resourcequotas", "limitranges"),
         "resourcequotas/status",
     ],
-    "apps": ["deployments", "deployments/scale", "statefulsets", "daemonsets", "replicasets"],
+    "apps": [
+        "deployments",
+        "deployments/scale",
+        "statefulsets",
+        "statefulsets/scale",
+        "daemonsets",
+        "replicasets",
+        "replicasets/scale",
+    ],
     "batch": ["cronjobs"],
     "policy": ["poddisruptionbudgets"],
     "resource.k8s.io": ["resourceclaims", "resourceclaimtemplates"],
@@ -95,12 +103,18 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             awaited("the pod of the Volcano Job", lambda: cluster.object("Pod", "waiting-node-0"))
             awaited("a role that is known", lambda: cluster.send("careless", "GET", "/api/v1/namespaces").ok)
             required(cluster.create("careless", "deployment", "served", spec={"replicas": 1}, pod=unbound))
+            required(cluster.create("careless", "stateful-set", "kept"))
+            required(cluster.create("careless", "replica-set", "kept"))
+            token = {"metadata": {"annotations": {"kubernetes.io/service-account.name": "trainer"}}}
+            kind_of_token = {"type": "kubernetes.io/service-account-token"}
+            required(cluster.create("submit", "secret", "trainer-token", **token, fields=kind_of_token))
             awaited("its pod", lambda: any(name.startswith("served-") for name in cluster.names("Pod")))
             yield cluster
         finally:
             for kind, name in (
                 *(("TrainJob", "held"), ("TrainingRuntime", "good"), ("TrainingRuntime", "eights")),
-                *(("TrainingRuntime", "released"), ("Deployment", "served")),
+                *(("TrainingRuntime", "released"), ("Deployment", "served"), ("Secret", "trainer-token")),
+                *(("StatefulSet", "kept"), ("ReplicaSet", "kept")),
                 *(("JobSet", "own"), ("VolcanoJob", "waiting"), ("Pod", "waiting")),
                 *(("PersistentVolumeClaim", "waiting"), ("PodGroup", "own.waiting")),
                 *(("ClusterRoleBinding", "careless"), ("ClusterRole", "careless")),

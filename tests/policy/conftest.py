@@ -27,9 +27,14 @@ UPSTREAM = (
 )
 
 
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
 def stand_in(group: str, version: str, kind: str, plural: str, **annotations: str) -> dict[str, Any]:
     """Return the CustomResourceDefinition of a kind of another project, whose spec may have any field."""
-    spec = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}}
+    version_of_it = {"name": version, "served": True, "storage": True, "schema": schema}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -38,7 +43,7 @@ def stand_in(group: str, version: str, kind: str, plural: str, **annotations: st
             "group": group,
             "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
             "scope": "Namespaced",
-            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": spec}}],
+            "versions": [{**version_of_it, "subresources": {"scale": SCALE}}],
         },
     }
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.policy.listed_cases import listed_cases, listed_rules
-from tests.support import LiveCluster, require
+from tests.support import LiveCluster, awaited, require
 from trainyard.cli.check import policy_program
 from trainyard.data import data_folder
 from trainyard.kube.blocking import Session
-from trainyard.policy import load_rules
+from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.engines.vap.facts import tenant_facts
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.rules.admission_rule import Gate
 from trainyard.policy.testing.apiserver import ApiServerEngine
 from trainyard.policy.testing.case_files import load_cases
@@ -23,9 +26,14 @@ from trainyard.policy.testing.case_run import EngineReport, run_cases
 from trainyard.policy.testing.cases import compare, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
 from trainyard.policy.testing.rule_scaffold import new_rule
+from trainyard.settings.platform import PolicySettings
 
 pytestmark = pytest.mark.cluster
 
+KIND_PATHS = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
 _CHOSEN = re.compile(r'"(?:t[0-9a-f]{8}-[^"]*|case|elsewhere|vision)"|[0-9]{16,}|[0-9.]+e\+[0-9]+')
 """Names of namespaces and objects, which each engine chooses itself, and amounts beyond the precision of CEL."""
 
@@ -68,6 +76,44 @@ def test_a_listed_kind_is_evaluated_like_a_deployment(kinds: LiveCluster) -> Non
             results = [compare(case, found) for case, found in zip(cases, engine.evaluate(cases, world), strict=True)]
             faults = [f"{engine.name}: {each.case.id}: {each.fault}" for each in results if each.fault]
             assert faults == []
+
+
+def test_the_scale_of_a_listed_kind_has_the_limits_of_its_pods(kinds: LiveCluster) -> None:
+    rules = [rule for rule in listed_rules() if rule.id in ("ACC-002", "BND-001")]
+    facts = tenant_facts(load_world(data_folder("policies")).tenant_policy)
+    unlimited = tenant_facts({**load_world(data_folder("policies")).tenant_policy, "maxAcceleratorsPerJob": None})
+    labels = {TENANT_LABEL: "tenant"}
+    body = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "served"}}
+    created = []
+    with Session(kinds.kubeconfig) as session:
+
+        def make(path: str, manifest: dict[str, Any]) -> None:
+            session.create(path, manifest)
+            created.append(f"{path}/{manifest['metadata']['name']}")
+
+        def scaled(namespace: str, replicas: int) -> str:
+            path = f"/apis/argoproj.io/v1alpha1/namespaces/{namespace}/rollouts/served/scale"
+            return session.request("PATCH", path, {"spec": {"replicas": replicas}}, dry_run=True).message
+
+        try:
+            for namespace, annotations in (("scaled", facts), ("scaled-unlimited", unlimited)):
+                metadata = {"name": namespace, "labels": labels, "annotations": annotations}
+                make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+                path = f"/apis/argoproj.io/v1alpha1/namespaces/{namespace}/rollouts"
+                make(path, {**body, "spec": {"replicas": 2, "template": {"spec": {}}}})
+            for policy in admission_objects(rules, PolicySettings(), ()):
+                make(f"/apis/{policy['apiVersion']}/{KIND_PATHS[policy['kind']]}", policy)
+            awaited("the policies", lambda: scaled("scaled", 3) and scaled("scaled-unlimited", 10_001))
+            limited = "98 added replicas cannot be counted; the limit of this namespace is 16"
+            assert f"ACC-002 spec: the accelerators of {limited}" in scaled("scaled", 100)
+            assert scaled("scaled", 1) == ""
+            assert "BND-001 spec.replicas: 10001 pods at once exceed the limit of 10000" in scaled(
+                "scaled-unlimited", 10_001
+            )
+            assert scaled("scaled-unlimited", 10_000) == ""
+        finally:
+            for path in reversed(created):
+                session.request("DELETE", path)
 
 
 def test_a_new_rule_passes_its_cases_and_a_wrong_case_is_reported(kinds: LiveCluster, tmp_path: Path) -> None:

@@ -53,10 +53,23 @@ def test_a_kind_that_the_rules_evaluate_cannot_be_listed() -> None:
 def test_the_rules_of_deployments_match_a_listed_kind() -> None:
     for before, after in zip(RULES, listed_rules(), strict=True):
         deployment = any(match.kind == "Deployment" for match in before.matches)
-        added = [(match.group, match.kind) for match in after.matches[len(before.matches) :]]
+        added = [(match.group, match.kind) for match in after.matches[len(before.matches) :] if match.kind != "Scale"]
         assert added == (
             [("argoproj.io", "Rollout"), ("ray.io", "RayCluster"), ("flow.example", "Flow")] if deployment else []
         )
+
+
+def test_the_scale_of_a_listed_kind_is_evaluated_where_that_of_a_deployment_is() -> None:
+    scales = [f"{kind.resource}/scale" for kind in LISTED]
+    found = []
+    for before, after in zip(RULES, listed_rules(), strict=True):
+        added = [match.resource for match in after.matches[len(before.matches) :] if match.kind == "Scale"]
+        assert added == (scales if any(match.resource == "deployments/scale" for match in before.matches) else [])
+        found += [before.id] if added else []
+    assert found == ["ACC-002", "BND-001"]
+    rules = policy("ACC-002")["matchConstraints"]["resourceRules"]
+    flows = {"apiGroups": ["flow.example"], "apiVersions": ["v1"], "operations": ["UPDATE"]}
+    assert rules[-1] == {**flows, "resources": ["flows/scale"], "scope": "Namespaced"}
 
 
 def test_the_policy_reads_the_templates_at_their_paths() -> None:

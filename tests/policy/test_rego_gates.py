@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,12 @@ def evaluated(opa: Path, written: Path) -> dict[str, Any]:
 def test_rules_use_no_more_than_their_input() -> None:
     found = [(name, word) for name, text in rego_files().items() for word in FORBIDDEN if word in text]
     assert found == []
+
+
+def test_no_order_is_negated() -> None:
+    """OPA evaluates the operands outside the negation: the rule is undefined, not violated, where one has no value."""
+    lines = [(name, line) for name, text in rego_files().items() for line in text.splitlines()]
+    assert [each for each in lines if re.search(r"\bnot [^;]* (<|>|<=|>=) ", each[1])] == []
 
 
 def test_every_rule_has_the_package_of_its_id() -> None:

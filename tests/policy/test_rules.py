@@ -24,6 +24,7 @@ RELEASED = {
     "ACC-005": "tenancy",
     "BND-001": "bounds",
     "BND-002": "bounds",
+    "BND-003": "bounds",
     "ENV-001": "quality",
     "ENV-002": "quality",
     "ESC-001": "security",
@@ -112,7 +113,6 @@ VALUELESS = {
         ("GNG-004", "dependsOn is circular, names an unknown task, or forms a chain of more than eight tasks"),
         ("LBL-001", "the label is ignored on a pod template"),
         ("LBL-001", "a patch must not set the ancestor step of a replicatedJob"),
-        ("LBL-003", "the runtime is deprecated and will be removed"),
         ("RUN-001", "spec of a released version is immutable"),
         ("RUN-001", "the annotation of a released version is immutable"),
         ("RUN-001", "a released version cannot become an alias"),
@@ -121,12 +121,6 @@ VALUELESS = {
     "the value is a setting of the stack, and the message names it": {
         ("TOP-001", "the scheduler plug-in network-topology-aware is disabled, so hard limits are ignored"),
         ("TOP-002", "the scheduler plug-in network-topology-aware is disabled, so hard limits are ignored"),
-    },
-    "the path names a volume, which may have several tokens": {
-        ("ESC-004", "the token's audience should be the API server"),
-    },
-    "the amounts are those of all containers, and claims and the subresource scale have none": {
-        ("ACC-002", "the accelerators of this job cannot be counted"),
     },
 }
 """Messages without a placeholder, by the reason."""

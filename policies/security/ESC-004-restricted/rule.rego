@@ -24,12 +24,13 @@ violation contains {"path": path, "message": sprintf("use a PersistentVolumeClai
 	path := sprintf("%s.volumes[%d]", [pod.specPath, i])
 }
 
-violation contains {"path": path, "message": "the token's audience should be the API server"} if {
+violation contains {"path": path, "message": sprintf("audience \"%s\" is not that of the API server", [audience])} if {
 	some pod in pod_templates.pods
 	some i, volume in request.list(pod.spec, "volumes")
-	some source in volume.projected.sources
-	foreign(request.text(request.map(source, "serviceAccountToken"), "audience"))
-	path := sprintf("%s.volumes[%d].projected", [pod.specPath, i])
+	some k, source in request.list(request.map(volume, "projected"), "sources")
+	audience := request.text(request.map(source, "serviceAccountToken"), "audience")
+	foreign(audience)
+	path := sprintf("%s.volumes[%d].projected.sources[%d].serviceAccountToken.audience", [pod.specPath, i, k])
 }
 
 usual := array.concat(["name"], request.parameter("ESC-004", "volumes"))

@@ -7,21 +7,16 @@ import rego.v1
 
 ceiling := request.tenant_policy.maxAcceleratorsPerJob
 
-violation contains {"path": "spec", "message": "the accelerators of this job cannot be counted"} if {
+violation contains {"path": "spec", "message": message} if {
 	is_number(ceiling)
-	not countable
-}
-
-# A Scale shows no template: added replicas cannot be counted.
-violation contains {"path": "spec", "message": "the accelerators of this job cannot be counted"} if {
-	is_number(ceiling)
-	request.kind == "Scale"
-	request.number(request.spec, "replicas", 0) > request.number(request.old_spec, "replicas", 0)
+	count(uncounted) > 0
+	names := concat(", ", sort(uncounted))
+	message := sprintf("the accelerators of %s cannot be counted; the limit of this namespace is %v", [names, ceiling])
 }
 
 violation contains {"path": "spec", "message": message} if {
 	is_number(ceiling)
-	countable
+	count(uncounted) == 0
 	asked > 0
 	asked > ceiling
 	message := sprintf("the job requests %v accelerators; the limit of this namespace is %v", [asked, ceiling])
@@ -38,11 +33,20 @@ of_pod(unit) := max(array.concat(
 	[accelerator_amounts.total(c.resources, "ACC-002") | some c in unit.containers],
 ))
 
-countable if {
-	every unit in units.all {
-		not unit.claims
-		every container in unit.containers {
-			accelerator_amounts.countable(container.resources, "ACC-002")
-		}
-	}
+uncounted contains text if {
+	some unit in units.all
+	some text in unit.unknown
+}
+
+uncounted contains text if {
+	some unit in units.all
+	some container in unit.containers
+	some text in accelerator_amounts.uncounted(container.resources, "ACC-002")
+}
+
+# A Scale shows no template.
+uncounted contains sprintf("%d added replicas", [added]) if {
+	request.kind == "Scale"
+	added := request.number(request.spec, "replicas", 0) - request.number(request.old_spec, "replicas", 0)
+	added > 0
 }

@@ -113,6 +113,9 @@ class Match(SettingsModel):
         min_length=1,
         description="Updates are evaluated only if they change one of these; fewer if the platform writes the others",
     )
+    served_in: str = Field(
+        default="", pattern=r"^([a-z0-9.-]+/v[0-9a-z]+)?$", description="API of the object of a subresource"
+    )
     templates: tuple[PodTemplateSettings, ...] = Field(
         default=(), description="Places of the pod templates of a kind that a stack lists"
     )
@@ -130,6 +133,9 @@ class Match(SettingsModel):
     @property
     def served(self) -> tuple[str, str]:
         """Group and version of the resource; the kind of a subresource, such as Eviction, can have others."""
+        if self.served_in:
+            group, _, version = self.served_in.partition("/")
+            return group, version
         resource, _, subresource = self.resource.partition("/")
         if resource in ("pods", "serviceaccounts", "replicationcontrollers"):
             return "", "v1"

@@ -1,7 +1,7 @@
 """Kinds of pod controllers that a stack lists, such as Rollout of Argo: evaluated by the rules of Deployments.
 
 The controllers of these kinds create pods, which the rules reject one by one, unseen by the user. The object itself is
-therefore evaluated when it is written, at the places of its pod templates.
+therefore evaluated when it is written, at the places of its pod templates, and so is its subresource scale.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["with_listed_controllers"]
 
 
 def with_listed_controllers(rules: Iterable[Rule], controllers: Sequence[PodControllerSettings]) -> list[Rule]:
-    """Return the rules, those of Deployments with a match for each listed kind.
+    """Return the rules, those of Deployments and of their scale with a match for each listed kind.
 
     Parameters
     ----------
@@ -45,5 +45,12 @@ def with_listed_controllers(rules: Iterable[Rule], controllers: Sequence[PodCont
 
 
 def _matches(rule: Rule, controllers: Iterable[PodControllerSettings]) -> list[Match]:
-    like = next((match for match in rule.matches if (match.group, match.kind) == ("apps", "Deployment")), None)
-    return [like.model_copy(update=dict(each)) for each in controllers] if like else []
+    by_resource = {match.resource: match for match in rule.matches}
+    deployment, scale = by_resource.get("deployments"), by_resource.get("deployments/scale")
+    found = [deployment.model_copy(update=dict(each)) for each in controllers] if deployment else []
+    return [*found, *(_scale_of(each, scale) for each in controllers)] if scale else found
+
+
+def _scale_of(controller: PodControllerSettings, like: Match) -> Match:
+    served = {"resource": f"{controller.resource}/scale", "served_in": f"{controller.group}/{controller.version}"}
+    return like.model_copy(update=served)
