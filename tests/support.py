@@ -17,7 +17,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from unittest import mock
 
 import psutil
@@ -271,11 +271,15 @@ _PLENTY = 14 << 30
 """Bytes of memory with which the programs of three clusters may use more of it to save CPU time."""
 
 
+RARE_COLLECTION: Final = {"GOGC": "800", "GOMEMLIMIT": "1GiB"}
+"""Variables of Go programs that run for seconds, as `trainyard up` sets them: garbage is collected rarely."""
+
+
 def environment(state_home: Path) -> dict[str, str]:
     """Return this process's environment with a state folder of the tests' own; the program cache is shared."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "KUBECONFIG"))}
     if psutil.virtual_memory().total >= _PLENTY:
-        inherited.setdefault(MEMORY_VARIABLE, "2GiB")
+        inherited = {MEMORY_VARIABLE: "2GiB"} | RARE_COLLECTION | inherited
     return inherited | {"TRAINYARD_STATE_HOME": str(state_home)}
 
 
