@@ -79,7 +79,7 @@ def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, 
         start_new_session=True,
     )
     try:
-        awaited("the moment to kill it", lambda: moment() or process.poll() is not None, timeout=180)
+        awaited("the moment to kill it", lambda: moment() or process.poll() is not None, timeout=180, lag=0)
     finally:
         if whole_group and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
