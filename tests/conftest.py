@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.cluster.bypass import stack_settings
-from tests.support import LiveCluster, environment, require, stack_file, trainyard
+from tests.support import LiveCluster, environment, in_process, require, stack_file, trainyard
 
 pytest_plugins = ("tests.timing", "tests.workers")
 
@@ -78,7 +78,7 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def live(name: str, config: Path, env: dict[str, str]) -> LiveCluster:
-    exported = json.loads(require(trainyard("cluster", "env", "--name", name, "-o", "json", env=env)))
+    exported = json.loads(require(in_process("cluster", "env", "--name", name, "-o", "json", env=env)))
     return LiveCluster(name, config, env | exported)
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from unittest import mock
 
 import psutil
@@ -95,23 +95,28 @@ PATIENCE = 3
 """How much longer than on an idle machine something may take: several clusters share it."""
 
 
-def awaited(what: str, probe: Callable[[], T | None], *, timeout: float = 60) -> T:
+def awaited(what: str, probe: Callable[[], T | None], *, timeout: float = 60, lag: float = 0.05) -> T:
     """Return the first answer of a probe that is neither None nor false; fail when none comes in time.
 
     Parameters
     ----------
     timeout
         Seconds on an idle machine.
+    lag
+        Share of the wait by which the answer may be late, up to a second: probes cost CPU time, most of them on the
+        API server.
     """
     timeout *= PATIENCE
-    deadline = time.monotonic() + timeout
+    start = time.monotonic()
+    deadline = start + timeout
     while time.monotonic() < deadline:
         began = time.monotonic()
         answer = probe()
         if answer:
             return answer
         # A probe that is a process of its own must not use up the core that the awaited work needs.
-        time.sleep(min(2.0, max(0.1, 2 * (time.monotonic() - began))))
+        now = time.monotonic()
+        time.sleep(min(2.0, max(0.1, 2 * (now - began), min(1.0, lag * (now - start)))))
     raise AssertionError(f"{what}: not within {timeout:g} s")
 
 
@@ -171,6 +176,18 @@ class LiveCluster:
     def trainyard(self, *arguments: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
         return trainyard(*arguments, env=self.env, timeout=timeout)
 
+    def status(self, *, healthy: bool = False) -> dict[str, Any]:
+        """Return what `trainyard cluster status` prints, in this process: a poll would use a second of CPU time.
+
+        Parameters
+        ----------
+        healthy
+            Whether the command must succeed.
+        """
+        printed = in_process("cluster", "status", "--name", self.name, "-o", "json", env=self.env)
+        found: dict[str, Any] = json.loads(require(printed) if healthy else printed.stdout)
+        return found
+
     def kubectl(
         self, *arguments: str, stdin: str | None = None, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
@@ -203,10 +220,15 @@ class LiveCluster:
 
     def _read(self, path: str) -> Mapping[str, Any]:
         """Read without a process of kubectl; an object that does not exist is empty."""
-        response = _session(self.kubeconfig, self.kubeconfig.stat().st_mtime_ns).request("GET", path)
+        response = shared_session(self.kubeconfig).request("GET", path)
         if not response.ok and response.status != 404:
             raise response.error
         return response.body if response.ok else {}
+
+
+def shared_session(kubeconfig: Path) -> Session:
+    """Return the session with a cluster that all tests of this process share: its connections stay open."""
+    return _session(kubeconfig, kubeconfig.stat().st_mtime_ns)
 
 
 @cache
@@ -271,11 +293,15 @@ _PLENTY = 14 << 30
 """Bytes of memory with which the programs of three clusters may use more of it to save CPU time."""
 
 
+RARE_COLLECTION: Final = {"GOGC": "800", "GOMEMLIMIT": "1GiB"}
+"""Variables of Go programs that run for seconds, as `trainyard up` sets them: garbage is collected rarely."""
+
+
 def environment(state_home: Path) -> dict[str, str]:
     """Return this process's environment with a state folder of the tests' own; the program cache is shared."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "KUBECONFIG"))}
     if psutil.virtual_memory().total >= _PLENTY:
-        inherited.setdefault(MEMORY_VARIABLE, "2GiB")
+        inherited = {MEMORY_VARIABLE: "2GiB"} | RARE_COLLECTION | inherited
     return inherited | {"TRAINYARD_STATE_HOME": str(state_home)}
 
 

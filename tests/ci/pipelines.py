@@ -17,6 +17,10 @@ __all__ = ["JobResult", "StepResult", "run_github_job", "run_gitlab_job"]
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _SECONDS = 600
+_INSTALL = "Install"
+"""Name of the step whose result stays in a working copy: a job after another one in it repeats nothing."""
+_installed: dict[tuple[Path, str], tuple[StepResult, str]] = {}
+"""Result of the step and what it has added to the path, by working copy and shell text."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ def run_github_job(
     contexts: Mapping[str, str],
 ) -> JobResult:
     """Run the shell steps of a job as a runner does: each by itself, those after a failure only where they say so.
+
+    What an earlier job has installed in the working copy is not installed again.
 
     Parameters
     ----------
@@ -97,7 +103,15 @@ def run_github_job(
         own["PATH"] = os.pathsep.join([*reversed(added), own["PATH"]])
         own |= dict(line.split("=", 1) for line in env_file.read_text().splitlines())
         assert not _EXPRESSION.search(step["run"]), f"an expression becomes shell text: {step['run']}"
+        if name == _INSTALL and (checkout, step["run"]) in _installed:
+            done, added_by_it = _installed[checkout, step["run"]]
+            path_file.write_text(path_file.read_text() + added_by_it)
+            result.steps.append(done)
+            continue
+        before = len(path_file.read_text())
         result.steps.append(_shell(name, ["bash", "-e", "-c", step["run"]], checkout, own))
+        if name == _INSTALL and not result.failed:
+            _installed[checkout, step["run"]] = result.steps[-1], path_file.read_text()[before:]
     return result
 
 

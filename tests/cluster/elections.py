@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
-from tests.support import LiveCluster, require
+from tests.support import LiveCluster
 
 __all__ = ["LEASES", "REPLICATED", "holder_of", "leaders", "ready_replicas"]
 
@@ -25,7 +24,7 @@ LEASES = (
 
 def leaders(cluster: LiveCluster) -> dict[tuple[str, str], tuple[str, int]] | None:
     """Return holder and pid of the leader of each Lease, once every program has one."""
-    status = json.loads(require(cluster.trainyard("cluster", "status", "--name", cluster.name, "-o", "json")))
+    status = cluster.status(healthy=True)
     logs = {each["pid"]: Path(each["log"]).read_text() for each in status["processes"] if each["pid"] and each["log"]}
     found = {}
     for lease in LEASES:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from components.registry import cluster_kinds, namespaced_kinds
+from tests.support import shared_session
 from trainyard.api.constants import STACK_LABEL
 from trainyard.kube import ApiError, Client, Object, Resource
 
@@ -29,12 +30,11 @@ def live_uids(kubeconfig: Path, stack: str = "local") -> dict[str, str]:
             raise
         return page.items
 
-    async def read() -> dict[str, str]:
-        async with Client.from_kubeconfig(kubeconfig) as client:
-            found = await asyncio.gather(*(listed(client, *kind, namespaced=each) for *kind, each in kinds))
+    async def read(client: Client) -> dict[str, str]:
+        found = await asyncio.gather(*(listed(client, *kind, namespaced=each) for *kind, each in kinds))
         return {_address(body): body["metadata"]["uid"] for items in found for body in items}
 
-    return asyncio.run(read())
+    return shared_session(kubeconfig).run(read)
 
 
 def recorded_uids(state: Path) -> dict[str, str]:

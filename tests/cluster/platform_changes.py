@@ -83,7 +83,7 @@ def process(platform: LiveCluster, name: str) -> int:
 
 def _processes(platform: LiveCluster, name: str) -> list[int]:
     """Return the pids of a program of the cluster, one a replica."""
-    found = json.loads(platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json").stdout)
+    found = platform.status()
     names = {name, f"{name}-1"}
     return [int(each["pid"]) for each in found["processes"] if each["name"] in names and each["pid"]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ def cluster(platform: LiveCluster) -> Iterator[Cluster]:
 
 def policy_servers(platform: LiveCluster) -> list[int]:
     """Return the pids of the policy servers, one a replica of the controller."""
-    found = json.loads(require(platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json")))
+    found = platform.status(healthy=True)
     return [each["pid"] for each in found["processes"] if each["name"].removesuffix("-1") == "opa" and each["pid"]]
 
 

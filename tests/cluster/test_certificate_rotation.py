@@ -26,7 +26,7 @@ from trainyard.kube.blocking import Session
 
 pytestmark = pytest.mark.cluster
 
-SECONDS = float(os.environ.get("TRAINYARD_ROTATION_SECONDS", "180"))
+SECONDS = float(os.environ.get("TRAINYARD_ROTATION_SECONDS", "135"))
 LIFETIME = 120
 """Seconds for which a certificate is valid here: a server that keeps its first one is out of service after them."""
 NAMESPACE, CONTROLLER = "kubeflow-system", "deployment/kubeflow-trainer-controller-manager"

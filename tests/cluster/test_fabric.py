@@ -74,7 +74,7 @@ def up(cluster: LiveCluster, settings: Mapping[str, Any]) -> None:
 
 def scheduler(cluster: LiveCluster) -> tuple[int, str]:
     """Return the process of the scheduler and what it has logged."""
-    status = json.loads(require(cluster.trainyard("cluster", "status", "--name", cluster.name, "-o", "json")))
+    status = cluster.status(healthy=True)
     (process,) = [each for each in status["processes"] if each["name"] == "vc-scheduler"]
     return process["pid"], require(cluster.trainyard("cluster", "logs", "vc-scheduler", "--name", cluster.name))
 

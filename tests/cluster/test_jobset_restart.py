@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from typing import Any
@@ -39,7 +38,7 @@ def running(platform: LiveCluster) -> dict[str, dict[str, Any]]:
 
 def kill(platform: LiveCluster) -> dict[str, int]:
     """End every replica of the programs without warning; return what ran."""
-    found = json.loads(require(platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json")))
+    found = platform.status(healthy=True)
     pids = {each["name"]: each["pid"] for each in found["processes"] if each["name"].removesuffix("-1") in PROGRAMS}
     for pid in pids.values():
         os.kill(pid, signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -35,7 +34,7 @@ def scaled(platform: LiveCluster, replicas: int) -> dict[str, int]:
 
 def healthy(platform: LiveCluster, replicas: int) -> dict[str, int] | None:
     """Return the pids of the replicas once there are that many, all healthy, and as many ready pods."""
-    found = json.loads(platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json").stdout)
+    found = platform.status()
     own = [each for each in found["processes"] if each["name"].startswith(PROGRAM)]
     status = platform.get(DEPLOYMENT, "-n", NAMESPACE)["status"]
     ready = status.get("readyReplicas") == status.get("replicas") == replicas and not status.get("unavailableReplicas")

@@ -79,7 +79,7 @@ def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, 
         start_new_session=True,
     )
     try:
-        awaited("the moment to kill it", lambda: moment() or process.poll() is not None, timeout=180)
+        awaited("the moment to kill it", lambda: moment() or process.poll() is not None, timeout=180, lag=0)
     finally:
         if whole_group and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -164,22 +164,31 @@ def test_the_state_equals_the_cluster_after_random_kills(
     assert "nothing to change" in require(complete.trainyard("refresh", "--config-file", str(cluster.config_file)))
 
 
-@pytest.fixture
-def colleagues(complete: LiveCluster, tmp_path: Path) -> tuple[LiveCluster, LiveCluster]:
-    """Two people with homes of their own, for whom the platform is on an existing cluster; they share a backend."""
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the backend that two people share."""
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "backend").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def colleagues(complete: LiveCluster, shared: Path) -> tuple[LiveCluster, LiveCluster]:
+    """Two people with homes of their own, for whom the platform is on an existing cluster; they share a backend.
+
+    The first has installed the stack, whose objects all existed.
+    """
     context = yaml.safe_load(complete.kubeconfig.read_text())["current-context"]
 
     def on_an_existing_cluster(config: dict[str, Any]) -> None:
         config["trainyard:cluster"] = {"provider": "existing", "context": context}
         config.update({f"trainyard:{name}": {"install": "existing"} for name in ("volcano", "jobset", "trainer")})
         config["trainyard:console"] = {"install": False}  # its certificate is issued by the trainer
-        del config["trainyard:fabric"]
 
-    config = stack_file(tmp_path, "shared", on_an_existing_cluster)
-    (tmp_path / "backend").mkdir()
+    config = stack_file(shared, "shared", on_an_existing_cluster)
 
     def person(name: str) -> LiveCluster:
-        home = tmp_path / name
+        home = shared / name
         home.mkdir()
         env = {key: value for key, value in complete.env.items() if not key.startswith(("PULUMI_", "XDG_"))}
         env |= {
@@ -188,30 +197,27 @@ def colleagues(complete: LiveCluster, tmp_path: Path) -> tuple[LiveCluster, Live
             "TRAINYARD_STATE_HOME": str(home / "state"),
             "TRAINYARD_CACHE_HOME": str(cache_home()),
             "TRAINYARD_CONFIG_HOME": str(config_home()),  # has the key of the cache's records
-            "PULUMI_BACKEND_URL": f"file://{tmp_path / 'backend'}",
+            "PULUMI_BACKEND_URL": f"file://{shared / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE": LOCAL_PASSPHRASE,
         }
         return LiveCluster(complete.name, config, env)
 
-    return person("first"), person("second")
+    first, second = person("first"), person("second")
+    before = live_uids(complete.kubeconfig)
+    require(first.trainyard("up", "--yes", "--config-file", str(config)))
+    assert live_uids(complete.kubeconfig) == before, "the objects of the stack are those of an empty state too"
+    return first, second
 
 
 def test_a_colleague_continues_after_random_kills_on_a_shared_backend(
-    complete: LiveCluster, colleagues: tuple[LiveCluster, LiveCluster], tmp_path: Path
+    complete: LiveCluster, colleagues: tuple[LiveCluster, LiveCluster], shared: Path, tmp_path: Path
 ) -> None:
     """The lock of a killed run says so and is never released; after `pulumi cancel` the state equals the cluster."""
     file, random = colleagues[0].config_file, Random(2)
     arguments = ("--config-file", str(file))
-    document = yaml.safe_load(file.read_text())
-    # Runtimes that are created again name tiers of the fabric.
-    fabric = yaml.safe_load(complete.config_file.read_text())["config"]["trainyard:fabric"]
-    document["config"]["trainyard:fabric"] = fabric
-    file.write_text(yaml.safe_dump(document, sort_keys=False))
-    state = tmp_path / "backend" / ".pulumi" / "stacks" / "trainyard" / "local.json"
-    locks = tmp_path / "backend" / ".pulumi" / "locks"
-    (tmp_path / "plain").mkdir()
-    project = plain_project(tmp_path / "plain", file, "local")
-    require(colleagues[0].trainyard("up", "--yes", *arguments))
+    state = shared / "backend" / ".pulumi" / "stacks" / "trainyard" / "local.json"
+    locks = shared / "backend" / ".pulumi" / "locks"
+    project = plain_project(tmp_path, file, "local")
     objects = recorded_uids(state)
     kept = live_uids(complete.kubeconfig).keys() - objects.keys()
     assert len(objects) > 50
@@ -254,10 +260,6 @@ def test_of_two_runs_at_once_one_is_rejected_or_waits(
     """The one that is rejected names the fix, and both end well when they are repeated."""
     first = colleagues[0]
     arguments = ("--config-file", str(first.config_file))
-    before = live_uids(complete.kubeconfig)
-    require(first.trainyard("up", "--yes", *arguments))
-    after = live_uids(complete.kubeconfig)
-    assert after == before, "the objects of the stack are those of an empty state too"
     document = yaml.safe_load(first.config_file.read_text())
     document["config"]["trainyard:priorityClasses"]["nightly"] = {"value": 10}
     document["config"]["trainyard:queues"]["nightly"] = {"parent": "research"}

@@ -67,7 +67,7 @@ def older(
 
 
 def jobset_version(cluster: LiveCluster) -> str | None:
-    status = json.loads(cluster.trainyard("cluster", "status", "--name", cluster.name, "-o", "json").stdout)
+    status = cluster.status()
     process = next((p for p in status["processes"] if p["name"] == "jobset"), None)
     return process["version"] if process and process["health"] == "healthy" else None
 
@@ -111,7 +111,7 @@ def test_destroy_leaves_no_object_no_webhook_and_no_finalizer(
     require(older.trainyard("destroy", "--config-file", str(older.config_file), "--yes"))
     assert inventory(older) == before_up
     assert policy_facts_in(older.get("namespace", "kube-system")["metadata"].get("annotations")) == {}
-    status = json.loads(older.trainyard("cluster", "status", "--name", older.name, "-o", "json").stdout)
+    status = older.status()
     assert status["healthy"] is True
 
 

@@ -15,6 +15,8 @@ import yaml
 from components.registry import declarations
 from tests.components import wheel
 from tests.components.wheel import Environment
+from tests.support import RARE_COLLECTION
+from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.cluster.toolchain import Toolchain
 
 pytestmark = pytest.mark.slow
@@ -203,7 +205,8 @@ class Engine:
         self._environment = environment
         self._variables = {
             "PATH": os.pathsep.join([str(environment.folder / "bin"), *map(str, Toolchain().folders()), os.defpath]),
-            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_HOME": str(home_without_logs(folder / "home", folder / "none")),
+            **RARE_COLLECTION,
             "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -18,7 +18,7 @@ from tests.policy.rego.mutants import Mutant, mutants_of
 
 EQUIVALENT = Path(__file__).parent / "rego" / "equivalent.yaml"
 EVERYTHING = os.environ.get("TRAINYARD_MUTANTS") == "all"
-SAMPLE = 6
+SAMPLE = 3
 """Mutants of a file in the sample."""
 SEED = 20
 

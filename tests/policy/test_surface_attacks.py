@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import pytest
 
 from tests.cluster.bypass import load_attempts
 from tests.cluster.surface_requests import one_per_level
 from tests.policy.shipped import POLICIES, RULES
-from tests.policy.surface_cases import in_the_world, levels_without_rules, surface_cases
+from tests.policy.surface_cases import SurfaceCase, in_the_world, levels_without_rules, surface_cases
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.testing.cases import CaseDecision, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
 from trainyard.reference.surface_ledger import ABSENT, Entry, Ledger, load_ledger
 
 RULES_BY_ID: Final = {rule.id: rule for rule in RULES}
-CASES: Final = {each.name: each for each in surface_cases(load_ledger(), RULES_BY_ID)}
-ATTEMPTS: Final = [each.content for each in load_attempts()]
-NUMBER: Final = Counter(each["attack"] for each in ATTEMPTS)
-REFUSALS: Final = {each["attack"]: each.get("refused", "") for each in ATTEMPTS}
-EVALUATED: Final = [(name, entry) for name, entry in load_ledger().all() if entry.rules]
-
 
 WITHOUT_PODS: Final = {"Command", "Namespace", "PersistentVolumeClaim", "PodDisruptionBudget", "PodGroup", "Service"}
 """Kinds whose metadata no component reads as that of a workload."""
@@ -31,38 +26,60 @@ OF_OTHER_OBJECTS: Final = {"OBJ-002", "OBJ-003", "LBL-002"}
 """Rules about keys of namespaces, of configurations of the platform, and of runtimes."""
 
 
+@cache
+def surface() -> dict[str, SurfaceCase]:
+    """Return the cases of the ledger by name; no other worker needs them."""
+    return {each.name: each for each in surface_cases(load_ledger(), RULES_BY_ID)}
+
+
+@cache
+def attempts() -> list[dict[str, Any]]:
+    return [each.content for each in load_attempts()]
+
+
+@cache
+def refusals() -> dict[str, str]:
+    return {each["attack"]: each.get("refused", "") for each in attempts()}
+
+
+@cache
+def evaluated() -> list[tuple[str, Entry]]:
+    return [(name, entry) for name, entry in load_ledger().all() if entry.rules]
+
+
 def generated(entry: Entry, verdict: CaseDecision) -> bool:
-    return any(each.entry is entry and each.verdict is verdict for each in CASES.values())
+    return any(each.entry is entry and each.verdict is verdict for each in surface().values())
 
 
 def shown_rules(entry: Entry) -> set[str]:
-    return {rule for each in entry.shown for rule in RULES_BY_ID if rule in REFUSALS[each]}
+    return {rule for each in entry.shown for rule in RULES_BY_ID if rule in refusals()[each]}
 
 
 def test_each_entry_with_a_rule_has_an_attack_and_a_legitimate_use() -> None:
     missing = []
-    for name, entry in EVALUATED:
+    for name, entry in evaluated():
         if not generated(entry, CaseDecision.DENY) and not shown_rules(entry) & {*entry.rules}:
             missing.append((name, entry.fields, "attack"))
-        used = any(not REFUSALS[each] for each in entry.shown) or entry.legitimate == ABSENT
+        used = any(not refusals()[each] for each in entry.shown) or entry.legitimate == ABSENT
         if not generated(entry, CaseDecision.ALLOW) and not used:
             missing.append((name, entry.fields, "legitimate"))
     assert missing == [], "add the value, or name under shown a request of tests/cluster/bypass_attempts.yaml"
 
 
 def test_what_entries_show_is_one_request_about_their_rules() -> None:
-    assert [(name, each) for name, entry in EVALUATED for each in entry.shown if NUMBER[each] != 1] == []
-    for name, entry in EVALUATED:
+    number = Counter(each["attack"] for each in attempts())
+    assert [(name, each) for name, entry in evaluated() for each in entry.shown if number[each] != 1] == []
+    for name, entry in evaluated():
         for each in entry.shown:
-            assert not REFUSALS[each] or any(rule in REFUSALS[each] for rule in entry.rules), (name, each)
-        uses = sum(not REFUSALS[each] for each in entry.shown)
+            assert not refusals()[each] or any(rule in refusals()[each] for rule in entry.rules), (name, each)
+        uses = sum(not refusals()[each] for each in entry.shown)
         assert not (uses and (entry.legitimate is not None)), (name, entry.fields, "the value shows it")
 
 
 def test_each_rule_of_the_ledger_denies_an_attack() -> None:
-    attacked = {case.rule.id for each in CASES.values() if each.verdict is CaseDecision.DENY for case in each.cases}
-    attacked |= {rule for _, entry in EVALUATED for rule in shown_rules(entry)}
-    assert {rule for _, entry in EVALUATED for rule in entry.rules} - attacked == set()
+    attacked = {case.rule.id for each in surface().values() if each.verdict is CaseDecision.DENY for case in each.cases}
+    attacked |= {rule for _, entry in evaluated() for rule in shown_rules(entry)}
+    assert {rule for _, entry in evaluated() for rule in entry.rules} - attacked == set()
 
 
 def test_a_value_that_no_rule_evaluates_is_an_error() -> None:
@@ -82,7 +99,7 @@ def test_no_level_is_left_out_silently() -> None:
 
 
 def test_values_are_put_into_every_container_probe_hook_and_template() -> None:
-    places = {".".join(map(str, each.place)) for each in CASES.values()}
+    places = {".".join(map(str, each.place)) for each in surface().values()}
     for part in (
         *(f"{kind}.0.securityContext" for kind in ("containers", "initContainers", "ephemeralContainers")),
         *("containers.0.lifecycle.preStop", "containers.0.lifecycle.postStart", "initContainers.0.startupProbe"),
@@ -93,7 +110,7 @@ def test_values_are_put_into_every_container_probe_hook_and_template() -> None:
 
 
 def test_the_ledger_names_attacks_at_every_level() -> None:
-    attacks = [each for each in CASES.values() if each.verdict is CaseDecision.DENY]
+    attacks = [each for each in surface().values() if each.verdict is CaseDecision.DENY]
     kinds = {f"{each.body['apiVersion'].split('/')[0]} {each.body['kind']}" for each in attacks}
     assert len(attacks) >= 100
     assert kinds >= {
@@ -107,7 +124,7 @@ def test_the_ledger_names_attacks_at_every_level() -> None:
 def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use() -> None:
     from trainyard.cluster.toolchain import program_path
 
-    cases = [case for each in CASES.values() for case in each.cases]
+    cases = [case for each in surface().values() for case in each.cases]
     engine = OpaEngine(lambda: program_path("opa"), build_bundle())
     evaluations = engine.evaluate(cases, in_the_world(load_world(POLICIES)))
     verdicts: dict[str, dict[str, CaseDecision | None]] = {}
@@ -116,13 +133,13 @@ def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use() -> None:
     faults = {}
     for name, found in verdicts.items():
         allowed = [verdict is CaseDecision.ALLOW for verdict in found.values()]
-        if all(allowed) if CASES[name].verdict is CaseDecision.DENY else not all(allowed):
+        if all(allowed) if surface()[name].verdict is CaseDecision.DENY else not all(allowed):
             faults[name] = found
     assert faults == {}
 
 
 def test_the_live_platform_gets_hundreds_of_attacks_and_legitimate_uses() -> None:
-    chosen = [each for cases in one_per_level(CASES.values()).values() for each in cases]
+    chosen = [each for cases in one_per_level(surface().values()).values() for each in cases]
     verdicts = Counter(each.verdict for each in chosen)
     assert verdicts[CaseDecision.DENY] >= 800
     assert verdicts[CaseDecision.ALLOW] >= 500

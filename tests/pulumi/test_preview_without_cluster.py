@@ -16,7 +16,7 @@ import yaml
 
 from tests.ci.pipelines import JobResult, run_github_job
 from tests.ci.repository import Repository, runner
-from tests.support import ROOT
+from tests.support import RARE_COLLECTION, ROOT
 from trainyard.cluster.folders import cache_home, config_home
 from trainyard.upstream import module_cache
 
@@ -41,6 +41,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     variables = runner(tmp_path_factory.mktemp("runner"))
     variables["PATH"] = ":".join([*map(str, toolchain.folders()), variables["PATH"]])
     variables |= {"PULUMI_SKIP_UPDATE_CHECK": "true", "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true"}
+    # Pulumi reads the home of the user account, whatever HOME is: without this, its log would not be left out.
+    variables["PULUMI_HOME"] = f"{variables['HOME']}/.pulumi"
+    variables |= RARE_COLLECTION
     return variables
 
 

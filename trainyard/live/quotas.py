@@ -17,6 +17,8 @@ __all__ = ["COUNTING_PATIENCE", "is_uncounted_error", "list_uncounted", "wait_un
 
 COUNTING_PATIENCE = 360.0
 """Seconds within which a controller manager with default settings counts a quota on a new kind."""
+_PAUSE = 0.5
+"""Seconds between a watch that was rejected and the next list."""
 _UNCOUNTED = "status unknown for quota"
 
 
@@ -46,12 +48,16 @@ async def wait_until_counted(client: Client, *, namespace: str | None = None, st
         metadata = pending[0]["metadata"]
         try:
             async for event in client.watch(
-                RESOURCE_QUOTAS, namespace=metadata["namespace"], resource_version=metadata["resourceVersion"]
+                RESOURCE_QUOTAS,
+                namespace=metadata["namespace"],
+                resource_version=metadata["resourceVersion"],
+                # Others of the namespace may have been counted since this version.
+                field_selector=f"metadata.name={metadata['name']}",
             ):
                 if event.kind == "DELETED" or (event.kind == "MODIFIED" and _counted(event.object)):
                     break
         except (ApiError, WatchBrokenError):
-            await asyncio.sleep(0)
+            await asyncio.sleep(_PAUSE)
     return waited
 
 
