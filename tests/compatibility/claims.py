@@ -262,6 +262,10 @@ _SITUATIONS: Final[_Rows] = {
         "controller/trainer_status/test_writer.py::test_a_job_is_written_once_a_second",
         "controller/trainer_status/test_server.py::test_a_job_that_reports_without_end_is_slowed_down",
     ),
+    "Metrics": (
+        "controller/test_metrics_access.py::test_a_user_reads_the_paths_that_the_api_server_allows",
+        "cluster/test_metrics.py::test_metrics_are_for_those_whom_the_api_server_allows",
+    ),
 }
 
 _STORED: Final[_Rows] = {
