@@ -100,7 +100,7 @@ class AccessReviews:
             attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
             if namespace:
                 attributes["namespace"] = namespace
-            spec = {"user": viewer.name, "groups": sorted(viewer.groups), "resourceAttributes": attributes}
+            spec = {**viewer.as_subject(), "resourceAttributes": attributes}
             async with self._slots:
                 status = await review(self._client, SUBJECT_ACCESS_REVIEWS, spec)
             if status.get("allowed") is not True or status.get("denied"):

@@ -77,7 +77,7 @@ def metrics_application(
 async def _refusal(request: web.Request, access: MetricsAccess | None) -> web.Response | None:
     if access is None:
         return None
-    status = await access.status(request.headers.get("Authorization", ""), request.path)
+    status = await access.status(request.headers.get("Authorization", ""), request.path, request.remote or "")
     if status is HTTPStatus.OK:
         return None
     headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}

@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.kube import ApiError, Client, TransportError
@@ -24,11 +24,18 @@ from trainyard.kube.token_review import is_token, review_token
 
 __all__ = ["MetricsAccess"]
 
+V = TypeVar("V")
+
 _LOG = logging.getLogger(__name__)
 _SCHEME: Final = "bearer "
 _ALLOWED_SECONDS, _REFUSED_SECONDS, _OUTAGE_SECONDS = 60.0, 10.0, 600.0
+_REVIEW_SECONDS: Final = 3.0
+"""Timeout of the reviews of one request, well below the default timeout of a scrape."""
+_PAUSE_SECONDS: Final = 10.0
+"""Time after an unanswered review in which tokens that were allowed are not reviewed again."""
+_LOG_SECONDS: Final = 60.0
 _CACHE_SIZE: Final = 256
-_REVIEW_SECONDS: Final = 10.0
+_CONCURRENT: Final = 8
 _UNKNOWN_PER_SECOND, _UNKNOWN_BURST = 1.0, 20
 
 _Key = tuple[bytes, str]
@@ -37,9 +44,9 @@ _Key = tuple[bytes, str]
 class MetricsAccess:
     """Reviews who may read metrics, and caches the results: 60 s if allowed, 10 s if not.
 
-    A token that was never allowed costs requests to the API server, so there is one budget for all of these. A token
-    that was allowed before is reviewed again even if the budget is exhausted, and remains allowed for ten minutes while
-    the API server does not answer: metrics are needed most during an outage.
+    A token that was never allowed costs requests to the API server, so each address has a budget for them, and few are
+    reviewed at once. Neither applies to a token that was allowed before. It remains allowed for ten minutes while the
+    API server does not answer: metrics are needed most during an outage.
 
     Parameters
     ----------
@@ -52,11 +59,13 @@ class MetricsAccess:
     def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._cache: OrderedDict[_Key, tuple[HTTPStatus, float]] = OrderedDict()
+        self._allowed: OrderedDict[_Key, float] = OrderedDict()
+        self._refused: OrderedDict[_Key, tuple[HTTPStatus, float]] = OrderedDict()
         self._unknown: RateLimit[str] = RateLimit(_UNKNOWN_PER_SECOND, _UNKNOWN_BURST, clock=clock)
-        self._reviewing = asyncio.Lock()
+        self._slots = asyncio.Semaphore(_CONCURRENT)
+        self._unanswered_until = self._quiet_until = -math.inf
 
-    async def status(self, authorization: str, path: str) -> HTTPStatus:
+    async def status(self, authorization: str, path: str, remote: str) -> HTTPStatus:
         """Return OK, or the status with which a request is refused.
 
         Parameters
@@ -65,54 +74,71 @@ class MetricsAccess:
             Value of the header ``Authorization``; empty: none.
         path
             Path of the request, such as ``/metrics``.
+        remote
+            Address of the client.
         """
         token = authorization[len(_SCHEME) :].strip()
         if not authorization.lower().startswith(_SCHEME) or not is_token(token):
             return HTTPStatus.UNAUTHORIZED
         key = hashlib.sha256(token.encode()).digest(), path
-        if (known := self._current(key)) is not None:
+        if (known := self._known(key)) is not None:
             return known
-        try:
-            async with asyncio.timeout(_REVIEW_SECONDS), self._reviewing:
-                return await self._reviewed(key, token)
-        except (ApiError, TransportError, TimeoutError) as error:
-            if self._allowed_within(key, _OUTAGE_SECONDS):
-                return HTTPStatus.OK
-            _LOG.warning("access to %s was not reviewed: %s", path, error or "the API server did not answer in time")
-            return HTTPStatus.SERVICE_UNAVAILABLE
-
-    async def _reviewed(self, key: _Key, token: str) -> HTTPStatus:
-        if (known := self._current(key)) is not None:
-            return known
-        if not self._allowed_within(key, math.inf) and not self._unknown.take(""):
+        if key not in self._allowed and not self._unknown.take(remote):
             return HTTPStatus.TOO_MANY_REQUESTS
-        found = await self._review(token, key[1])
-        seconds = _ALLOWED_SECONDS if found is HTTPStatus.OK else _REFUSED_SECONDS
-        self._cache[key] = found, self._clock() + seconds
-        self._cache.move_to_end(key)
-        while len(self._cache) > _CACHE_SIZE:
-            self._cache.popitem(last=False)
+        try:
+            async with asyncio.timeout(_REVIEW_SECONDS):
+                found = await self._reviewed(key, token)
+        except (ApiError, TransportError, TimeoutError) as error:
+            return self._unreviewed(key, error)
+        self._store(key, found)
         return found
 
-    def _allowed_within(self, key: _Key, seconds: float) -> bool:
-        """Return whether the last result was OK, and expired at most so many seconds ago."""
-        known = self._cache.get(key)
-        return known is not None and known[0] is HTTPStatus.OK and self._clock() < known[1] + seconds
+    def _known(self, key: _Key) -> HTTPStatus | None:
+        now = self._clock()
+        grace = _OUTAGE_SECONDS if now < self._unanswered_until else 0.0
+        if now < self._allowed.get(key, -math.inf) + grace:
+            return HTTPStatus.OK
+        refused = self._refused.get(key)
+        return refused[0] if refused is not None and now < refused[1] else None
 
-    def _current(self, key: _Key) -> HTTPStatus | None:
-        known = self._cache.get(key)
-        return known[0] if known is not None and self._clock() < known[1] else None
+    async def _reviewed(self, key: _Key, token: str) -> HTTPStatus:
+        if key in self._allowed:
+            return await self._review(token, key[1])
+        async with self._slots:
+            return await self._review(token, key[1])
+
+    def _unreviewed(self, key: _Key, error: Exception) -> HTTPStatus:
+        now = self._clock()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _LOG_SECONDS
+            reason = str(error) or "the API server did not answer in time"
+            _LOG.warning("access to %s was not reviewed: %s", key[1], reason)
+        if not isinstance(error, ApiError) or error.status >= 500 or error.status == 429:
+            self._unanswered_until = now + _PAUSE_SECONDS
+            if now < self._allowed.get(key, -math.inf) + _OUTAGE_SECONDS:
+                return HTTPStatus.OK
+        return HTTPStatus.SERVICE_UNAVAILABLE
+
+    def _store(self, key: _Key, found: HTTPStatus) -> None:
+        now = self._clock()
+        self._allowed.pop(key, None)
+        self._refused.pop(key, None)
+        if found is HTTPStatus.OK:
+            _put(self._allowed, key, now + _ALLOWED_SECONDS)
+        else:
+            _put(self._refused, key, (found, now + _REFUSED_SECONDS))
 
     async def _review(self, token: str, path: str) -> HTTPStatus:
         user = await review_token(self._client, token)
         if user is None:
             return HTTPStatus.UNAUTHORIZED
-        spec = {
-            "user": user.name,
-            "uid": user.uid,
-            "groups": sorted(user.groups),
-            "nonResourceAttributes": {"path": path, "verb": "get"},
-        }
+        spec = {**user.as_subject(), "nonResourceAttributes": {"path": path, "verb": "get"}}
         status = await review(self._client, SUBJECT_ACCESS_REVIEWS, spec)
         allowed = status.get("allowed") is True and not status.get("denied")
         return HTTPStatus.OK if allowed else HTTPStatus.FORBIDDEN
+
+
+def _put(cache: OrderedDict[_Key, V], key: _Key, value: V) -> None:
+    cache[key] = value
+    while len(cache) > _CACHE_SIZE:
+        cache.popitem(last=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from trainyard.kube import Client
 from trainyard.kube.kinds import TOKEN_REVIEWS
@@ -27,11 +27,19 @@ class User:
         Its uid; empty: unknown.
     groups
         Groups of the user.
+    extra
+        What else the authenticator knows of the token, such as its scopes: values by key.
     """
 
     name: str
     uid: str = ""
     groups: frozenset[str] = frozenset()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
+
+    def as_subject(self) -> dict[str, Any]:
+        """Return the fields of a SubjectAccessReview's spec that name the user."""
+        extra = {key: list(values) for key, values in self.extra}
+        return {"user": self.name, "uid": self.uid, "groups": sorted(self.groups), "extra": extra}
 
 
 def is_token(text: str) -> bool:
@@ -59,4 +67,5 @@ async def review_token(client: Client, token: str) -> User | None:
     name = user.get("username")
     if status.get("authenticated") is not True or not isinstance(name, str) or not name:
         return None
-    return User(name, str(user.get("uid") or ""), frozenset(map(str, user.get("groups") or ())))
+    extra = tuple((str(key), tuple(map(str, values))) for key, values in sorted((user.get("extra") or {}).items()))
+    return User(name, str(user.get("uid") or ""), frozenset(map(str, user.get("groups") or ())), extra)
