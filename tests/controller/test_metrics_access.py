@@ -143,7 +143,9 @@ async def test_an_outage_of_the_api_server_hides_no_metrics_from_who_was_allowed
         assert await status("ann") is OK
 
 
-async def test_missing_permission_to_review_is_no_outage_and_logged_once_a_minute(api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_missing_permission_is_no_outage_and_logged_once_a_minute(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
     def forbidden(_: FakeApi, __: web.Request) -> web.Response:
         return error(403, "Forbidden", "the controller may not create tokenreviews")
 

@@ -11,7 +11,7 @@ import yaml
 from trainyard.errors import TrainyardError
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases, shared_bases
-from trainyard.policy.testing.cases import Case, CaseDecision
+from trainyard.policy.testing.cases import Case, CaseDecision, subresource_of
 from trainyard.policy.testing.rule_scaffold import new_rule
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"nodeName": "a"}}
@@ -193,3 +193,12 @@ def test_a_folder_of_cases_is_an_error_with_its_fix(catalog: Path) -> None:
     with pytest.raises(TrainyardError, match="cases: cases are not read from a folder") as caught:
         load_cases(catalog, load_rules(catalog))
     assert caught.value.fix == f"move them into {rule_folder / 'cases.yaml'} and delete the folder"
+
+
+def test_the_subresource_of_an_update_is_found_also_in_malformed_pods() -> None:
+    def pod(containers: object) -> dict[str, object]:
+        return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers}}
+
+    small, large = ([{"name": "a", "resources": {"limits": {"cpu": cpu}}}] for cpu in ("1", "2"))
+    assert subresource_of(pod(large), pod(small)) == "resize"
+    assert [subresource_of(pod(each), pod(small)) for each in (True, None, {"a": 1}, [1])] == [""] * 4

@@ -174,11 +174,13 @@ def subresource_of(new: Mapping[str, Any], old: Mapping[str, Any]) -> str:
         return ""
     if _of_spec(new, "ephemeralContainers") != _of_spec(old, "ephemeralContainers"):
         return "ephemeralcontainers"
-    before, after = (
-        [each.get("resources") for each in _of_spec(pod, "containers") or () if isinstance(each, Mapping)]
-        for pod in (old, new)
-    )
+    before, after = ([each.get("resources") for each in _containers(pod)] for pod in (old, new))
     return "resize" if len(before) == len(after) and before != after else ""
+
+
+def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = _of_spec(pod, "containers")
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
 def _of_spec(pod: Mapping[str, Any], field: str) -> Any:
