@@ -135,9 +135,11 @@ class Generator:
     def __init__(self, cases: Sequence[Case], others: Mapping[str, Body], worlds: Worlds, seed: int) -> None:
         self._cases, self._others, self._worlds = cases, list(others.items()), worlds
         self._chance = random.Random(f"trainyard {seed}")
-        self._by_rule: dict[str, list[Case]] = {}
+        # By rule and by whether the rule allows it, so that each rule is broken about as often as it is kept.
+        self._by_rule: dict[str, dict[bool, list[Case]]] = {}
         for case in cases:
-            self._by_rule.setdefault(case.rule.id, []).append(case)
+            groups = self._by_rule.setdefault(case.rule.id, {})
+            groups.setdefault(case.verdict is CaseDecision.ALLOW, []).append(case)
         bodies = [body for case in cases for body in (case.content.object, case.content.old_object) if body is not None]
         bodies = [body for body in bodies if not _ENDLESS.search(json.dumps(body))]
         self._mutations = Mutations(self._chance, [*bodies, *others.values()])
@@ -177,7 +179,7 @@ class Generator:
             origin, body = chance.choice(self._others)
             home, platform, user, old, updated = "tenant", "variant-0", "author", None, chance.random() < _UPDATED
         else:
-            case = chance.choice(self._by_rule[chance.choice(list(self._by_rule))])
+            case = chance.choice(chance.choice(list(chance.choice(list(self._by_rule.values())).values())))
             origin, user, old = case.id, _user(case), case.content.old_object
             home, platform = self._worlds.of_case[id(case)]
             body, updated = case.content.object, self._updated.get(id(case), False)
