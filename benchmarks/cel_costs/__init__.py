@@ -6,8 +6,10 @@ object. Costs depend on the object alone: they are the same on every machine.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -142,5 +144,6 @@ def _namespace(name: str, facts: Mapping[str, str], labels: Mapping[str, str]) -
 def _program() -> Path:
     """Return the program, built with the modules of the API server."""
     built = Path(tempfile.mkdtemp(prefix="cel-costs-")) / "cel_costs"
+    atexit.register(shutil.rmtree, built.parent, ignore_errors=True)
     find_go().run(_MODULES, "build", "-o", str(built), str(_PROGRAM))
     return built
