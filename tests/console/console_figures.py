@@ -28,7 +28,7 @@ from trainyard.console.web_application import application
 from trainyard.kube import Client
 from trainyard.kube.credentials import Connection as Server
 from trainyard.kube.credentials import Credentials
-from trainyard.kube.token_review import User
+from trainyard.kube.reviews import User
 
 JOBS, RACKS, RUNNING = 5_000, 125, 900
 PAGES = ("/", "/jobs", "/queues", "/fabric", "/runtimes", f"/jobs/trainjob/vision/job-{JOBS - 1}")

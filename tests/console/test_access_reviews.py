@@ -17,7 +17,7 @@ from trainyard.console.filtered_source import FilteredSource, SourceHub
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.shown_kinds import SHOWN_KINDS
 from trainyard.kube import Client, Resource
-from trainyard.kube.token_review import User
+from trainyard.kube.reviews import User
 
 NAMESPACES = tuple(f"tenant-{number:03}" for number in range(200))
 SHARED = ("queues", "hypernodes", "nodes", "priorityclasses", "platforms")

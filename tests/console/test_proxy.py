@@ -23,7 +23,7 @@ from trainyard.console.live_source import LiveSource
 from trainyard.console.recorded_source import RecordedSource
 from trainyard.console.shared_reader import SharedReader
 from trainyard.console.viewer_sessions import OpenedReader
-from trainyard.kube.token_review import User
+from trainyard.kube.reviews import User
 
 NAME = "front-proxy"
 

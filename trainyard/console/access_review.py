@@ -9,9 +9,8 @@ from typing import Final
 
 from trainyard.console.shown_kinds import SHOWN_KINDS
 from trainyard.kube import Client, Resource
-from trainyard.kube.kinds import PODS, SUBJECT_ACCESS_REVIEWS
-from trainyard.kube.reviews import review
-from trainyard.kube.token_review import User
+from trainyard.kube.kinds import PODS
+from trainyard.kube.reviews import User, is_allowed
 from trainyard.kube.training_kinds import TRAIN_JOBS
 
 __all__ = ["NOTHING", "AccessReviews", "Granted"]
@@ -100,9 +99,7 @@ class AccessReviews:
             attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
             if namespace:
                 attributes["namespace"] = namespace
-            spec = {**viewer.as_subject(), "resourceAttributes": attributes}
             async with self._slots:
-                status = await review(self._client, SUBJECT_ACCESS_REVIEWS, spec)
-            if status.get("allowed") is not True or status.get("denied"):
-                return False
+                if not await is_allowed(self._client, viewer, {"resourceAttributes": attributes}):
+                    return False
         return True

@@ -29,7 +29,7 @@ from trainyard.console.shared_reader import SharedReader
 from trainyard.console.viewer_sessions import START_SECONDS, OpenedReader, ViewerSessions
 from trainyard.console.web_application import application
 from trainyard.kube import Client, Connection
-from trainyard.kube.token_review import User, review_token
+from trainyard.kube.reviews import User, review_token
 
 __all__ = ["ClusterConsole", "ProxyAccess", "serve_cluster"]
 

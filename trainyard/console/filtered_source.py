@@ -22,7 +22,7 @@ from trainyard.errors import TrainyardError
 from trainyard.explain import Observed
 from trainyard.explain.body_fields import namespace_of
 from trainyard.explain.cluster_index import kind_of
-from trainyard.kube.token_review import User
+from trainyard.kube.reviews import User
 
 __all__ = ["FilteredSource", "SourceHub"]
 

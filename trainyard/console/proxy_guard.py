@@ -22,7 +22,7 @@ from trainyard.console.request_origin import refusal
 from trainyard.console.viewer_sessions import OpenedReader
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, CredentialsError, TransportError
-from trainyard.kube.token_review import User
+from trainyard.kube.reviews import User
 
 __all__ = ["ProxyGuard", "ProxyViews", "named_protocol", "viewer_of"]
 

@@ -20,7 +20,7 @@ from trainyard.console.page_headers import confined
 from trainyard.console.request_origin import LOOPBACK_NAMES, refusal
 from trainyard.console.sign_in_limit import SignInLimit
 from trainyard.console.viewer_sessions import SignInError, ViewerSessions
-from trainyard.kube.token_review import MAX_TOKEN, is_token
+from trainyard.kube.reviews import MAX_TOKEN, is_token
 
 __all__ = ["SIGN_IN", "SIGN_OUT", "SessionGuard"]
 

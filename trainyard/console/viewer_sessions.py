@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trainyard.console.shared_reader import SharedReader
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, CredentialsError, TransportError
-from trainyard.kube.token_review import User
+from trainyard.kube.reviews import User
 
 __all__ = [
     "CONFIRMED_SECONDS",

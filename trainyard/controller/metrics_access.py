@@ -18,9 +18,7 @@ from typing import Final, TypeVar
 
 from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.kube.kinds import SUBJECT_ACCESS_REVIEWS
-from trainyard.kube.reviews import review
-from trainyard.kube.token_review import is_token, review_token
+from trainyard.kube.reviews import is_allowed, is_token, review_token
 
 __all__ = ["MetricsAccess"]
 
@@ -132,9 +130,7 @@ class MetricsAccess:
         user = await review_token(self._client, token)
         if user is None:
             return HTTPStatus.UNAUTHORIZED
-        spec = {**user.as_subject(), "nonResourceAttributes": {"path": path, "verb": "get"}}
-        status = await review(self._client, SUBJECT_ACCESS_REVIEWS, spec)
-        allowed = status.get("allowed") is True and not status.get("denied")
+        allowed = await is_allowed(self._client, user, {"nonResourceAttributes": {"path": path, "verb": "get"}})
         return HTTPStatus.OK if allowed else HTTPStatus.FORBIDDEN
 
 
