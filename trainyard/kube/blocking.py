@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -88,7 +88,7 @@ class Session:
         """
         if not self._thread.is_alive():
             raise _closed_error()
-        coroutine = call(self._client)
+        coroutine = self._call(call)
         try:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:  # Another thread has closed the session meanwhile.
@@ -103,6 +103,8 @@ class Session:
                 if not self._thread.is_alive():
                     coroutine.close()
                     raise _closed_error() from None
+            except CancelledError:
+                raise _closed_error() from None
 
     def request(
         self,
@@ -140,6 +142,15 @@ class Session:
         async with self._client:
             started.set_result(asyncio.get_running_loop())
             await self._closed.wait()
+            calls = asyncio.all_tasks() - {asyncio.current_task()}
+            for each in calls:
+                each.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+    async def _call(self, call: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        if self._closed.is_set():
+            raise _closed_error()
+        return await call(self._client)
 
 
 def _closed_error() -> TrainyardError:
