@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest.mock
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from benchmarks.recording import ROOT
 from trainyard import upstream
 from trainyard.api import crds
 from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube import ApiError, Client, Resource, TransportError
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS
 from trainyard.progress import LineProgress
@@ -113,7 +114,15 @@ async def _install(kubeconfig: str) -> None:
         while True:
             try:
                 await client.apply(CLUSTER_TRAINING_RUNTIMES, runtime, field_manager=_FIELD_MANAGER)
-                await asyncio.gather(*(client.page(resource) for resource in (TRAIN_JOBS, JOB_SETS, POD_GROUPS)))
-                return
+                if all(await asyncio.gather(*map(partial(_discovered, client), (TRAIN_JOBS, JOB_SETS, POD_GROUPS)))):
+                    return
             except (ApiError, TransportError):
-                await asyncio.sleep(0.5)
+                pass
+            await asyncio.sleep(0.5)
+
+
+async def _discovered(client: Client, resource: Resource) -> bool:
+    """Return whether the API server serves a kind and lists it in its discovery, without which Go clients end."""
+    await client.page(resource)
+    listed = await client.request("GET", f"/apis/{resource.api_version}")
+    return any(each["name"] == resource.plural for each in listed["resources"])

@@ -10,16 +10,22 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from benchmarks.control_plane import control_plane, create_namespace, create_train_jobs
 from benchmarks.recording import ROOT
+from trainyard.errors import TrainyardError
 from trainyard.kube import Client
 from trainyard.kube.training_kinds import JOB_SETS
 
 NAME = "burst"
+_SECONDS = 300
+"""Longest wait for the last JobSet."""
+_POLL_SECONDS = 1.0
+"""Interval at which the controller is seen to run."""
 Figures = dict[str, Any]
 
 
@@ -42,13 +48,28 @@ def contend(name: str, command: Sequence[str], jobs: int, environment: Mapping[s
         variables = {key: part.replace("{kubeconfig}", kubeconfig) for key, part in (environment or {}).items()}
         process = subprocess.Popen(arguments, cwd=ROOT, stdout=log, stderr=log, env=os.environ | variables)
         try:
-            return asyncio.run(_measure(name, kubeconfig, psutil.Process(process.pid), jobs))
+            return asyncio.run(_measure(name, kubeconfig, process, folder / "controller.log", jobs))
         finally:
             process.terminate()
             process.wait(30)
 
 
-async def _measure(namespace: str, kubeconfig: str, controller: psutil.Process, jobs: int) -> dict[str, Any]:
+async def _measure(
+    namespace: str, kubeconfig: str, process: subprocess.Popen[bytes], log: Path, jobs: int
+) -> dict[str, Any]:
+    figures = asyncio.create_task(_figures(namespace, kubeconfig, psutil.Process(process.pid), jobs))
+    while not figures.done():
+        await asyncio.wait({figures}, timeout=_POLL_SECONDS)
+        if process.poll() is not None:
+            raise TrainyardError(f"{namespace} has ended: {_last_line(log)}", fix="start it by hand")
+    return await figures
+
+
+def _last_line(file: Path) -> str:
+    return "".join(file.read_text().splitlines()[-1:])
+
+
+async def _figures(namespace: str, kubeconfig: str, controller: psutil.Process, jobs: int) -> dict[str, Any]:
     async with Client.from_kubeconfig(kubeconfig) as client:
         await create_namespace(client, namespace)
         await create_train_jobs(client, namespace, range(1))
@@ -75,9 +96,13 @@ async def _seen(client: Client, namespace: str, count: int) -> None:
     if len(names) >= count:
         return
     async for event in client.watch(
-        JOB_SETS, namespace=namespace, resource_version=page.resource_version, timeout_seconds=600
+        JOB_SETS, namespace=namespace, resource_version=page.resource_version, timeout_seconds=_SECONDS
     ):
         if event.kind == "ADDED":
             names.add(event.object["metadata"]["name"])
             if len(names) >= count:
                 return
+    raise TrainyardError(
+        f"{len(names)} of {count} JobSets were there after {_SECONDS} s",
+        fix="look at what uses the cores, or measure fewer jobs",
+    )

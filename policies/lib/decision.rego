@@ -223,11 +223,10 @@ part_unchanged(part) if {
 	request.object_get(object.get(request.object, "metadata", {}), part, null) == request.object_get(old, part, null)
 }
 
-# The kinds of workloads that have no suspend drop the field.
+# In other kinds, also in those that a stack lists, suspend means nothing, or something else.
 suspending if {
 	request.spec.suspend == true
-	request.api_group != "apps"
-	not request.kind in ["Pod", "ReplicationController"]
+	request.api_group in ["batch", "jobset.x-k8s.io", "trainer.kubeflow.org"]
 }
 
 # Parameter objects that rules may read.

@@ -87,7 +87,13 @@ def _of_cluster(body: Mapping[str, Any]) -> dict[str, Any]:
 def _of_flow(body: Mapping[str, Any]) -> dict[str, Any]:
     spec = dict(body["spec"])
     task = {name: spec.pop(name) for name in ("template", "replicas") if name in spec}
-    other = {"replicatedJobs": 2, "podTemplateOverrides": "none", "runtimePatches": True, "podSpecOverrides": 1}
+    other = {
+        "suspend": True,
+        "replicatedJobs": 2,
+        "podTemplateOverrides": "none",
+        "runtimePatches": True,
+        "podSpecOverrides": 1,
+    }
     return {**body, "spec": {**spec, **other, "tasks": [task]}}
 
 

@@ -53,6 +53,8 @@ _OF_THE_CLUSTER: Final = (
     'request.userInfo.username == "system:kube-controller-manager" '
     '|| "system:serviceaccounts:kube-system" in request.userInfo.?groups.orValue([])'
 )
+_STOPPABLE: Final = ["batch", "jobset.x-k8s.io", "trainer.kubeflow.org"]
+"""Groups whose objects stop with ``spec.suspend``."""
 _REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
 _MOST_EXEMPTIONS: Final = 48
 """The API server allows 64 match conditions per policy; rules have some of their own."""
@@ -297,9 +299,9 @@ def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
         evaluated = f'request.kind.group.contains(".") || !({continued})'
         conditions.append(("not-continued", evaluated))
     if "UPDATE" in operations and not cel.stopping:
-        conditions.append(
-            ("not-stopping", 'request.operation != "UPDATE" || dyn(object).?spec.?suspend.orValue(false) != true')
-        )
+        suspended = "dyn(object).?spec.?suspend.orValue(false) == true"
+        stopping = f"request.kind.group in {cel_literal(_STOPPABLE)} && {suspended}"
+        conditions.append(("not-stopping", f'request.operation != "UPDATE" || !({stopping})'))
     return [{"name": name, "expression": _one_line(expression)} for name, expression in conditions]
 
 
