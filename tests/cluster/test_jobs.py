@@ -46,21 +46,41 @@ def test_a_gang_lands_in_one_rack_and_completes(platform: LiveCluster) -> None:
 
 
 def test_each_group_of_a_gang_lands_in_one_rack(platform: LiveCluster) -> None:
-    runtime = platform.get("clustertrainingruntime", "torch-distributed-gang")
-    runtime["metadata"] = {"name": "torch-groups", "labels": {"trainer.kubeflow.org/framework": "torch"}}
-    runtime["spec"]["podGroupPolicy"]["volcano"] = {
-        "networkTopology": {"mode": "hard", "highestTierName": "spine"},
-        "subGroupPolicy": [
-            {"name": "node", "subGroupSize": 3, "networkTopology": {"mode": "hard", "highestTierName": "rack"}}
-        ],
-    }
-    require(platform.apply(runtime))
+    rack = {"mode": "hard", "highestTierName": "rack"}
+    make_runtime(
+        platform, "torch-groups", subGroupPolicy=[{"name": "node", "subGroupSize": 3, "networkTopology": rack}]
+    )
     require(platform.apply(train_job("groups", "vision", "torch-groups", nodes=6)))
-    group = pod_group(platform, "groups")
-    platform.condition("groups", "vision", "Complete")
+    assert_groups_of_three(platform, "groups")
+    require(platform.kubectl("delete", "clustertrainingruntime", "torch-groups"))
+
+
+def test_a_train_job_requests_groups(platform: LiveCluster) -> None:
+    make_runtime(platform, "torch-spine")
+    annotations = {"trainyard.dev/subgroup-size": "3", "trainyard.dev/subgroup-tier": "rack"}
+    job = train_job("requested", "vision", "torch-spine", nodes=6)
+    template = {"template": {"metadata": {"annotations": annotations}}}
+    job["spec"].setdefault("runtimePatches", []).append({"manager": "example.com/ann", "trainingRuntimeSpec": template})
+    require(platform.apply(job))
+    assert_groups_of_three(platform, "requested")
+    require(platform.kubectl("delete", "clustertrainingruntime", "torch-spine"))
+
+
+def make_runtime(platform: LiveCluster, name: str, **volcano: Any) -> None:
+    """Create a runtime whose gangs stay inside one spine."""
+    runtime = platform.get("clustertrainingruntime", "torch-distributed-gang")
+    runtime["metadata"] = {"name": name, "labels": {"trainer.kubeflow.org/framework": "torch"}}
+    spine = {"mode": "hard", "highestTierName": "spine"}
+    runtime["spec"]["podGroupPolicy"]["volcano"] = {"networkTopology": spine, **volcano}
+    require(platform.apply(runtime))
+
+
+def assert_groups_of_three(platform: LiveCluster, name: str) -> None:
+    group = pod_group(platform, name)
+    platform.condition(name, "vision", "Complete")
     nodes = {
         int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]): pod["spec"]["nodeName"]
-        for pod in platform.pods("groups", "vision")
+        for pod in platform.pods(name, "vision")
     }
     racks = [{rack_of(platform, nodes[rank]) for rank in ranks} for ranks in ((0, 1, 2), (3, 4, 5))]
     assert [len(each) for each in racks] == [1, 1]
@@ -68,7 +88,6 @@ def test_each_group_of_a_gang_lands_in_one_rack(platform: LiveCluster) -> None:
     assert [each["networkTopology"] for each in group["spec"]["subGroupPolicy"]] == [
         {"mode": "hard", "highestTierAllowed": 1}
     ] * 2
-    require(platform.kubectl("delete", "clustertrainingruntime", "torch-groups"))
 
 
 def test_status_is_copied_from_the_jobset(platform: LiveCluster) -> None:

@@ -9,6 +9,7 @@ from tests.controller.harness import (
     COSCHEDULING_POD_GROUPS,
     JOB_SETS,
     PLATFORMS,
+    POD_GROUPS,
     TRAIN_JOBS,
     Body,
     change,
@@ -73,6 +74,19 @@ async def test_a_suspended_coscheduling_gang_follows_its_job(api: FakeApi) -> No
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False, "trainer": {"numNodes": 3}})
         await process.settle()
     assert groups(api)[0]["spec"]["minMember"] == 3
+
+
+async def test_the_groups_of_a_resumed_job_are_those_that_it_requests_now(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, gang_runtime(volcano={}))
+    size = "trainyard.dev/subgroup-size"
+    api.put(TRAIN_JOBS, train_job(suspend=True, annotations={size: "2"}, trainer={"numNodes": 2}))
+    async with controller(api) as process:
+        await process.settle()
+        assert [each["subGroupSize"] for each in groups(api, POD_GROUPS)[0]["spec"]["subGroupPolicy"]] == [2]
+        report_suspended(api)
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False, "annotations": None})
+        await process.settle()
+    assert not groups(api, POD_GROUPS)[0]["spec"].get("subGroupPolicy")
 
 
 async def test_a_pod_group_that_is_not_served_is_reported_and_retried(api: FakeApi) -> None:

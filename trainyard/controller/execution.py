@@ -206,7 +206,8 @@ class Executor:
             else:
                 return [f"create {resource.kind}"]
         stored = await self._owned(resource, job)
-        changed = {name: value for name, value in body["spec"].items() if stored.get("spec", {}).get(name) != value}
+        wanted = {**dict.fromkeys(GANG_OBJECTS[resource].requested), **body["spec"]}
+        changed = {name: value for name, value in wanted.items() if stored.get("spec", {}).get(name) != value}
         if not changed and (stored["metadata"].get("labels") or {}).items() >= metadata["labels"].items():
             self._cache.record_write(stored)
             return []

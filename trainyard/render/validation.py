@@ -110,8 +110,22 @@ def job_findings(job: ResolvedJob) -> Iterator[Finding]:
         return
     yield from check_kueue(job)
     yield from framework_of(job.runtime).validate(job)
-    for gang in gang_schedulers_of(job.runtime):
+    chosen = gang_schedulers_of(job.runtime)
+    for gang in chosen:
         yield from gang.validate(job)
+    yield from _unanswered_requests(job, chosen)
+
+
+def _unanswered_requests(job: ResolvedJob, chosen: Sequence[gangs.GangScheduler[Any]]) -> Iterator[Finding]:
+    """Yield annotations that request something of a gang scheduler that the runtime does not use."""
+    for gang in gangs.GANGS.values():
+        for key in gang.requests:
+            if key in job.template.annotations and gang not in chosen:
+                yield Finding(
+                    f"spec.annotations[{key}]",
+                    f"has no effect: the runtime has no podGroupPolicy.{gang.name}",
+                    f"use a runtime with podGroupPolicy.{gang.name}, or remove the annotation",
+                )
 
 
 @once_per_runtime

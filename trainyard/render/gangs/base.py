@@ -28,6 +28,8 @@ class Child:
         The namespaced resource.
     optional
         Whether clusters may not serve it; the controller then checks for it less often.
+    requested
+        Fields of its specification that a TrainJob may request; removed once it no longer does.
     """
 
     group: str
@@ -35,6 +37,7 @@ class Child:
     plural: str
     kind: str
     optional: bool = True
+    requested: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -59,6 +62,8 @@ class GangScheduler(PolicyField[Policy]):
     """Label of a pod that refers to that object; None: not a label."""
     member_annotation: ClassVar[str | None] = None
     """Annotation of a pod that refers to that object; None: not an annotation."""
+    requests: ClassVar[tuple[str, ...]] = ()
+    """Annotations of its JobSet template by which a TrainJob requests something of the scheduler."""
 
     def policy(self, job: JobView) -> Policy | None:
         """Return the runtime's policy for this scheduler; None: unset."""

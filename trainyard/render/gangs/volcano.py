@@ -20,6 +20,15 @@ from trainyard.api.markers import list_map
 from trainyard.checks.finding import Finding
 from trainyard.render.dns import is_subdomain
 from trainyard.render.gangs.base import Child, GangScheduler, name_scheduler
+from trainyard.render.gangs.volcano_requests import (
+    ANNOTATIONS,
+    MINIMUMS_ANNOTATION,
+    MINIMUMS_PATH,
+    check_requests,
+    group_sources,
+    requested_groups,
+    requested_minimums,
+)
 from trainyard.render.gangs.volcano_subgroups import (
     SubGroupPolicy,
     check_subgroups,
@@ -66,8 +75,16 @@ class Volcano(GangScheduler[VolcanoPolicy]):
     stack_schedulers: ClassVar[Mapping[str, str] | None] = {"field": "schedulerNames"}
     scheduler_names = "Scheduler names of Volcano"
     metadata_prefixes = ("scheduling.", "volcano.sh/")
-    child = Child("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", optional=False)
+    child = Child(
+        "scheduling.volcano.sh",
+        "v1beta1",
+        "podgroups",
+        "PodGroup",
+        optional=False,
+        requested=("subGroupPolicy", "minTaskMember"),
+    )
     member_annotation = GROUP_NAME_ANNOTATION
+    requests = ANNOTATIONS
 
     def validate(self, job: ResolvedJob) -> Iterable[Finding]:
         """Yield invalid queue names, missing priority classes, topology limits that cannot be enforced, and warnings.
@@ -88,12 +105,16 @@ class Volcano(GangScheduler[VolcanoPolicy]):
                     f"create it, or name an existing one ({', '.join(sorted(known)) or 'there is none'})",
                 )
         policy = self.policy(job) or VolcanoPolicy()
-        topology, groups = policy.network_topology, policy.sub_group_policy or []
+        topology = policy.network_topology
+        of_runtime = policy.sub_group_policy or []
+        groups = requested_groups(job, of_runtime)
         yield from check_topology(job, topology)
+        yield from check_requests(job, of_runtime)
         if groups:
-            yield from check_subgroups(job, groups, topology)
-        if policy.min_task_member:
-            yield from check_task_minimums(job, policy.min_task_member)
+            yield from check_subgroups(job, groups, topology, group_sources(job))
+        if minimums := requested_minimums(job, policy.min_task_member or {}):
+            requested = MINIMUMS_ANNOTATION in job.template.annotations
+            yield from check_task_minimums(job, minimums, *((MINIMUMS_PATH, MINIMUMS_ANNOTATION) if requested else ()))
         for pod_set in job.members:
             scheduler = pod_set.pod.get("schedulerName") or VOLCANO_SCHEDULER
             if scheduler != VOLCANO_SCHEDULER:
@@ -139,11 +160,11 @@ class Volcano(GangScheduler[VolcanoPolicy]):
         topology = network_topology(builder, policy.network_topology)
         if topology:
             spec["networkTopology"] = topology
-        if policy.sub_group_policy:
-            spec["subGroupPolicy"] = subgroup_policies(builder, policy.sub_group_policy)
-        if policy.min_task_member:
-            spec["minTaskMember"] = dict(sorted(policy.min_task_member.items()))
-            name_tasks(builder, policy.min_task_member)
+        if groups := requested_groups(builder.job, policy.sub_group_policy or []):
+            spec["subGroupPolicy"] = subgroup_policies(builder, groups)
+        if minimums := requested_minimums(builder.job, policy.min_task_member or {}):
+            spec["minTaskMember"] = dict(sorted(minimums.items()))
+            name_tasks(builder, minimums)
         return {
             "apiVersion": self.child.api_version,
             "kind": self.child.kind,

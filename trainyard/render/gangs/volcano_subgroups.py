@@ -11,6 +11,7 @@ of a gang that it places at once. Tiers of subgroups are therefore rendered as n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -35,6 +36,7 @@ from trainyard.render.resolved_job import ResolvedJob
 __all__ = [
     "INDEX_LABEL",
     "JOB_INDEX_LABEL",
+    "Source",
     "SubGroupPolicy",
     "check_subgroups",
     "group_policies",
@@ -64,10 +66,42 @@ class SubGroupPolicy(KubernetesModel):
     """Placement of each group in the fabric."""
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where subgroups are written; the default is the runtime.
+
+    Parameters
+    ----------
+    size_path, limit_path
+        Paths of findings about the number of pods in a group, and about its placement.
+    size_field, limit_field
+        Names of both in messages; ``{}`` is replaced by the name of the replicatedJob.
+    """
+
+    size_path: str = _PATH
+    limit_path: str = _PATH
+    size_field: str = _FIELD
+    limit_field: str = f"{_FIELD}[{{}}].networkTopology"
+
+
+_RUNTIME: Final = Source()
+
+
 def check_subgroups(
-    job: ResolvedJob, policies: list[SubGroupPolicy], gang: NetworkTopology | None
+    job: ResolvedJob,
+    policies: list[SubGroupPolicy],
+    gang: NetworkTopology | None,
+    sources: Mapping[str, Source] | None = None,
 ) -> Iterator[Finding]:
-    """Yield policies that divide no pods, and limits that Volcano cannot enforce."""
+    """Yield policies that divide no pods, and limits that Volcano cannot enforce.
+
+    Parameters
+    ----------
+    gang
+        Limit of the gang.
+    sources
+        Where the policies are written, by name; others are in the runtime.
+    """
     members = {pod_set.name: pod_set for pod_set in job.members}
     rendered = 0
     if policies and not is_at_least(job, _SINCE):
@@ -86,8 +120,11 @@ def check_subgroups(
                 f"name one of its members ({known})",
             )
             continue
-        yield from _check_size(job, pod_set, policy.sub_group_size)
-        yield from _check_limit(job, policy, gang)
+        source = (sources or {}).get(policy.name, _RUNTIME)
+        yield from _check_size(job, pod_set, policy.sub_group_size, source)
+        if policy.network_topology is not None:
+            for finding in _check_limit(job, policy.network_topology, gang, source.limit_field.format(policy.name)):
+                yield replace(finding, path=source.limit_path)
         rendered += len(_ranges(pod_set.count, policy.sub_group_size))
     if rendered > _MOST_POLICIES:
         yield Finding(
@@ -100,7 +137,7 @@ def check_subgroups(
 def warn_subgroups(job: ResolvedJob, policies: list[SubGroupPolicy], gang: NetworkTopology | None) -> Iterator[Finding]:
     """Warn about soft topologies that are ignored: while the plug-in is disabled, and of a gang with subgroups."""
     for policy in policies:
-        yield from warn_topology(job, policy.network_topology, _limit_field(policy))
+        yield from warn_topology(job, policy.network_topology, _RUNTIME.limit_field.format(policy.name))
     if policies and gang is not None and gang.mode != HARD:
         yield Finding.warning(
             _PATH,
@@ -179,37 +216,36 @@ def _ranges(pods: int, size: int) -> list[range]:
     return [range(start, start + size) for start in range(0, pods, size)]
 
 
-def _check_size(job: ResolvedJob, pod_set: PodSet, size: int) -> Iterator[Finding]:
+def _check_size(job: ResolvedJob, pod_set: PodSet, size: int, source: Source) -> Iterator[Finding]:
     requested = pod_set is job.trainer and job.spec.trainer is not None and job.spec.trainer.num_nodes is not None
-    path = _NODES if requested else _PATH
-    group = f'subGroupSize {size} of replicatedJob "{pod_set.name}"'
+    path = _NODES if requested else source.size_path
+    group = f'{source.size_field}: subGroupSize {size} of replicatedJob "{pod_set.name}"'
     if pod_set.count % size:
         multiple = max(pod_set.count // size, 1) * size
         yield Finding(
             path,
-            f"{_FIELD}: {group} does not divide its {pod_set.count} pods",
-            f"use a multiple of {size}, such as {multiple}, or a runtime with another subGroupSize",
+            f"{group} does not divide its {pod_set.count} pods",
+            f"use a multiple of {size}, such as {multiple}, or another subGroupSize",
         )
     elif pod_set.min_count is not None and pod_set.min_count % size:
         yield Finding(
-            _PATH,
-            f"{_FIELD}: {group} does not divide the {pod_set.min_count} pods that start together",
+            source.size_path,
+            f"{group} does not divide the {pod_set.min_count} pods that start together",
             f"set torch.elasticPolicy.minNodes of the runtime to a multiple of {size}",
         )
     mode = pod_set.job["template"]["spec"].get("completionMode", "Indexed")
     if size != pod_set.count and mode != "Indexed":
         yield Finding(
             _PATH,
-            f'{_FIELD}: the pods of replicatedJob "{pod_set.name}" have no index: its completionMode is {mode}',
+            f'{source.size_field}: the pods of replicatedJob "{pod_set.name}" have no index: '
+            f"its completionMode is {mode}",
             "set completionMode: Indexed in the runtime",
         )
 
 
-def _check_limit(job: ResolvedJob, policy: SubGroupPolicy, gang: NetworkTopology | None) -> Iterator[Finding]:
-    topology = policy.network_topology
-    if topology is None:
-        return
-    field = _limit_field(policy)
+def _check_limit(
+    job: ResolvedJob, topology: NetworkTopology, gang: NetworkTopology | None, field: str
+) -> Iterator[Finding]:
     findings = list(check_topology(job, topology, field))
     yield from findings
     if findings:
@@ -231,10 +267,6 @@ def _check_limit(job: ResolvedJob, policy: SubGroupPolicy, gang: NetworkTopology
                 f"{field}: tier {tier} has no effect, because the gang is limited to tier {widest}",
                 f"use a tier below {widest}, or a higher tier for the gang",
             )
-
-
-def _limit_field(policy: SubGroupPolicy) -> str:
-    return f"{_FIELD}[{policy.name}].networkTopology"
 
 
 def _tier(job: ResolvedJob, topology: NetworkTopology) -> int:

@@ -20,22 +20,32 @@ _PATH: Final = "spec.runtimeRef"
 _FIELD: Final = "podGroupPolicy.volcano.minTaskMember"
 
 
-def check_task_minimums(job: ResolvedJob, minimums: Mapping[str, int]) -> Iterator[Finding]:
-    """Yield minimums that are never reached, and those that Volcano ignores."""
+def check_task_minimums(
+    job: ResolvedJob, minimums: Mapping[str, int], path: str = _PATH, field: str = _FIELD
+) -> Iterator[Finding]:
+    """Yield minimums that are never reached, and those that Volcano ignores.
+
+    Parameters
+    ----------
+    path
+        Path of the findings.
+    field
+        Name of the minimums in their messages.
+    """
     members = {pod_set.name: pod_set for pod_set in job.members if pod_set.name in job.gang.counted}
     for name, least in minimums.items():
         if name not in members:
             known = ", ".join(members) or "none"
             message = f'replicatedJob "{name}" does not start with the gang'
-            yield Finding(_PATH, f"{_FIELD}: {message}", f"name one that does ({known})")
+            yield Finding(path, f"{field}: {message}", f"name one that does ({known})")
         elif least > members[name].pods:
             message = f'{least} exceeds the {members[name].pods} pods of replicatedJob "{name}"'
-            yield Finding(_PATH, f"{_FIELD}: {message}, so the gang never starts", "use fewer, or a larger job")
+            yield Finding(path, f"{field}: {message}, so the gang never starts", "use fewer, or a larger job")
     total = sum(minimums.values())
     if total > job.gang.min_member:
         yield Finding(
-            _PATH,
-            f"{_FIELD}: Volcano ignores it, because its sum {total} exceeds minMember {job.gang.min_member}",
+            path,
+            f"{field}: Volcano ignores it, because its sum {total} exceeds minMember {job.gang.min_member}",
             "lower the numbers, or raise torch.elasticPolicy.minNodes of the runtime",
         )
 
