@@ -100,7 +100,7 @@ simulate-controller: $(READY)  ## run the controller on 100,000 random histories
 	@$(BIN)/python -m tests.simulation --seeds $(HISTORIES)
 
 mutation: $(READY)  ## mutate every admission rule and check that a case fails
-	@TRAINYARD_MUTANTS=all $(BIN)/pytest -m "cluster or not cluster" -s tests/policy/test_rego_mutation.py
+	@TRAINYARD_MUTANTS=all $(BIN)/pytest -n $$(nproc) --dist load -rP -m "not cluster or cluster" tests/policy/test_rego_mutation.py
 
 record-release: $(READY)  ## record what the program of this version declares, for the tests of later upgrades
 	@$(BIN)/python -m tests.components.release_record
