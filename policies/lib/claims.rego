@@ -5,7 +5,7 @@ import data.trainyard.lib.request
 import rego.v1
 
 # PersistentVolumeClaims that a request writes, and their templates: entries {spec, metadata, claim} with the paths of
-# spec and metadata.
+# spec and metadata; a claim of a Volcano Job has no metadata.
 all := array.flatten([of_object, of_pods, of_stateful_set, of_tasks, of_job_sets])
 
 of_object := [{"spec": "spec", "metadata": "metadata", "claim": request.object} |
@@ -16,7 +16,6 @@ of_pods := [entry |
 	some pod in pod_templates.pods
 	some i, volume in request.list(pod.spec, "volumes")
 	claim := request.map(volume, "ephemeral").volumeClaimTemplate
-	is_object(claim)
 	entry := template(sprintf("%s.volumes[%d].ephemeral.volumeClaimTemplate", [pod.specPath, i]), claim)
 ]
 
@@ -30,14 +29,12 @@ default immutable := []
 
 immutable := request.list(request.old_object.spec, "volumeClaimTemplates") if {
 	request.kind == "StatefulSet"
-	request.operation == "UPDATE"
 }
 
-of_tasks := [{"spec": sprintf("spec.volumes[%d].volumeClaim", [i]), "metadata": "", "claim": {"spec": claim}} |
+of_tasks := [{"spec": sprintf("spec.volumes[%d].volumeClaim", [i]), "claim": {"spec": claim}} |
 	request.api_group == "batch.volcano.sh"
 	some i, volume in request.list(request.spec, "volumes")
 	claim := volume.volumeClaim
-	claim != null
 ]
 
 of_job_sets := [template(sprintf("%s.volumeClaimPolicies[%d].templates[%d]", [holder.path, i, k]), claim) |

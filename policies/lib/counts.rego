@@ -10,13 +10,10 @@ concurrent_pods := added if {
 	request.kind == "Scale"
 } else := sum([copies |
 	some pod in pod_templates.pods
-	copies := product([count | some count in pod.counts; is_number(count)])
-	copies > 0
+	copies := max([product([count | some count in pod.counts; is_number(count)]), 0])
 ])
 
 # Replicas of a Scale, where it adds some.
-default added := 0
-
 added := replicas if {
 	replicas := request.number(request.spec, "replicas", 0)
 	replicas > request.number(request.old_spec, "replicas", 0)

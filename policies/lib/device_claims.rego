@@ -16,7 +16,7 @@ claim := request.map(request.spec, "spec") if {
 # The alternatives of each request: entries {path, part}. In old versions, the request itself has the fields of exactly.
 choices := [array.flatten([
 	{"path": path, "part": each},
-	[{"path": sprintf("%s.exactly", [path]), "part": each.exactly} | is_object(each.exactly)],
+	[{"path": sprintf("%s.exactly", [path]), "part": part} | part := each.exactly],
 	[{"path": sprintf("%s.firstAvailable[%d]", [path, k]), "part": part} |
 		some k, part in request.list(each, "firstAvailable")
 	],

@@ -44,9 +44,9 @@ matching(name, patterns) if {
 }
 
 # Whether a key after the prefix can be such a variable.
-completable(prefix, patterns) if starts([trim_suffix(pattern, "*") | some pattern in patterns], prefix)
+completable(prefix, patterns) if starts(patterns, prefix)
 
-completable(prefix, patterns) if matching(prefix, [pattern | some pattern in patterns; endswith(pattern, "*")])
+completable(prefix, patterns) if matching(prefix, patterns)
 
 starts(names, prefix) if {
 	some name in names

@@ -18,10 +18,7 @@ negative := {name: amount | some name, amount in amounts; quantities.amount(amou
 
 claimed := {name: amount | some name, amount in amounts; quantities.amount(amount) > 0}
 
-default amounts := {}
-
 amounts := map if {
-	request.operation != "DELETE"
 	map := request.map(request.spec, "minResources")
 	map != request.map(request.map(old, "spec"), "minResources")
 }

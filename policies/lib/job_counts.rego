@@ -16,8 +16,7 @@ completions := sum([of_part |
 replicated := [{"jobs": replicas, "completions": max([request.number(spec, "completions", 0), 0])} |
 	request.kind != "TrainJob"
 	some listed in pod_templates.replicated_jobs
-	replicas := request.copies(listed.job, "replicas")
-	replicas > 0
+	replicas := max([request.copies(listed.job, "replicas"), 0])
 	spec := request.map(request.map(listed.job, "template"), "spec")
 ]
 

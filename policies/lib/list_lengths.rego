@@ -18,7 +18,7 @@ of_object := too_long("templates", {sprintf("spec.%s", [concat(".", field)]): ob
 
 of_containers := too_long("containers", of_pods([["containers"], ["initContainers"]])) if {
 	count(of_object) == 0
-} else := {}
+}
 
 lists := object.union_n([
 	of_job,
@@ -32,7 +32,7 @@ lists := object.union_n([
 	deeper
 } else := of_job
 
-deeper if count(of_object) + count(of_containers) == 0
+deeper if count(of_containers) == 0
 
 of_terms := too_long("terms", of_pods(array.concat(
 	[["topologySpreadConstraints"], array.concat(["affinity", "nodeAffinity"], [required, "nodeSelectorTerms"])],

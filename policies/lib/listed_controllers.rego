@@ -6,8 +6,6 @@ import rego.v1
 # Controllers of pods whose kinds a stack lists: data.trainyard.podTemplates has the places of their pod templates, by
 # group and kind, as entries {list, path, beside}: the list whose items have a template (empty: there is one), the path
 # of the template, and that of the number of its pods (empty: one pod).
-default templates := []
-
 templates := data.trainyard.podTemplates[request.api_group][request.kind]
 
 # Whether the kind is one of them: its fields with names of fields of Volcano, JobSet and the trainer mean something else.
@@ -23,11 +21,11 @@ pods := [entry |
 		"path": path, "specPath": sprintf("%s.spec", [path]),
 		"metadata": object.get(root.object, array.concat(template.path, ["metadata"]), {}),
 		"spec": object.get(root.object, array.concat(template.path, ["spec"]), {}),
-		"counts": [count | some count in [object.get(root.object, template.beside, 1)]; is_number(count)],
+		"counts": [object.get(root.object, template.beside, 1)],
 	}
 ]
 
-roots(template) := [{"at": "", "object": request.object}] if count(template.list) == 0
+roots(template) := [{"at": "", "object": request.object}] if template.list == []
 
 roots(template) := [{"at": sprintf("%s[%d].", [concat(".", template.list), i]), "object": item} |
 	list := object.get(request.object, template.list, [])
@@ -35,7 +33,7 @@ roots(template) := [{"at": sprintf("%s[%d].", [concat(".", template.list), i]), 
 	some i, item in list
 	is_object(item)
 ] if {
-	count(template.list) > 0
+	template.list != []
 }
 
 # Whether an update leaves each template as it was and adds no pods.
@@ -50,17 +48,16 @@ changed if {
 }
 
 same(template) if {
-	count(template.list) > 0
 	object.get(request.object, template.list, null) == object.get(request.old_object, template.list, null)
 }
 
 same(template) if {
-	count(template.list) == 0
+	template.list == []
 	object.get(request.object, template.path, null) == object.get(request.old_object, template.path, null)
 	number(request.object, template.beside) <= number(request.old_object, template.beside)
 }
 
 number(subject, path) := value if {
-	value := object.get(subject, path, 1)
+	value := object.get(subject, path, [])
 	is_number(value)
 } else := 1

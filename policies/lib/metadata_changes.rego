@@ -18,10 +18,7 @@ all contains {"path": path, "field": field, "key": key} if {
 
 evaluated(path) if path in ["metadata", "spec.template.metadata"]
 
-evaluated(path) if {
-	not path in ["metadata", "spec.template.metadata"]
-	not suspended
-}
+evaluated(_) if not suspended
 
 # Stopping an object must always be possible: only metadata that the update changes is evaluated.
 suspended if {

@@ -5,18 +5,23 @@ import rego.v1
 
 # Whether a length exceeds that before an update: entries {length} of a list or a name, by path as in manifests, and
 # {length, before} of sums.
-grows(_, _) if request.operation != "UPDATE"
+grows(path, entry) if not kept(path, entry)
 
-grows(path, entry) if entry.length > object.get(entry, "before", length(value(path)))
+kept(path, entry) if entry.length <= before(path, entry)
 
-length(value) := count(value) if {
-	type_name(value) in ["array", "string"]
-} else := 0
+before(_, entry) := entry.before
+
+before(path, entry) := count(value(path)) if {
+	not entry.before
+	type_name(value(path)) in ["array", "string"]
+}
 
 # The value before an update; null if there is none. No path ends with an index.
-value(path) := object.get(request.old_object, steps(path), null) if {
-	is_object(request.old_object)
-} else := null
+value(path) := object.get(old_object, steps(path), null)
+
+default old_object := {}
+
+old_object := request.old_object
 
 steps(path) := [step |
 	some part in regex.split(`[.\[\]]+`, path)

@@ -155,7 +155,6 @@ template_metadatas := array.concat(of_template, of_pods)
 
 of_template := [{"path": "spec.template.metadata", "metadata": request.spec.template.metadata} |
 	request.api_group in ["batch", "apps", ""]
-	request.spec.template.metadata
 ]
 
 # Containers of every pod: entries {path, field, container, pod}.

@@ -60,7 +60,6 @@ metadata := {part: evaluated(part, value) | some part, value in map(object, "met
 # Labels and annotations of one prefix are evaluated together.
 evaluated(part, values) := {key: value | some key, value in values; prefix(key) in touched} if {
 	part in ["labels", "annotations"]
-	is_object(values)
 } else := values
 
 touched contains prefix(key) if {
@@ -76,8 +75,6 @@ prefix(key) := split(key, "/")[0]
 
 # An update of a controller of pods that neither changes its templates, nor adds replicas, nor resumes it creates no
 # other pods: what it leaves as it was is not evaluated again.
-default continued := false
-
 continued if {
 	operation == "UPDATE"
 	pod_controller

@@ -10,7 +10,7 @@ import rego.v1
 all := array.concat([of_trainer], of_pods)
 
 # Fields of a TrainJob; other kinds do not have them.
-of_trainer := {"copies": request.copies(trainer, "numNodes"), "unknown": [], "containers": [{"resources": request.map(trainer, "resourcesPerNode")}]}
+of_trainer := {"copies": request.copies(trainer, "numNodes"), "containers": [{"resources": request.map(trainer, "resourcesPerNode")}]}
 
 trainer := request.map(request.spec, "trainer")
 

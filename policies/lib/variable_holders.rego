@@ -35,14 +35,14 @@ holders := array.concat(containers, [
 initializer := request.map(request.spec, "initializer")
 
 # An update of a pod itself cannot change containers in this.
-default containers := []
+containers := [{"path": entry.path, "container": entry.container} |
+	not kept
+	some entry in pod_templates.containers
+]
 
-containers := [{"path": entry.path, "container": entry.container} | some entry in pod_templates.containers] if {
-	not updates_pod
-}
-
-containers := [{"path": entry.path, "container": entry.container} | some entry in pod_templates.containers] if {
-	request.subresource == "ephemeralcontainers"
+kept if {
+	updates_pod
+	request.subresource != "ephemeralcontainers"
 }
 
 updates_pod if {

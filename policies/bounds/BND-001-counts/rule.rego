@@ -55,6 +55,6 @@ violation contains {"path": sprintf("%s.annotations[%s]", [gang.path, annotation
 	is_string(text)
 	regex.match(`^[+]?[0-9]{1,10}$`, text)
 	gang.pods > 0
-	to_number(trim_left(text, "+")) > gang.pods
+	to_number(text) > gang.pods
 	message := sprintf("a minimum of %s exceeds the %v pods of the %s", [text, gang.pods, gang.kind])
 }

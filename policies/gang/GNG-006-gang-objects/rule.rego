@@ -13,7 +13,6 @@ violation contains {"path": "metadata.ownerReferences", "message": message} if {
 
 violation contains {"path": "status", "message": message} if {
 	not users.is_platform("GNG-006")
-	request.operation != "DELETE"
 	request.map(request.object, "status") != request.map(gang_amounts.old, "status")
 	message := sprintf("user \"%v\" cannot write the status of a PodGroup", [request.user.name])
 }
@@ -50,4 +49,4 @@ owners := [owner |
 	owner.kind in request.parameter("GNG-006", "controllers")
 ]
 
-subjects := array.concat([request.object | request.operation != "DELETE"], [gang_amounts.old | request.operation != "CREATE"])
+subjects := [request.object, gang_amounts.old]

@@ -29,9 +29,7 @@ class_of(pod) := pod.spec.priorityClassName if {
 } else := inherited
 
 # Pods of a Volcano Job without a class get that of the job.
-default inherited := ""
-
-inherited := request.object_get(request.spec, "priorityClassName", "") if request.api_group == "batch.volcano.sh"
+inherited := request.spec.priorityClassName if request.api_group == "batch.volcano.sh"
 
 scheduler_of(pod) := pod.spec.schedulerName if {
 	request.object_get(pod.spec, "schedulerName", "") != ""

@@ -46,7 +46,7 @@ evaluated if not request.old_object
 # Updates that leave the object suspended are always possible; its templates are evaluated when it is resumed.
 evaluated if {
 	not request.spec.suspend == true
-	request.object_get(request.object, "spec", null) != request.object_get(request.old_object, "spec", null)
+	request.written != request.old_spec
 }
 
 # Finalizers that the object has.

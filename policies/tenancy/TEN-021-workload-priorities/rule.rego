@@ -19,10 +19,7 @@ violation contains {"path": path, "message": message} if {
 
 evaluated("metadata")
 
-evaluated(path) if {
-	path != "metadata"
-	not suspended
-}
+evaluated(_) if not suspended
 
 # The class that a suspended object has.
 kept(name) if {

@@ -23,4 +23,4 @@ harmless if {
 
 path := "spec" if count(fields) == 0
 
-path := sprintf("spec.%s", [fields[0]]) if count(fields) > 0
+path := sprintf("spec.%s", [fields[0]])

@@ -12,17 +12,18 @@ import yaml
 
 from tests.policy.equivalence.proof import OWN_SHARE, subjects_of
 from tests.policy.equivalence.worlds import NOW, USERS, own_settings
-from tests.policy.listed_cases import listed_cases, listed_rules
+from tests.policy.listed_cases import LISTED, listed_cases
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.review import AdmissionContext, Review, document_of
+from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.cases import Case, load_world
 from trainyard.policy.testing.opa_engine import _named, _review
-from trainyard.settings.platform import PolicySettings
+from trainyard.settings.platform import PodControllerSettings, PolicySettings
 
 __all__ = [
     "ENTRY_POINT",
@@ -38,6 +39,20 @@ POLICIES: Final = data_folder("policies")
 ENTRY_POINT: Final = Path(__file__).parent / "entry_point.yaml"
 _NOW: Final = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
 _EXEMPT: Final = "kube-system"
+_NAMESAKES: Final = tuple(
+    PodControllerSettings.model_validate(each)
+    for each in (
+        {"group": "apps.kruise.io", "version": "v1beta1", "kind": "StatefulSet", "resource": "statefulsets"},
+        {
+            "group": "batch.example",
+            "version": "v1",
+            "kind": "CronJob",
+            "resource": "cronjobs",
+            "templates": [{"path": "spec.jobTemplate.spec.tasks[].template"}],
+        },
+    )
+)
+"""Kinds with names of kinds of Kubernetes."""
 
 
 def rego_files() -> dict[str, str]:
@@ -51,8 +66,9 @@ def rego_files() -> dict[str, str]:
 
 
 def rule_data() -> dict[str, Any]:
-    """Return the data of the bundle of the shipped rules, with the kinds that the listed cases are of."""
-    content: dict[str, Any] = json.loads(build_bundle(rules=listed_rules()).files["data.json"])
+    """Return the data of the bundle of the shipped rules, with the kinds of the listed cases and their namesakes."""
+    rules = with_listed_controllers(load_rules(), (*LISTED, *_NAMESAKES))
+    content: dict[str, Any] = json.loads(build_bundle(rules=rules).files["data.json"])
     return content
 
 
