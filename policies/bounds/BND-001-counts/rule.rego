@@ -53,7 +53,7 @@ violation contains {"path": sprintf("%s.annotations[%s]", [gang.path, annotation
 	some gang in job_counts.gangs(limit("pods"))
 	text := request.map(gang.metadata, "annotations")[annotation]
 	is_string(text)
-	regex.match(`^[+]?[0-9]{1,10}$`, text)
+	regex.match(`^[+]?0*[0-9]{1,10}$`, text)
 	gang.pods > 0
 	to_number(text) > gang.pods
 	message := sprintf("a minimum of %s exceeds the %v pods of the %s", [text, gang.pods, gang.kind])

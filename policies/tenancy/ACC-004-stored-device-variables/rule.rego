@@ -7,7 +7,6 @@ import rego.v1
 violation contains {"path": path, "message": sprintf("key %s becomes a variable that gives devices", [name])} if {
 	some field in ["data", "stringData"]
 	some name, value in request.map(request.object, field)
-	value != null
 	name in request.parameter("ACC-004", "deviceVariables")
 	not hides(value)
 	path := sprintf("%s[%s]", [field, name])
@@ -24,5 +23,5 @@ violation contains {"path": path, "message": message} if {
 # The values of a Secret are encoded.
 hides(value) if {
 	request.kind == "ConfigMap"
-	value in ["", "none", "void"]
+	value in ["", "none", "void", null]
 }
