@@ -159,10 +159,11 @@ class Generator:
             yield Subject(number, case.id, copy.deepcopy(case.content.object), start, home, platform, user)
 
     def sampled(self, each: int) -> Iterator[Subject]:
-        """Yield so many cases of each rule and verdict as they are, numbered from zero."""
+        """Yield so many cases of each rule and verdict as they are, numbered from zero; those with parameters last."""
         seen: Counter[tuple[str, CaseDecision]] = Counter()
         number = 0
-        for case, subject in zip(self._cases, self.unchanged(), strict=True):
+        found = sorted(zip(self._cases, self.unchanged(), strict=True), key=lambda pair: bool(pair[0].content.parameters))
+        for case, subject in found:
             seen[kind := (case.rule.id, case.verdict)] += 1
             if seen[kind] <= each:
                 yield replace(subject, number=number)
