@@ -162,8 +162,8 @@ class Generator:
         """Yield so many cases of each rule and verdict as they are, numbered from zero; those with parameters last."""
         seen: Counter[tuple[str, CaseDecision]] = Counter()
         number = 0
-        found = sorted(zip(self._cases, self.unchanged(), strict=True), key=lambda pair: bool(pair[0].content.parameters))
-        for case, subject in found:
+        pairs = zip(self._cases, self.unchanged(), strict=True)
+        for case, subject in sorted(pairs, key=lambda pair: bool(pair[0].content.parameters)):
             seen[kind := (case.rule.id, case.verdict)] += 1
             if seen[kind] <= each:
                 yield replace(subject, number=number)
