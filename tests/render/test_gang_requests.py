@@ -107,6 +107,13 @@ def test_a_runtime_without_a_trainer_has_no_groups() -> None:
         assert "has no trainer" in only(verdict(job, of).errors).message
 
 
+def test_nodes_whose_name_is_too_long_are_an_error_of_the_name() -> None:
+    of = torch({**trainer(), "name": "n" * 64}, volcano={})
+    errors = verdict(job_of(4, size="2"), of).errors
+    assert errors
+    assert all("n" * 64 in error.message for error in errors), errors
+
+
 def test_minimums_replace_those_of_the_runtime_by_name() -> None:
     of = runtime(
         trainer(),

@@ -58,7 +58,8 @@ def requested_groups(job: ResolvedJob, policies: Sequence[SubGroupPolicy]) -> li
     topology = own.network_topology if own is not None and tier is None else _topology(tier)
     if count is None or (tier is not None and topology is None):
         return list(policies)
-    requested = SubGroupPolicy(name=name, sub_group_size=count, network_topology=topology)
+    # Not validated: a name that is too long is an error of the replicatedJob.
+    requested = SubGroupPolicy.model_construct(name=name, sub_group_size=count, network_topology=topology)
     return [*(policy for policy in policies if policy.name != name), requested]
 
 
