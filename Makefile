@@ -49,8 +49,9 @@ cluster-test: $(READY)  ## the tests on the embedded control plane
 equivalence: $(READY)  ## review more than 20,000 mutated objects in every policy gate and compare the decisions
 	@TRAINYARD_EQUIVALENCE=$(SEEDS) $(BIN)/pytest -m cluster -s tests/policy/equivalence
 
-shapes: $(READY)  ## send 50,000 objects of arbitrary shape to the policy server
+shapes: $(READY)  ## send 50,000 objects of arbitrary shape to the policy server, and 4,000 to the derived texts
 	@TRAINYARD_SHAPES=50000 $(BIN)/pytest -m cluster tests/policy/test_rego_shapes.py
+	@TRAINYARD_SHAPES=4000 $(BIN)/pytest -m cluster tests/policy/test_required_texts.py
 
 frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers, and every converted job; and every change of a fabric
 	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py tests/convert/test_cluster.py tests/cluster/test_fabric.py

@@ -17,6 +17,7 @@ from tests.support import LiveCluster, awaited, require
 
 __all__ = [
     "changed",
+    "denials",
     "failed",
     "hanging",
     "kubeconfig_of_token",
@@ -124,22 +125,23 @@ REFUSAL = {
 """What a policy of the test says about JobSets, by their name."""
 
 
-def refusals() -> list[dict[str, Any]]:
-    """Return a policy that denies JobSets by their name, and its binding."""
-    rule = {
-        "apiGroups": ["jobset.x-k8s.io"],
-        "apiVersions": ["*"],
-        "operations": ["CREATE"],
-        "resources": ["jobsets"],
-    }
-    checks = [{"expression": f"object.metadata.name != '{name}'", "message": text} for name, text in REFUSAL.items()]
-    api, kind, metadata = "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", {"name": "ex-refusals"}
-    policy = {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]}, "validations": checks}
-    bound = {"policyName": "ex-refusals", "validationActions": ["Deny"]}
+def denials(name: str, operation: str, group: str, resource: str, checks: dict[str, str]) -> list[dict[str, Any]]:
+    """Return a policy that denies an operation with the text of each expression that is false, and its binding."""
+    rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": [operation], "resources": [resource]}
+    validations = [{"expression": expression, "message": text} for expression, text in checks.items()]
+    api, kind, metadata = "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", {"name": name}
+    policy = {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]}, "validations": validations}
+    bound = {"policyName": name, "validationActions": ["Deny"]}
     return [
         {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": policy},
         {"apiVersion": api, "kind": f"{kind}Binding", "metadata": metadata, "spec": bound},
     ]
+
+
+def refusals() -> list[dict[str, Any]]:
+    """Return a policy that denies JobSets by their name, and its binding."""
+    checks = {f"object.metadata.name != '{name}'": text for name, text in REFUSAL.items()}
+    return denials("ex-refusals", "CREATE", "jobset.x-k8s.io", "jobsets", checks)
 
 
 def refuse(platform: LiveCluster) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import datetime
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +25,7 @@ from tests.cluster.explained_jobs import (
 )
 from tests.cluster.jobs import node_patch, train_job
 from tests.cluster.platform_changes import (
+    denials,
     failed,
     hanging,
     kubeconfig_of_token,
@@ -36,7 +36,6 @@ from tests.cluster.platform_changes import (
     stored,
 )
 from tests.support import LiveCluster, awaited, require
-from trainyard.kube.blocking import Session
 
 pytestmark = pytest.mark.cluster
 
@@ -212,56 +211,37 @@ def test_what_cannot_be_created_or_run_is_explained(platform: LiveCluster) -> No
         removed(platform, *made)
 
 
-@contextmanager
-def uncounted(platform: LiveCluster, namespace: str, name: str) -> Iterator[None]:
-    """Remove the counts of a quota again and again: a pod that ends makes the controller manager count it."""
-    path = f"/api/v1/namespaces/{namespace}/resourcequotas/{name}/status"
-    ended, began = threading.Event(), threading.Event()
-
-    def remove() -> None:
-        with Session(platform.kubeconfig) as session:
-            while not ended.wait(0.05):
-                answer = session.request("PATCH", path, {"status": {"used": None}})
-                assert answer.ok, answer.message
-                began.set()
-
-    thread = threading.Thread(target=remove)
-    thread.start()
-    try:
-        assert began.wait(30)
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
 def test_a_quota_that_is_not_counted_is_explained(platform: LiveCluster) -> None:
-    """The controller manager counts a quota at once, so its status loses the count again."""
+    """The controller manager counts a quota at once, so a policy denies that it writes the count again."""
     metadata = {"name": "ex-uncounted", "namespace": "red"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "100"}}}
     early, late = (without_devices(name, "red", nodes=1) for name in ("early", "late"))
+    text = "the test counts nothing"
+    checks = {"object.metadata.name != 'ex-uncounted' || !has(object.status.used)": text}
+    policy, binding = denials("ex-uncounted", "UPDATE", "", "resourcequotas/status", checks)
     patch = ("patch", "resourcequota", "ex-uncounted", "-n", "red", "--type=merge", "-p")
-
-    def counted() -> bool:
-        return "used" in platform.get("resourcequota", "ex-uncounted", "-n", "red")["status"]
-
+    count = (*patch, '{"status":{"used":{"pods":"1"}}}', "--subresource=status", "--dry-run=server")
     try:
-        require(platform.apply(quota))
-        awaited("the count", counted)
         require(platform.apply(early))
         running(platform, "ex-early", "red")
+        require(platform.apply(quota))
+        awaited("the count", lambda: "used" in platform.get("resourcequota", "ex-uncounted", "-n", "red")["status"])
+        require(platform.apply(policy, binding))
+        awaited("the policy", lambda: text in platform.kubectl(*count).stderr)
+        require(platform.kubectl(*patch, '{"status":{"used":null}}', "--subresource=status"))
         with scenarios(platform) as found:
-            with uncounted(platform, "red", "ex-uncounted"):
-                require(platform.apply(late))
-                numbers = {"quota": "ex-uncounted", "namespace": "red"}
-                unknown = found.is_("ex-late", "red", "Waiting", "quota-not-counted", "within five minutes", **numbers)
+            require(platform.apply(late))
+            numbers = {"quota": "ex-uncounted", "namespace": "red"}
+            unknown = found.is_("ex-late", "red", "Waiting", "quota-not-counted", "within five minutes", **numbers)
             found.says(unknown, "rejects the pods of Job red/ex-late-node-0")
             found.lacks("ex-early", "red", "quota-not-counted")
+            require(platform.kubectl("delete", "validatingadmissionpolicybinding", "ex-uncounted"))
+            awaited("the end of the policy", lambda: text not in platform.kubectl(*count).stderr)
             require(platform.kubectl(*patch, '{"spec":{"hard":{"pods":"99"}}}'))
             running(platform, "ex-late", "red")
             found.lacks("ex-late", "red", "quota-not-counted")
     finally:
-        removed(platform, early, late, quota)
+        removed(platform, early, late, quota, policy, binding)
 
 
 def test_a_policy_server_and_a_controller_that_are_away_are_explained(platform: LiveCluster) -> None:

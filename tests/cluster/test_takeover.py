@@ -361,9 +361,8 @@ def test_a_queue_that_was_taken_over_is_retired_in_one_up(former: LiveCluster) -
     assert former.get("queue", "obsolete")["status"]["state"] == "Open"
     operate(former, "up", "--yes")
     assert former.get("queue", "obsolete") is None
-    assert operate(former, "up", "--yes")["changes"] == []
     former.config_file.write_text(configured)
-    operate(former, "up", "--yes")
+    assert operate(former, "up", "--yes")["changes"] == []
 
 
 def amend(cluster: LiveCluster, **queues: dict[str, Any]) -> None:

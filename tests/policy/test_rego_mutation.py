@@ -20,7 +20,7 @@ EQUIVALENT = Path(__file__).parent / "rego" / "equivalent.yaml"
 EVERYTHING = os.environ.get("TRAINYARD_MUTANTS") == "all"
 PARTS = os.cpu_count() or 1 if EVERYTHING else 1
 """Parts of the mutants that run side by side."""
-SAMPLE = 3
+SAMPLE = 2
 """Mutants of a file in the sample."""
 SEED = 20
 

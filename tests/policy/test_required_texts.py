@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
 import random
 import shutil
 from functools import cache
@@ -30,8 +31,8 @@ from trainyard.policy.testing.cases import CaseDecision
 
 COMMAND: Final = "run: trainyard policy texts --out policies/lib/required-texts.json"
 SEED: Final = 3
-DISTORTED: Final = 500
-GENERATED: Final = 300
+DISTORTED: Final = int(os.environ.get("TRAINYARD_SHAPES", "400")) // 2
+GENERATED: Final = 150
 LIB: Final = "import data.trainyard.lib.request\nimport rego.v1\n\n"
 
 
