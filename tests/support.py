@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.kubectl_get import UnreadError, read
 from trainyard.cluster.process import MEMORY_VARIABLE
 from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import PODS
@@ -194,7 +195,9 @@ class LiveCluster:
         return run("kubectl", *arguments, env=self.env, stdin=stdin, timeout=timeout)
 
     def get(self, *arguments: str) -> Any:
-        """Return `kubectl get … -o json` as an object, None when the object does not exist."""
+        """Return what `kubectl get … -o json` prints, None when the object does not exist."""
+        with suppress(UnreadError):
+            return read(shared_session(self.kubeconfig), *arguments)
         result = self.kubectl("get", *arguments, "-o", "json")
         if result.returncode != 0 and "NotFound" in result.stderr:
             return None

@@ -27,6 +27,7 @@ SHARED: Final = {
         "tests/cluster/test_frameworks.py",
         "tests/cluster/test_jobs.py",
         "tests/cluster/test_jobset_restart.py",
+        "tests/cluster/test_kubectl_get.py",
         "tests/cluster/test_metrics.py",
         "tests/cluster/test_policy_gate.py",
         "tests/cluster/test_pods.py",

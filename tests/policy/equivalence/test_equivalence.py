@@ -21,7 +21,7 @@ from trainyard.policy.rules.admission_rule import Gate
 pytestmark = pytest.mark.cluster
 
 SEEDS = range(1, 1 + int(os.environ.get("TRAINYARD_EQUIVALENCE", "0"))) or (3,)
-OBJECTS = 3000 if 1 in SEEDS else 1800
+OBJECTS = 3000 if 1 in SEEDS else 1500
 """Objects of each seed."""
 
 LEAST = 3

@@ -1,0 +1,143 @@
+"""What ``kubectl get -o json`` prints, read without its process: tests ask thousands of times."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from trainyard.errors import TrainyardError
+from trainyard.kube.blocking import Session
+
+__all__ = ["UnreadError", "read"]
+
+
+class UnreadError(Exception):
+    """Only kubectl can tell: arguments of other forms, an unknown kind, or an error of the server."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of the cluster in its group's preferred version."""
+
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str | None, name: str) -> str:
+        base = f"/apis/{self.version}" if "/" in self.version else f"/api/{self.version}"
+        within = f"/namespaces/{namespace}" if self.namespaced and namespace is not None else ""
+        return f"{base}{within}/{self.plural}{f'/{name}' if name else ''}"
+
+
+_kinds: weakref.WeakKeyDictionary[Session, dict[str, _Kind]] = weakref.WeakKeyDictionary()
+
+
+def read(session: Session, *arguments: str) -> Any:
+    """Return the object, None if it does not exist, or the list.
+
+    Parameters
+    ----------
+    arguments
+        Kinds (with commas) and a name, ``-n NAMESPACE``, ``-A``, ``-l SELECTOR`` and ``--show-managed-fields``.
+
+    Raises
+    ------
+    UnreadError
+        kubectl must be asked.
+    """
+    words: list[str] = []
+    namespace: str | None = "default"
+    selector, managed_fields = "", False
+    given = iter(arguments)
+    for each in given:
+        match each:
+            case "-n":
+                namespace = next(given)
+            case "-A":
+                namespace = None
+            case "-l" | "--selector":
+                selector = f"?labelSelector={quote(next(given), safe='')}"
+            case "--show-managed-fields":
+                managed_fields = True
+            case _:
+                words.append(each)
+    if not words or len(words) > 2 or any(each.startswith("-") or "/" in each for each in words):
+        raise UnreadError
+    kinds, name = words[0].split(","), "".join(words[1:])
+    try:
+        if name:
+            (kind,) = kinds
+            return _object(session, _kind(session, kind), namespace or "default", name, managed_fields)
+        return {
+            "apiVersion": "v1",
+            "kind": "List",
+            "items": [
+                item
+                for kind in kinds
+                for item in _items(session, _kind(session, kind), namespace, selector, managed_fields)
+            ],
+        }
+    except TrainyardError as error:
+        raise UnreadError from error
+
+
+def _object(session: Session, kind: _Kind, namespace: str, name: str, managed_fields: bool) -> dict[str, Any] | None:
+    answer = session.request("GET", kind.path(namespace, name))
+    body: dict[str, Any] = json.loads(answer.payload)
+    if answer.status == 404 and body.get("details", {}).get("name") == name:
+        return None
+    if not answer.ok:
+        raise UnreadError
+    return _printed(body, managed_fields)
+
+
+def _items(
+    session: Session, kind: _Kind, namespace: str | None, selector: str, managed_fields: bool
+) -> Iterator[dict[str, Any]]:
+    answer = session.request("GET", f"{kind.path(namespace, '')}{selector}")
+    if not answer.ok:
+        raise UnreadError
+    for item in json.loads(answer.payload)["items"]:
+        yield _printed({"apiVersion": kind.version, "kind": kind.kind, **item}, managed_fields)
+
+
+def _printed(body: dict[str, Any], managed_fields: bool) -> dict[str, Any]:
+    if not managed_fields:
+        body["metadata"].pop("managedFields", None)
+    return body
+
+
+def _kind(session: Session, name: str) -> _Kind:
+    """Return a kind by one of its names; what is not known is looked up again."""
+    if name not in _kinds.setdefault(session, {}):
+        _kinds[session] = dict(reversed([*_discovered(session)]))  # the first group takes precedence
+    try:
+        return _kinds[session][name]
+    except KeyError:
+        raise UnreadError from None
+
+
+def _discovered(session: Session) -> Iterator[tuple[str, _Kind]]:
+    groups = session.request("GET", "/apis")
+    if not groups.ok:
+        raise UnreadError
+    versions = [each["preferredVersion"]["groupVersion"] for each in json.loads(groups.payload)["groups"]]
+    for path in ("/api/v1", *(f"/apis/{version}" for version in versions)):
+        found = session.request("GET", path)
+        if not found.ok:
+            raise UnreadError
+        listed = json.loads(found.payload)
+        version = listed["groupVersion"]
+        for each in listed["resources"]:
+            if "/" in each["name"] or "list" not in each["verbs"]:
+                continue
+            kind = _Kind(version, each["kind"], each["name"], each["namespaced"])
+            names = {each["name"], each.get("singularName"), each["kind"].lower(), *each.get("shortNames", ())}
+            for name in names - {None, ""}:
+                yield name, kind
+                yield f"{name}.{version.rpartition('/')[0]}".rstrip("."), kind
