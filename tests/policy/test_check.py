@@ -173,6 +173,33 @@ async def test_an_object_is_reviewed_as_the_webhooks_store_it(tmp_path: Path, ki
     assert '{"a/gpu": "1k"}' in json.dumps(asked)
 
 
+KEY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+NULL = f"metadata: {{name: a, namespace: vision, annotations: {{{KEY}: null}}}}"
+TEMPLATE = f"metadata: {{annotations: {{{KEY}: null}}, labels: {{a: null}}}}"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "annotations", "nested"),
+    [
+        (f"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n{NULL}\nspec: {{a: {{{TEMPLATE}}}}}", {KEY: ""}, None),
+        (f"apiVersion: batch/v1\nkind: Job\n{NULL}\nspec: {{a: [{{{TEMPLATE}}}]}}", {KEY: ""}, ""),
+        (f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a}}\nspec: {{a: {{{TEMPLATE}}}}}", None, ""),
+    ],
+    ids=["custom resource", "Job", "Deployment"],
+)
+async def test_null_annotations_are_reviewed_as_kubernetes_decodes_them(
+    tmp_path: Path, manifest: str, annotations: dict[str, str] | None, nested: str | None
+) -> None:
+    """As empty texts; below the metadata of a custom resource its schema drops them, and the rules ignore nulls."""
+    decisions = Decisions()
+    await check(tmp_path, manifest, decisions=decisions)
+    (asked,) = [each["request"]["object"] for each in decisions.asked]
+    assert asked["metadata"].get("annotations") == annotations
+    part = asked["spec"]["a"]
+    metadata = (part[0] if isinstance(part, list) else part)["metadata"]
+    assert metadata == {"annotations": {KEY: nested}, "labels": {"a": nested}}
+
+
 async def test_admission_findings_need_no_cluster(tmp_path: Path) -> None:
     two = runtime("vision", kind="ClusterTrainingRuntime", spec="mlPolicy: {torch: {}, mpi: {}}")
     report = await check(

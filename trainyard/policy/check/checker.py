@@ -16,6 +16,7 @@ from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
+from trainyard.policy.check.null_texts import with_empty_texts
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_job_check import resolved, runtime_of
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, World, is_runtime
@@ -191,6 +192,8 @@ class Checker:
                 depends |= {outcome.runtime.file} if outcome.runtime.file else set()
         elif not self._live and is_runtime(manifest):
             body = self._world.found(manifest).body
+        if not self._live:
+            body = with_empty_texts(body)
         author: dict[str, Any] = self._controller if self._live else {"user": AUTHOR}
         common: dict[str, Any] = {"platform": platform}
         if not clustered:
