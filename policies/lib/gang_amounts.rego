@@ -7,7 +7,11 @@ import rego.v1
 # Amounts of minResources that a request sets in a PodGroup, by resource: those that are not quantities, below zero, and
 # above zero.
 
-unreadable := {name: beginning(amount) | some name, amount in amounts; not quantities.amount(amount)}
+unreadable := {name: beginning(amount) |
+	some name, amount in amounts
+	amount != null
+	not quantities.amount(amount)
+}
 
 beginning(amount) := sprintf("%s...", [substring(amount, 0, quantities.longest)]) if {
 	is_string(amount)

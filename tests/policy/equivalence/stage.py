@@ -31,6 +31,8 @@ WORKERS: Final = 8
 EXHAUSTIVE, FAITHFUL = "exhaustive", "faithful"
 _WARNINGS: Final = 3600
 """Most characters of the warnings about one request, below the 4096 at which the API server cuts them."""
+_OF_A_RULE: Final = re.compile(r"[A-Z]{3}-[0-9]{3} ")
+"""Beginning of a message; an evaluation error has none."""
 _CONTROL: Final = re.compile(r"\\[bfnrt]|\\u00[01]")
 """Control characters as JSON writes them: what a warning with one of them says does not arrive."""
 
@@ -383,7 +385,9 @@ class Stage:
         reviewed.complete &= sum(map(len, answer.warnings)) < _WARNINGS and not lost
         for text in (match[2] for warning in answer.warnings if (match := _WARNED.match(warning))):
             rule, paths = findings_of(text)
-            if rule is None:
+            if rule is None and _OF_A_RULE.match(text):
+                reviewed.complete = False  # cut off within its paths: then the sum is shorter than what was said
+            elif rule is None:
                 reviewed.unevaluated.append(text)
             found |= {(rule, path) for path in paths if rule}
         return frozenset(found)
