@@ -37,6 +37,8 @@ _CONTROL: Final = re.compile(r"\\[bfnrt]|\\u00[01]")
 """Control characters as JSON writes them: what a warning with one of them says does not arrive."""
 
 _AT_ONCE: Final = "gracePeriodSeconds=0&propagationPolicy=Background"
+_ONE_DEFAULT: Final = "Only one default can exist"
+"""Said by the admission plug-in Priority."""
 _NO_RUNTIME_CLASS = "resource name may not be empty"
 """Answer (500) of the admission plug-in RuntimeClass, which precedes policies, for an empty name."""
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
@@ -371,6 +373,10 @@ class Stage:
         answer = self._session.request(method, path, body, dry_run=True, headers=headers)
         if answer.status == 404 and before is not None:
             # The garbage collector of pods deletes those on nodes that do not exist.
+            reviewed.error = f"start was refused: {answer.message}"
+            return None
+        if _ONE_DEFAULT in answer.message:
+            # Another subject is the default at the same time.
             reviewed.error = f"start was refused: {answer.message}"
             return None
         if answer.status in (404, 409, 429, 500, 503, 504) and answer.message != _NO_RUNTIME_CLASS:
