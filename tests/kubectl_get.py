@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from trainyard.errors import TrainyardError
+from trainyard.kube import Resource
 from trainyard.kube.blocking import Session
 
 __all__ = ["UnreadError", "read"]
@@ -19,22 +19,7 @@ class UnreadError(Exception):
     """Only kubectl can tell: arguments of other forms, an unknown kind, or an error of the server."""
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of the cluster in its group's preferred version."""
-
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool
-
-    def path(self, namespace: str | None, name: str) -> str:
-        base = f"/apis/{self.version}" if "/" in self.version else f"/api/{self.version}"
-        within = f"/namespaces/{namespace}" if self.namespaced and namespace is not None else ""
-        return f"{base}{within}/{self.plural}{f'/{name}' if name else ''}"
-
-
-_kinds: weakref.WeakKeyDictionary[Session, dict[str, _Kind]] = weakref.WeakKeyDictionary()
+_kinds: weakref.WeakKeyDictionary[Session, dict[str, Resource]] = weakref.WeakKeyDictionary()
 
 
 def read(session: Session, *arguments: str) -> Any:
@@ -86,8 +71,8 @@ def read(session: Session, *arguments: str) -> Any:
         raise UnreadError from error
 
 
-def _object(session: Session, kind: _Kind, namespace: str, name: str, managed_fields: bool) -> dict[str, Any] | None:
-    answer = session.request("GET", kind.path(namespace, name))
+def _object(session: Session, kind: Resource, namespace: str, name: str, managed_fields: bool) -> dict[str, Any] | None:
+    answer = session.request("GET", kind.path(namespace=namespace, name=name))
     body: dict[str, Any] = json.loads(answer.payload)
     if answer.status == 404 and body.get("details", {}).get("name") == name:
         return None
@@ -97,13 +82,13 @@ def _object(session: Session, kind: _Kind, namespace: str, name: str, managed_fi
 
 
 def _items(
-    session: Session, kind: _Kind, namespace: str | None, selector: str, managed_fields: bool
+    session: Session, kind: Resource, namespace: str | None, selector: str, managed_fields: bool
 ) -> Iterator[dict[str, Any]]:
-    answer = session.request("GET", f"{kind.path(namespace, '')}{selector}")
+    answer = session.request("GET", f"{kind.path(namespace=namespace)}{selector}")
     if not answer.ok:
         raise UnreadError
     for item in json.loads(answer.payload)["items"]:
-        yield _printed({"apiVersion": kind.version, "kind": kind.kind, **item}, managed_fields)
+        yield _printed({"apiVersion": kind.api_version, "kind": kind.kind, **item}, managed_fields)
 
 
 def _printed(body: dict[str, Any], managed_fields: bool) -> dict[str, Any]:
@@ -112,7 +97,7 @@ def _printed(body: dict[str, Any], managed_fields: bool) -> dict[str, Any]:
     return body
 
 
-def _kind(session: Session, name: str) -> _Kind:
+def _kind(session: Session, name: str) -> Resource:
     """Return a kind by one of its names; what is not known is looked up again."""
     if name not in _kinds.setdefault(session, {}):
         _kinds[session] = dict(reversed([*_discovered(session)]))  # the first group takes precedence
@@ -122,7 +107,7 @@ def _kind(session: Session, name: str) -> _Kind:
         raise UnreadError from None
 
 
-def _discovered(session: Session) -> Iterator[tuple[str, _Kind]]:
+def _discovered(session: Session) -> Iterator[tuple[str, Resource]]:
     groups = session.request("GET", "/apis")
     if not groups.ok:
         raise UnreadError
@@ -132,12 +117,12 @@ def _discovered(session: Session) -> Iterator[tuple[str, _Kind]]:
         if not found.ok:
             raise UnreadError
         listed = json.loads(found.payload)
-        version = listed["groupVersion"]
+        group, _, version = listed["groupVersion"].rpartition("/")
         for each in listed["resources"]:
             if "/" in each["name"] or "list" not in each["verbs"]:
                 continue
-            kind = _Kind(version, each["kind"], each["name"], each["namespaced"])
+            kind = Resource(group, version, each["name"], each["kind"], namespaced=each["namespaced"])
             names = {each["name"], each.get("singularName"), each["kind"].lower(), *each.get("shortNames", ())}
             for name in names - {None, ""}:
                 yield name, kind
-                yield f"{name}.{version.rpartition('/')[0]}".rstrip("."), kind
+                yield f"{name}.{group}".rstrip("."), kind

@@ -115,8 +115,7 @@ def test_up_on_an_empty_cluster_finishes_after_kills(interrupted: LiveCluster, s
     ):
         assert killed(interrupted, "up", moment, whole_group=whole_group), "`up` ended before it could be killed"
         assert moment()
-    require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
-    assert recorded_uids(state) == live_uids(interrupted.kubeconfig)
+    require_equal(interrupted, state)
     assert interrupted.get("queue", "vision")["status"]["state"] == "Open"
     assert interrupted.get("namespace", "vision") is not None
     states = [each["checkpoint"]["latest"] or {} for each in backups(state)]
@@ -284,7 +283,8 @@ def test_of_two_runs_at_once_one_is_rejected_or_waits(
     require(first.trainyard("up", "--yes", *arguments))
     assert complete.get("queue", "nightly") is not None
     assert complete.get("priorityclass", "nightly") is not None
-    assert "nothing to change" in require(colleagues[1].trainyard("up", "--yes", *arguments))
+    for operation, each in zip(("refresh", "up"), colleagues, strict=True):
+        assert "nothing to change" in require(each.trainyard(operation, *YES[operation], *arguments))
 
 
 def rejected(result: subprocess.CompletedProcess[str]) -> str:

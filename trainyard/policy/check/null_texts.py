@@ -12,8 +12,7 @@ from trainyard.api import Body
 
 __all__ = ["with_empty_texts"]
 
-_MAPS: Final = frozenset({"labels", "annotations"})
-_BUILT_IN_MAPS: Final = _MAPS | {"matchLabels", "nodeSelector"}
+_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 
 def with_empty_texts(body: Body) -> Body:
@@ -23,25 +22,18 @@ def with_empty_texts(body: Body) -> Body:
         found: Body = _decoded(body)
         return found
     metadata = body.get("metadata")
-    decoded = _metadata(metadata)
+    decoded = _decoded(metadata)
     return body if decoded is metadata else {**body, "metadata": decoded}
 
 
 def _decoded(value: Any) -> Any:
     if isinstance(value, dict):
-        parts = {key: _texts(each) if key in _BUILT_IN_MAPS else _decoded(each) for key, each in value.items()}
+        parts = {key: _texts(each) if key in _MAPS else _decoded(each) for key, each in value.items()}
         return parts if any(parts[key] is not value[key] for key in parts) else value
     if isinstance(value, list):
         items = [_decoded(each) for each in value]
         return items if any(item is not each for item, each in zip(items, value, strict=True)) else value
     return value
-
-
-def _metadata(metadata: Any) -> Any:
-    if not isinstance(metadata, dict):
-        return metadata
-    maps = {key: _texts(metadata[key]) for key in _MAPS & metadata.keys()}
-    return {**metadata, **maps} if any(maps[key] is not metadata[key] for key in maps) else metadata
 
 
 def _texts(values: Any) -> Any:
