@@ -194,5 +194,5 @@ def _packages() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise TrainyardError(
-            f"The console needs the Python package {error.name}", fix="pip install 'trainyard[console]'"
+            f"The console needs the Python package {error.name}", fix="pip install 'trainyard-platform[console]'"
         ) from error

@@ -85,6 +85,6 @@ def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return version("trainyard")
+        return version("trainyard-platform")
     except PackageNotFoundError:
         return "0"
