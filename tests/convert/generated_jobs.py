@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from trainyard.api import Body
 
 _IMAGES: Final = ("docker.io/acme/a:1", "docker.io/acme/b:2", "ghcr.io/acme/c@sha256:0123")
-_WORDS: Final = ("python", "train.py", "--epochs=3", "sh", "-c", "echo $HOME", "torchrun", "$(RANK)", "$MASTER_ADDR")
+_WORDS: Final = (
+    *("python", "train.py", "--epochs=3", "sh", "-c", "echo $HOME", "$(RANK)", "$MASTER_ADDR"),
+    *("torchrun", "--nnodes=2", "--nnodes=1:4", "--nproc-per-node=8"),
+)
 _AMOUNTS: Final = {"cpu": ("1", "500m", 2), "memory": ("1Gi", "512Mi"), "nvidia.com/gpu": ("1", "8", 4)}
 
 

@@ -195,8 +195,13 @@ def old_pods(body: Body) -> Counter[Any]:
             for container in template["spec"]["containers"]:
                 container.setdefault("volumeMounts", []).append({"name": "v", "mountPath": entry["mountPath"]})
         found[pod_of(template)] += part["replicas"]
-    if elastic and len(found) == 1:
+    if elastic.get("metrics") and len(found) == 1 and "--nnodes=2" not in words_of_the_trainer(spec):
         workers = spec["pytorchReplicaSpecs"]["Worker"]["replicas"]
-        least = elastic["minReplicas"]
-        found[next(iter(found))] = elastic.get("maxReplicas") or max(workers, least)
+        found[next(iter(found))] = elastic.get("maxReplicas") or elastic.get("minReplicas") or workers
     return found
+
+
+def words_of_the_trainer(spec: Body) -> list[str]:
+    containers = spec["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    trainer = next(each for each in containers if each["name"] == "pytorch")
+    return [*trainer.get("command", ()), *trainer.get("args", ())]
