@@ -17,6 +17,8 @@ __all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "set
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
+_AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
+_AMOUNTS: Final = ("sizeLimit", "divisor")
 _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
 
 
@@ -144,6 +146,7 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
     main = next((wanted for wanted in mains if wanted in own), own[0])
     part = Part(name, text, template, pods, main, role=text.rpartition(".")[0])
     _trim_metadata(source, part)
+    _write_amounts(source, template, parts_of(text))
     return part
 
 
@@ -212,6 +215,16 @@ def _own_references(container: Body) -> Iterator[Body]:
         reference: Any = variable.get("valueFrom", {}).get("resourceFieldRef")
         if isinstance(reference, dict):
             yield reference
+
+
+def _write_amounts(source: Source, value: Any, path: tuple[str | int, ...]) -> None:
+    """Write fractional numbers as text: built-in kinds accept a number for a quantity, custom resources do not."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(inner, dict | list):
+            _write_amounts(source, inner, (*path, key))
+        elif isinstance(inner, float) and (key in _AMOUNTS or path[-1] in _AMOUNT_MAPS):
+            value[key] = str(inner)
+            source.same((*path, key), "the same amount as text")
 
 
 def _trim_metadata(source: Source, part: Part) -> None:
