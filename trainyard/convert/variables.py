@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-import orjson
-
 from trainyard.api import Body
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
 from trainyard.convert.field_finding import Fidelity, FieldFinding
@@ -133,9 +131,9 @@ def note_legacy_hosts(source: Source, part: Part, old: Iterable[str], new: str, 
     what
         Noun for the message.
     """
-    text = orjson.dumps(source.peek(part.path), default=str).decode()
+    text = repr(source.peek(part.path))
     for name in old:
-        if name in text:
+        if _host(name).search(text):
             source.notes.append(
                 FieldFinding.of(
                     f"{part.path}.spec.containers",
@@ -161,7 +159,15 @@ def _note_replaced(source: Source, part: Part, container: Body, entry: Body) -> 
 
 
 def _text(container: Body) -> str:
-    return orjson.dumps(container, default=str).decode()
+    return repr(container)
+
+
+@lru_cache(maxsize=256)
+def _host(name: str) -> re.Pattern[str]:
+    """Return the pattern of a host name, or of a prefix before an index, that is not part of another name."""
+    before = "" if name.startswith("-") else r"(?<![\w.-])"
+    after = r"(?=[0-9$({\[*%<])" if name.endswith("-") else r"(?![\w-])"
+    return re.compile(f"{before}{re.escape(name)}{after}")
 
 
 @lru_cache(maxsize=256)
