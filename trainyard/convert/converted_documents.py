@@ -9,17 +9,19 @@ from trainyard.api import Body
 from trainyard.convert.conversion import AUTO, Conversion, Converter, convert
 from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.fit import Catalog
-from trainyard.convert.kinds import KINDS, converter_of
+from trainyard.convert.kinds import KINDS, RETIRED, converter_of
 from trainyard.convert.metadata import job_name
 from trainyard.convert.operator_labels import label_keys
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
-from trainyard.manifests.documents import objects
+from trainyard.manifests.documents import in_namespace, objects
 
 __all__ = ["convert_documents"]
 
 
-def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: str = AUTO) -> list[Conversion]:
+def convert_documents(
+    texts: Mapping[str, str], catalog: Catalog, *, runtime: str = AUTO, namespace: str | None = None
+) -> list[Conversion]:
     """Convert every job of some texts, in order.
 
     Parameters
@@ -30,6 +32,8 @@ def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: st
         Cluster runtimes by name.
     runtime
         ``auto``, ``always``, or the name of a runtime of the catalog.
+    namespace
+        Namespace of the jobs that name none.
 
     Raises
     ------
@@ -43,6 +47,7 @@ def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: st
         for origin, text in texts.items()
         for index, body in enumerate(objects(text, origin), 1)
     ]
+    bodies = [(where, in_namespace(body, namespace)) for where, body in bodies]
     kinds = [_kind(where, body) for where, body in bodies]
     uses = _label_uses(body for (_, body), kind in zip(bodies, kinds, strict=True) if converter_of(*kind) is None)
     for (where, body), kind in zip(bodies, kinds, strict=True):
@@ -87,12 +92,16 @@ def _label_uses(others: Iterable[Body]) -> dict[str, tuple[str, ...]]:
 
 def _skipped(body: Body) -> Conversion:
     kind, version = body["kind"], body["apiVersion"]
+    group = version.partition("/")[0]
     message = f"{kind} of {version} is skipped"
-    read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == version.partition("/")[0]]
+    read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == group]
     if read:
         note = FieldFinding.of(
             "apiVersion", version, Fidelity.LOST, message, f"convert it to {' or '.join(read)} first"
         )
+    elif (group, kind) in RETIRED:
+        why, fix = RETIRED[group, kind]
+        note = FieldFinding.of("kind", kind, Fidelity.LOST, f"{message}: {why}", fix)
     else:
         kinds = ", ".join(sorted({name for _, name in KINDS}))
         note = FieldFinding.of(

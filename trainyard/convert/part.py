@@ -9,6 +9,7 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.source import Path, Source, dotted, parts_of
+from trainyard.convert.template_fields import drop_unknown_fields
 from trainyard.render.hosts import MOST_PODS
 from trainyard.render.pod_editing import copied
 from trainyard.render.shape import JOB_SET_SPEC, shape_errors
@@ -146,6 +147,7 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
     main = next((wanted for wanted in mains if wanted in own), own[0])
     part = Part(name, text, template, pods, main, role=text.rpartition(".")[0])
     _trim_metadata(source, part)
+    drop_unknown_fields(source, template, text)
     _write_amounts(source, template, parts_of(text))
     return part
 
@@ -230,6 +232,6 @@ def _write_amounts(source: Source, value: Any, path: tuple[str | int, ...]) -> N
 def _trim_metadata(source: Source, part: Part) -> None:
     metadata = part.template.get("metadata", {})
     for name in [key for key in metadata if key not in _KEPT_METADATA]:
-        source.changed(f"{part.path}.metadata.{name}", "pods get their names and places from the Job")
+        source.changed((*parts_of(part.path), "metadata", name), "pods get their names and places from the Job")
         del metadata[name]
     drop_empty_metadata(part)

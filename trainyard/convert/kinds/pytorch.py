@@ -43,7 +43,8 @@ def convert(draft: Draft) -> None:
     source = draft.source
     draft.framework = "torch"
     master, worker = read_ranked(draft, _ROLES)
-    elastic = bool(source.mapping(_ELASTIC))
+    source.keys(_ELASTIC)
+    elastic = source.peek(_ELASTIC) is not None
     stated = _stated_processes(draft)
     own = source.integer(f"{_ELASTIC}.nProcPerNode", 1)
     # The operator sets both variables, and the last one of a name counts.
