@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import shlex
+import re
+from base64 import b64encode
 from typing import Any, Final
 
 from trainyard.api import Body
+from trainyard.api.constants import KUEUE_QUEUE_LABEL
 from trainyard.convert.draft import Draft
 from trainyard.convert.gang_scheduling import read_priority, read_schedulers
 from trainyard.convert.kinds.ray_groups import read_groups
 from trainyard.convert.part import Part
-from trainyard.convert.restarts import adapt_restart_policy
+from trainyard.convert.restarts import NEVER, adapt_restart_policy
 from trainyard.convert.run_policy import read_deadline, read_lifetime, read_managed_by, read_suspend
 from trainyard.convert.source import shown
 from trainyard.manifests.loader import load
@@ -32,6 +34,9 @@ _LABELS: Final = (
 )
 _PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
+_SUBMITTER: Final = "spec.submitterPodTemplate"
+_ONE_WORD: Final = re.compile(r"[\w./:=@,+-]+", re.ASCII)
+_EXPANDED: Final = re.compile(r"[$`\\]")
 
 
 def convert_job(draft: Draft) -> None:
@@ -40,15 +45,15 @@ def convert_job(draft: Draft) -> None:
     if source.mapping("spec.clusterSelector"):
         message = "the job runs on a cluster of its own: one that is there already cannot be named"
         raise draft.refuse("spec.clusterSelector", message, "move the cluster's spec into the RayJob first")
-    entry_point = source.text("spec.entrypoint")
+    entry_point = (source.text("spec.entrypoint") or "").strip()
     if not entry_point:
         raise source.malformed("spec.entrypoint", "is missing")
     options = _submit_options(draft)
     overwritten = draft.annotations.get(_OVERWRITE) == "true"
-    submitter = source.peek("spec.submitterPodTemplate") is not None
+    submitter = source.peek(_SUBMITTER) is not None
     driver: list[str] | None
     if options or submitter or overwritten:
-        driver = [*_submit(options), *_words(entry_point)]
+        driver = [*_submit(options), *_script(entry_point)]
         source.changed("spec.entrypoint", "submitted to the head with `ray job submit`")
     else:
         driver = ["/bin/bash", "-c", entry_point]
@@ -57,7 +62,17 @@ def convert_job(draft: Draft) -> None:
     head = read_groups(draft, "spec.rayClusterSpec", None if submitted else driver, submitted=submitted)
     if submitted:
         _read_submitter(draft, head, driver)
-    _read_submission(draft)
+    leading = draft.trainer if submitted else head
+    leading.job["backoffLimit"] = 0
+    leading.pod["restartPolicy"] = NEVER
+    if source.peek(f"{leading.path}.spec.restartPolicy") not in (None, NEVER):
+        source.changed(f"{leading.path}.spec.restartPolicy", "Never: a driver that fails fails the job")
+    if submitted and KUEUE_QUEUE_LABEL in draft.labels:
+        path = _SUBMITTER if submitter else ("metadata", "annotations", _OVERWRITE)
+        fix = "leave out submitterPodTemplate" if submitter else f"leave out annotation {_OVERWRITE}"
+        message = "Kueue counts a pod that submits like the nodes, and the new objects are rejected"
+        source.lost(path, message, f"{fix}: the head runs the entry point itself")
+    _read_submission(draft, submitted=submitted)
     read_suspend(draft, "spec.suspend")
     _read_rest(draft)
     read_deadline(draft, "spec.activeDeadlineSeconds")
@@ -149,16 +164,22 @@ def _submit(options: list[str]) -> list[str]:
     return ["ray", "job", "submit", "--address=$(RAY_API_SERVER_ADDRESS)", *options, "--"]
 
 
-def _words(entry_point: str) -> list[str]:
-    try:
-        return shlex.split(entry_point)
-    except ValueError:
-        return ["/bin/bash", "-c", entry_point]
+def _script(entry_point: str) -> list[str]:
+    """Return words that run a script, whether `ray job submit` joins them for a shell or for Windows.
+
+    Ray up to 2.55 joins with list2cmdline: in its quotes a shell expands what begins with ``$``, ````` or a backslash,
+    and words without blanks have none.
+    """
+    if _EXPANDED.search(entry_point):
+        encoded = b64encode(entry_point.encode()).decode()
+        return ["/bin/bash", "-c", f"exec /bin/bash <(echo {encoded} | base64 -d)"]
+    blank = " " in entry_point or "\t" in entry_point or _ONE_WORD.fullmatch(entry_point)
+    return ["/bin/bash", "-c", entry_point if blank else f"{entry_point} "]
 
 
 def _read_submitter(draft: Draft, head: Part, driver: list[str]) -> None:
     """Add a pod that submits the entry point."""
-    path = "spec.submitterPodTemplate"
+    path = _SUBMITTER
     if draft.source.peek(path) is not None:
         launcher = draft.read(path, LAUNCHER, 1)
     else:
@@ -173,7 +194,7 @@ def _read_submitter(draft: Draft, head: Part, driver: list[str]) -> None:
     draft.train(launcher)
 
 
-def _read_submission(draft: Draft) -> None:
+def _read_submission(draft: Draft, *, submitted: bool) -> None:
     source = draft.source
     path = "spec.submissionMode"
     mode = source.text(path)
@@ -187,8 +208,10 @@ def _read_submission(draft: Draft) -> None:
         )
     else:
         source.changed(path, "the driver is a process of a pod, whose exit status is that of the job")
-    if source.integer("spec.submitterConfig.backoffLimit") is not None:
-        source.changed("spec.submitterConfig.backoffLimit", "the cluster is made again when the driver fails")
+    source.integer("spec.submitterConfig.backoffLimit")
+    message = "0 of the submitter's pod: nothing is submitted twice" if submitted else "has no effect: nothing submits"
+    fix = "set backoffLimit to run the job again, with a new cluster"
+    source.changed("spec.submitterConfig.backoffLimit", message, fix)
 
 
 CONVERTERS: Final = {("ray.io/v1", "RayJob"): convert_job, ("ray.io/v1", "RayCluster"): convert_cluster}

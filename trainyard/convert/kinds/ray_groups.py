@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from math import ceil
 from typing import Final
 
-from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
+from trainyard.convert.kinds.ray_options import FIXED, framework_options, ray_options, written
 from trainyard.convert.part import Part
-from trainyard.convert.variables import literal, note_legacy_hosts, set_first, set_variables
-from trainyard.render.devices import cpu_count, gpu_count
+from trainyard.convert.variables import (
+    Variable,
+    indexed,
+    literal,
+    note_legacy_hosts,
+    set_first,
+    set_variables,
+    words_of,
+)
 from trainyard.render.frameworks.ray_scripts import HEAD as HEAD_SCRIPT
 from trainyard.render.frameworks.ray_scripts import WORKER as WORKER_SCRIPT
+from trainyard.render.pod_editing import prepend_env
 
 __all__ = ["HEAD", "PORT", "read_groups"]
 
@@ -22,14 +28,8 @@ HEAD: Final = "head"
 PORT: Final = 6379
 _DASHBOARD_PORT: Final = 8265
 _BASH: Final = ("/bin/bash", "-c")
-_FIXED: Final = {
-    "block": ("true", ""),
-    "dashboard-host": ("0.0.0.0", "::"),  # noqa: S104
-    "port": (str(PORT),),
-    "dashboard-port": (str(_DASHBOARD_PORT),),
-    "ray-client-server-port": ("10001",),
-}
-_KEEPS_VALUE: Final = ("log-color", "include-dashboard")
+_START: Final = "ray start"
+_GENERATED: Final = re.compile(r"\$(KUBERAY_GEN_RAY_START_CMD\b|\{KUBERAY_GEN_RAY_START_CMD\})")
 _SHELLS: Final = re.compile(r"(/bin/)?(ba)?sh( -\w+)*( --)?")
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
 _WITHOUT: Final = {
@@ -129,29 +129,49 @@ def _start(
     """
     source = draft.source
     params = source.texts(path)
-    options = _options(params, part.container)
+    options = ray_options(source, path.rpartition(".")[0], params, part.container)
+    _label(draft, part, path.rpartition(".")[0])
     for key, value in params.items():
-        if key in _FIXED and value not in _FIXED[key]:
+        if key in FIXED and value not in FIXED[key]:
             source.changed(f"{path}.{key}", f"not {value}: the framework's own is used")
-        elif key in _FIXED:
+        elif key in FIXED:
             source.same(f"{path}.{key}", "what the framework does")
         else:
             source.changed(f"{path}.{key}", "option of `ray start`")
-    if kept:
+    _insert_generated(part, script, written(options))
+    if extra:
+        head = draft.parts[0].first_host(draft.name)
+        set_first(part, [literal("RAY_HEAD_HOST", head), literal("RAY_ADDRESS", f"{head}:{PORT}")])
+    if kept or _START in words_of(part.container):
         return
     before = _own_command(draft, part)
-    plain = not before and not any(key not in _FIXED for key in params)
-    if not plain or extra:
-        text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", " ".join(options))
+    if extra or before or options != framework_options(part.container):
+        text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", written(options))
         setup = f"{before} || exit 1\n" if before else ""
         part.container["command"] = [*_BASH, f"{setup}{text}", "ray"]
         if driver:
             part.container["args"] = driver
     elif driver:
         part.container["command"] = driver
-    if extra:
-        head = draft.parts[0].first_host(draft.name)
-        set_first(part, [literal("RAY_HEAD_HOST", head), literal("RAY_ADDRESS", f"{head}:{PORT}")])
+
+
+def _label(draft: Draft, part: Part, path: str) -> None:
+    """Set the labels of a group on its pods."""
+    labels = draft.source.texts(f"{path}.labels")
+    if labels:
+        metadata = part.template.setdefault("metadata", {})
+        metadata["labels"] = {**metadata.get("labels", {}), **labels}
+
+
+def _insert_generated(part: Part, script: str, options: str) -> None:
+    """Write the command that KubeRay generates where a container's own command names its variable."""
+    head = script is HEAD_SCRIPT
+    place = f"--head --port={PORT} --dashboard-host=0.0.0.0" if head else '--address="$RAY_ADDRESS"'
+    command = " ".join([_START, place, *([options] if options else []), "--block"])
+    for field in ("command", "args"):
+        words = part.container.get(field)
+        if words:
+            part.container[field] = [_GENERATED.sub(lambda _: command, word) for word in words]
 
 
 def _own_command(draft: Draft, part: Part) -> str:
@@ -166,37 +186,36 @@ def _own_command(draft: Draft, part: Part) -> str:
     return "" if shell else text
 
 
-def _options(params: Mapping[str, str], container: Body) -> list[str]:
-    """Return the options of ``ray start``, with the container's CPUs and GPUs as set by KubeRay."""
-    resources = container.get("resources", {})
-    given = {key: value for key, value in params.items() if key not in _FIXED}
-    cores, gpus = ceil(cpu_count(resources)), ceil(gpu_count(resources))
-    if cores > 0:
-        given.setdefault("num-cpus", str(cores))
-    if gpus > 0:
-        given.setdefault("num-gpus", str(gpus))
-    options = []
-    for key in sorted(given):
-        value = given[key]
-        if value in ("true", "") and key not in _KEEPS_VALUE:
-            options.append(f"--{key}")
-        elif value != "false" or key in _KEEPS_VALUE:
-            options.append(f"--{key}={value}")
-    return options
-
-
 def _set_kuberay_variables(draft: Draft, head: Part) -> None:
-    """Set KubeRay's variables for commands that name them."""
+    """Set KubeRay's variables: those of workers and init containers always, others where a command names them."""
     host = head.first_host(draft.name)
-    variables = [
-        *(literal(name, host) for name in ("FQ_RAY_IP", "RAY_IP")),
-        literal("RAY_PORT", PORT),
-        literal("RAY_CLUSTER_NAME", draft.name),
-        literal("RAY_DASHBOARD_ADDRESS", f"{host}:{_DASHBOARD_PORT}"),
-    ]
+    given = [literal(name, host) for name in ("FQ_RAY_IP", "RAY_IP")]
     for part in draft.parts:
-        set_variables(draft.source, part, variables, always=False)
+        group = draft.source.peek(f"{part.role}.groupName") or ("headgroup" if part is head else part.name)
+        named: list[Variable] = [
+            *given,
+            literal("RAY_PORT", PORT),
+            literal("RAY_CLUSTER_NAME", draft.name),
+            indexed("RAY_CLUSTER_NAMESPACE", "metadata.namespace"),
+            indexed("RAY_CLOUD_INSTANCE_ID", "metadata.name"),
+            literal("RAY_NODE_TYPE_NAME", group),
+            literal("RAY_DASHBOARD_ADDRESS", f"{host}:{_DASHBOARD_PORT}"),
+        ]
+        set_variables(draft.source, part, named, always=False)
+        containers = part.pod.get("initContainers", [])
+        for container in containers if part is head else [part.container, *containers]:
+            prepend_env(container, [variable.entry for variable in given])
+        _note_address(draft, part)
         note_legacy_hosts(draft.source, part, ["-head-svc"], host)
+
+
+def _note_address(draft: Draft, part: Part) -> None:
+    """Note an address of the job's own, which the framework replaces."""
+    index = part.pod["containers"].index(part.container)
+    path = f"{part.path}.spec.containers[{index}].env"
+    for position, variable in enumerate(draft.source.peek(path) or ()):
+        if variable.get("name") == "RAY_ADDRESS":
+            draft.source.changed(f"{path}[{position}]", "the address of the new head")
 
 
 def _read_rest(draft: Draft, path: str) -> None:
