@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trainyard.api import Body
@@ -11,6 +11,7 @@ from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.fit import Catalog
 from trainyard.convert.kinds import KINDS, converter_of
 from trainyard.convert.metadata import job_name
+from trainyard.convert.operator_labels import label_keys
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
@@ -37,22 +38,32 @@ def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: st
     """
     found = []
     names: set[tuple[str, str]] = set()
-    for origin, text in texts.items():
-        for index, body in enumerate(objects(text, origin), 1):
-            where = f"Document {index} of {origin}"
-            converter = converter_of(*_kind(where, body))
-            if converter is None:
-                found.append(_skipped(body))
-                continue
-            try:
-                found.append(_converted(body, converter, catalog, runtime, names))
-            except TrainyardError as error:
-                raise TrainyardError(f"{where}: {error.message}", fix=error.fix, findings=error.findings) from error
+    bodies = [
+        (f"Document {index} of {origin}", body)
+        for origin, text in texts.items()
+        for index, body in enumerate(objects(text, origin), 1)
+    ]
+    kinds = [_kind(where, body) for where, body in bodies]
+    uses = _label_uses(body for (_, body), kind in zip(bodies, kinds, strict=True) if converter_of(*kind) is None)
+    for (where, body), kind in zip(bodies, kinds, strict=True):
+        converter = converter_of(*kind)
+        if converter is None:
+            found.append(_skipped(body))
+            continue
+        try:
+            found.append(_converted(body, converter, catalog, runtime, names, uses))
+        except TrainyardError as error:
+            raise TrainyardError(f"{where}: {error.message}", fix=error.fix, findings=error.findings) from error
     return found
 
 
 def _converted(
-    body: Body, converter: Converter, catalog: Catalog, runtime: str, names: set[tuple[str, str]]
+    body: Body,
+    converter: Converter,
+    catalog: Catalog,
+    runtime: str,
+    names: set[tuple[str, str]],
+    uses: Mapping[str, tuple[str, ...]],
 ) -> Conversion:
     """Convert a job under a unique name in its namespace."""
     source = Source(body)
@@ -61,7 +72,17 @@ def _converted(
     taken = (namespace, name) in names
     wanted = f"{name}-{str(body['kind']).lower()}" if taken else None
     names.add((namespace, wanted or name))
-    return convert(body, converter, catalog, runtime=runtime, name=wanted)
+    return convert(body, converter, catalog, runtime=runtime, name=wanted, label_uses=uses)
+
+
+def _label_uses(others: Iterable[Body]) -> dict[str, tuple[str, ...]]:
+    """Return the objects other than jobs by the keys of labels that they name."""
+    uses: dict[str, tuple[str, ...]] = {}
+    for body in others:
+        label = Source(body).label
+        for key in label_keys(body):
+            uses[key] = (*uses.get(key, ()), label)
+    return uses
 
 
 def _skipped(body: Body) -> Conversion:

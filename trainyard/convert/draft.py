@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trainyard.api import Body
@@ -45,6 +45,10 @@ class Draft:
         Further fields of the JobSet's specification.
     objects
         Further objects required by the pods.
+    own_label_keys
+        Keys of labels that the legacy job names.
+    label_uses
+        Other objects of the input by the keys of labels that they name.
     """
 
     source: Source
@@ -63,6 +67,8 @@ class Draft:
     managed_by: str | None = None
     job_set: Body = field(default_factory=dict)
     objects: list[Body] = field(default_factory=list)
+    own_label_keys: frozenset[str] = frozenset()
+    label_uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def namespace(self) -> str | None:

@@ -46,6 +46,12 @@ class Part:
         Further fields of the Job's spec.
     waits_for
         Names of parts that start first, with the required status.
+    operator_labels
+        Prefix of the label keys of the legacy operator; empty if it set none on these pods.
+    known_labels
+        Keys of the operator's labels that these pods have, or that have a substitute.
+    index_labels
+        Keys that the job names and whose value was the index of the pod.
     """
 
     name: str
@@ -58,6 +64,9 @@ class Part:
     replicas: int = 1
     job: Body = field(default_factory=dict)
     waits_for: tuple[tuple[str, str], ...] = ()
+    operator_labels: str = ""
+    known_labels: frozenset[str] = frozenset()
+    index_labels: tuple[str, ...] = ()
 
     @property
     def pod(self) -> Body:

@@ -16,7 +16,9 @@ from trainyard.render.pod_set import LAUNCHER
 
 __all__ = ["CONVERTERS", "IMPLEMENTATIONS", "convert", "lead"]
 
-_ROLES: Final = Roles("spec.mpiReplicaSpecs", "mpi", "Never")
+_PATH: Final = "spec.mpiReplicaSpecs"
+_FIRST_ROLES: Final = Roles(_PATH, "mpi", "Never", "mpijob-controller", (LAUNCHER,))
+_ROLES: Final = Roles(_PATH, "mpi", "Never", "mpi-operator", (), launched=True)
 IMPLEMENTATIONS: Final = ("OpenMPI", "Intel", "MPICH")
 _SERVER: Final = ("/usr/sbin/sshd", "-De")
 _READY: Final = "Ready"
@@ -31,15 +33,16 @@ def convert(draft: Draft) -> None:
     source.same("spec.mainContainer", "the training container")
     mains = (named,) if named else ()
     launcher_policy = "Never" if first else "OnFailure"
-    launcher = _ROLES.read(draft, "Launcher", LAUNCHER, restart_policy=launcher_policy, mains=mains)
-    launcher = require(draft, _ROLES, launcher, "Launcher")
+    roles = _FIRST_ROLES if first else _ROLES
+    launcher = roles.read(draft, "Launcher", LAUNCHER, restart_policy=launcher_policy, mains=mains)
+    launcher = require(draft, roles, launcher, "Launcher")
     if launcher.pods != 1:
         raise source.malformed(f"{launcher.role}.replicas", f"must be 1, but is {launcher.pods}")
-    worker = _ROLES.read(draft, "Worker", CONTAINER_NODE, mains=mains)
+    worker = roles.read(draft, "Worker", CONTAINER_NODE, mains=mains)
     trains = bool(source.flag("spec.runLauncherAsWorker"))
     source.same("spec.runLauncherAsWorker", "mpi.runLauncherAsNode")
     if worker is None and not trains:
-        raise source.malformed(f"{_ROLES.path}.Worker", "is missing, or has no pods")
+        raise source.malformed(f"{_PATH}.Worker", "is missing, or has no pods")
     policy = _policy(draft)
     lead(draft, launcher, worker, policy, trains=trains)
     if worker is not None:

@@ -13,7 +13,7 @@ from trainyard.render.pod_editing import field_ref_env
 
 __all__ = ["CONVERTERS", "convert"]
 
-_ROLES: Final = Roles("spec.paddleReplicaSpecs", "paddle", "OnFailure")
+_ROLES: Final = Roles("spec.paddleReplicaSpecs", "paddle", "OnFailure", "paddlejob-controller")
 _SERVER: Final = "ps"
 _ELASTIC: Final = "spec.elasticPolicy"
 

@@ -17,7 +17,7 @@ from trainyard.render.pod_editing import upsert_env
 
 __all__ = ["CONVERTERS", "convert"]
 
-_ROLES: Final = Roles("spec.pytorchReplicaSpecs", "pytorch", "OnFailure")
+_ROLES: Final = Roles("spec.pytorchReplicaSpecs", "pytorch", "OnFailure", "pytorchjob-controller", leads=True)
 _ELASTIC: Final = "spec.elasticPolicy"
 _WORDS: Final = ("auto", "cpu", "gpu")
 _MASTER_PORT: Final = 23456

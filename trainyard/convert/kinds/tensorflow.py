@@ -12,7 +12,7 @@ from trainyard.convert.variables import note_legacy_hosts
 
 __all__ = ["CONVERTERS", "convert", "name_roles"]
 
-_ROLES: Final = Roles("spec.tfReplicaSpecs", "tensorflow", "Never")
+_ROLES: Final = Roles("spec.tfReplicaSpecs", "tensorflow", "Never", "tfjob-controller", ("chief", "master"), leads=True)
 _NAMES: Final = ("Chief", "Master", "Worker", "PS", "Evaluator")
 _COORDINATORS: Final = ("chief", "master")
 

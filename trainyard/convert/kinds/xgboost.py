@@ -14,7 +14,7 @@ from trainyard.convert.variables import indexed, literal, referred, set_variable
 
 __all__ = ["CONVERTERS", "convert"]
 
-_ROLES: Final = Roles("spec.xgbReplicaSpecs", "xgboost", "Never")
+_ROLES: Final = Roles("spec.xgbReplicaSpecs", "xgboost", "Never", "xgboostjob-controller")
 _PORT: Final = 9999
 _PORT_NAME: Final = "xgboostjob-port"
 
