@@ -98,7 +98,7 @@ def read_pod_annotations(draft: Draft, part: Part) -> None:
     metadata = part.template.get("metadata", {})
     for kind, keys in (("annotations", (*_GROUPS, *_VOLCANO_QUEUES)), ("labels", _VOLCANO_QUEUES)):
         entries = metadata.get(kind, {})
-        for key in [key for key in keys if key in entries]:
+        for key in [key for key in keys if key in entries and key not in part.known_labels]:
             value = entries.pop(key)
             path = (*parts_of(part.path), "metadata", kind, key)
             if key in _GROUPS:

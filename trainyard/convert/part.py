@@ -47,7 +47,7 @@ class Part:
     waits_for
         Names of parts that start first, with the required status.
     operator_labels
-        Prefix of the label keys of the legacy operator; empty if it set none on these pods.
+        Prefixes of the label keys of the legacy operator; empty if it set none on these pods.
     known_labels
         Keys of the operator's labels that these pods have, or that have a substitute.
     index_labels
@@ -64,7 +64,7 @@ class Part:
     replicas: int = 1
     job: Body = field(default_factory=dict)
     waits_for: tuple[tuple[str, str], ...] = ()
-    operator_labels: str = ""
+    operator_labels: tuple[str, ...] = ()
     known_labels: frozenset[str] = frozenset()
     index_labels: tuple[str, ...] = ()
 

@@ -8,6 +8,7 @@ from typing import Final
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.kinds.ray_options import FIXED, framework_options, ray_options, written
+from trainyard.convert.operator_labels import OperatorLabels, label_part
 from trainyard.convert.part import Part
 from trainyard.convert.variables import (
     Variable,
@@ -62,6 +63,7 @@ def read_groups(draft: Draft, path: str, driver: list[str] | None, *, submitted:
     source.keys(path)
     source.keys(head_path)
     head = draft.read(f"{head_path}.template", HEAD, 1)
+    _label_as_kuberay(draft, head, "head", "headgroup")
     workers = [
         part for index in range(source.count(f"{path}.workerGroupSpecs")) if (part := _group(draft, path, index))
     ]
@@ -106,7 +108,24 @@ def _group(draft: Draft, path: str, index: int) -> Part | None:
     first = all(part.name == HEAD for part in draft.parts)
     name = CONTAINER_NODE if first else _group_name(draft, group)
     source.changed(f"{own}.groupName", "replicatedJob node" if first else "replicatedJob of the same name")
-    return draft.read(f"{own}.template", name, wanted * hosts)
+    part = draft.read(f"{own}.template", name, wanted * hosts)
+    _label_as_kuberay(draft, part, "worker", group)
+    return part
+
+
+def _label_as_kuberay(draft: Draft, part: Part, node: str, group: str) -> None:
+    """Set the labels that KubeRay sets on its pods; the job's own count over those that it allows to override."""
+    name = str(draft.source.peek("metadata.name"))
+    own = {**part.template.get("metadata", {}).get("labels", {}), **draft.source.texts(f"{part.role}.labels")}
+    weak = {
+        "ray.io/is-ray-node": "yes",
+        "ray.io/identifier": f"{name}-{node}",
+        "app.kubernetes.io/name": "kuberay",
+        "app.kubernetes.io/created-by": "kuberay-operator",
+    }
+    static = {"ray.io/cluster": name, "ray.io/node-type": node, "ray.io/group": group}
+    static |= {key: value for key, value in weak.items() if key not in own}
+    label_part(draft, part, OperatorLabels("ray.io/", static))
 
 
 def _group_name(draft: Draft, group: str) -> str:

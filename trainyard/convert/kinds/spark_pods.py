@@ -10,6 +10,7 @@ from trainyard.convert.draft import Draft
 from trainyard.convert.kinds.spark_conf_pods import apply_conf, set_local_directories
 from trainyard.convert.kinds.spark_settings import SparkSettings
 from trainyard.convert.kinds.spark_sizes import set_resources
+from trainyard.convert.operator_labels import OperatorLabels, label_part
 from trainyard.convert.part import Part, read_part
 from trainyard.convert.source import Source
 from trainyard.render.pod_editing import copied, upsert_env, upsert_mount, upsert_volume
@@ -83,8 +84,24 @@ def read_pod(draft: Draft, settings: SparkSettings, name: str, pods: int) -> Par
     set_local_directories(part.pod, part.container)
     for field, (message, fix) in _WITHOUT.items():
         source.changed(f"{path}.{field}", message, fix)
-    draft.parts.append(_checked(source, path, name, pods, part.template))
-    return draft.parts[-1]
+    part = _checked(source, path, name, pods, part.template)
+    label_part(draft, part, _operator_labels(source, name))
+    draft.parts.append(part)
+    return part
+
+
+def _operator_labels(source: Source, role: str) -> OperatorLabels:
+    """Return the labels that Spark and its operator set on the pods of a role."""
+    name = str(source.peek("metadata.name"))
+    static = {
+        "spark-role": role,
+        "spark-app-name": name,
+        "sparkoperator.k8s.io/app-name": name,
+        "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+    }
+    if version := source.text("spec.sparkVersion"):
+        static["spark-version"] = version
+    return OperatorLabels(("spark-", "sparkoperator.k8s.io/"), static)
 
 
 def _checked(source: Source, path: str, name: str, pods: int, template: Body) -> Part:
