@@ -13,10 +13,11 @@ from trainyard.render.hosts import MOST_PODS
 from trainyard.render.pod_editing import copied
 from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 
-__all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "set_trainer"]
+__all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "resolve_on_host_network", "set_trainer"]
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
+_HOST_DNS: Final = "ClusterFirstWithHostNet"
 _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
 
 
@@ -167,6 +168,17 @@ def set_trainer(source: Source, part: Part) -> None:
         f"the training container is named {CONTAINER_NODE}",
         f"use `kubectl logs POD -c {CONTAINER_NODE}`",
     )
+
+
+def resolve_on_host_network(source: Source, part: Part) -> None:
+    """Let pods on the network of their node resolve names of the cluster, by which they find each other."""
+    if part.pod.get("hostNetwork") is True and "dnsPolicy" not in part.pod:
+        part.pod["dnsPolicy"] = _HOST_DNS
+        message = f"with dnsPolicy {_HOST_DNS}, so that the pods find each other"
+        own = f"{part.path}.spec.hostNetwork"
+        path = own if source.peek(own) is not None else f"{part.role}.hostNetwork"
+        source.forget(path)
+        source.changed(path, message)
 
 
 def drop_empty_metadata(part: Part) -> None:
