@@ -321,3 +321,10 @@ def test_volumes_for_working_data_are_used_for_it() -> None:
     conversion = converted(application(volumes=[volume], executor={"volumeMounts": [mount]}))
     assert {"name": "SPARK_LOCAL_DIRS", "value": "/scratch"} in container(conversion, "executor")["env"]
     assert "SPARK_LOCAL_DIRS" not in str(container(conversion, "driver"))
+
+
+def test_a_scheduler_that_places_no_gang_here_is_said_to_change() -> None:
+    found = {note.path: note.fidelity.value for note in converted(application(driver={"schedulerName": "mine"})).notes}
+    assert found["spec.driver.schedulerName"] == "changed"
+    found = {note.path: note.message for note in converted(application(driver={"schedulerName": "volcano"})).notes}
+    assert "podGroupPolicy.volcano" in found["spec.driver.schedulerName"]

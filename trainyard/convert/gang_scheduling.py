@@ -142,7 +142,7 @@ def read_schedulers(draft: Draft, job: str | None = None) -> None:
     job
         Path of the job's scheduler; None if its kind has none.
     """
-    named = [(f"{part.path}.spec.schedulerName", part) for part in draft.parts if "schedulerName" in part.pod]
+    named = [(_scheduler_path(draft, part), part) for part in draft.parts if "schedulerName" in part.pod]
     names = {part.pod["schedulerName"] for _, part in named}
     if job is not None and (name := draft.source.text(job)):
         names.add(name)
@@ -164,10 +164,17 @@ def read_schedulers(draft: Draft, job: str | None = None) -> None:
             part.pod["schedulerName"] = COSCHEDULING_SCHEDULER
 
 
+def _scheduler_path(draft: Draft, part: Part) -> str:
+    """Return where a role names its scheduler: in the pod template, or beside it."""
+    beside = f"{part.role}.schedulerName"
+    return beside if draft.source.peek(beside) is not None else f"{part.path}.spec.schedulerName"
+
+
 def _scheduler(draft: Draft, path: str, part: Part | None, gang: str) -> None:
     name = draft.source.peek(path)
     if part is not None:
         del part.pod["schedulerName"]
+        draft.source.forget(path)
     if name is not None and _GANGS.get(name) == gang:
         set_by = "and schedulerName of the pods" if name == COSCHEDULING_SCHEDULER else "which sets it"
         draft.source.same(path, f"podGroupPolicy.{gang}, {set_by}")

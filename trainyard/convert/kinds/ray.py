@@ -76,6 +76,8 @@ def convert_job(draft: Draft) -> None:
     read_suspend(draft, "spec.suspend")
     _read_rest(draft)
     read_deadline(draft, "spec.activeDeadlineSeconds")
+    message = "no limit for the time before the job runs"
+    source.lost("spec.preRunningDeadlineSeconds", message, "suspend the TrainJob if it waits for too long")
     read_lifetime(draft, "spec.ttlSecondsAfterFinished")
     restarts = source.integer("spec.backoffLimit")
     if restarts is not None:

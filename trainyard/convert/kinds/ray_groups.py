@@ -36,10 +36,13 @@ _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
 _WITHOUT: Final = {
     "autoscalerOptions": ("the number of workers is fixed", "set the replicas that the job needs"),
     "gcsFaultToleranceOptions": ("a head that is lost ends the job", "set backoffLimit, and resume from a checkpoint"),
+    "historyServerOptions": ("no collector runs beside the nodes", "add it to the containers of the pods"),
+    "networkPolicy": ("no NetworkPolicy is made", "set networkPolicies of the platform, or make one"),
     "headServiceAnnotations": ("the head has no Service but the job's own", "make a Service for it"),
 }
 _HEAD_WITHOUT: Final = {
     "headService": ("the head has no Service but the job's own", "make a Service for it"),
+    "ingressOptions": ("there is no Ingress", "make an Ingress for the dashboard"),
     "enableIngress": ("there is no Ingress", "make an Ingress for the dashboard"),
     "serviceType": ("the head has no Service but the job's own", "make a Service for it"),
 }
@@ -98,6 +101,7 @@ def _group(draft: Draft, path: str, index: int) -> Part | None:
             source.same(f"{own}.{field}", "the number of workers is fixed")
     for field in ("idleTimeoutSeconds", "scaleStrategy"):
         source.lost(f"{own}.{field}", "the number of workers is fixed", "set the replicas that the job needs")
+    source.changed(f"{own}.priority", "a group is placed with the whole gang")
     suspended = source.flag(f"{own}.suspend")
     if wanted == 0 or suspended:
         source.changed(own, "left out: it has no pods")
@@ -237,10 +241,27 @@ def _note_address(draft: Draft, part: Part) -> None:
             draft.source.changed(f"{path}[{position}]", "the address of the new head")
 
 
+def _read_authentication(draft: Draft, path: str) -> None:
+    """Read the tokens and certificates that KubeRay makes."""
+    source = draft.source
+    if source.peek(f"{path}.authOptions.mode") == "disabled":
+        source.same(f"{path}.authOptions", "Ray asks for no token")
+    else:
+        fix = "set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, and mount the Secret with the token"
+        source.lost(f"{path}.authOptions", "Ray asks for no token: none is made", fix)
+    if source.flag(f"{path}.tlsOptions.enabled"):
+        fix = "mount certificates, and set RAY_USE_TLS and RAY_TLS_* in the pods"
+        source.lost(f"{path}.tlsOptions", "connections inside the cluster are not encrypted: no certificates", fix)
+    else:
+        source.same(f"{path}.tlsOptions.enabled", "connections inside the cluster are not encrypted")
+
+
 def _read_rest(draft: Draft, path: str) -> None:
     source = draft.source
     for field, (message, fix) in _WITHOUT.items():
         source.lost(f"{path}.{field}", message, fix)
+    _read_authentication(draft, path)
+    source.changed(f"{path}.upgradeStrategy", "pods are not replaced: a changed job is a new one")
     for field, (message, fix) in _HEAD_WITHOUT.items():
         if source.peek(f"{path}.headGroupSpec.{field}") in (False, "ClusterIP"):
             source.same(f"{path}.headGroupSpec.{field}", "the head is reached inside the cluster")

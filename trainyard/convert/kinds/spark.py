@@ -42,6 +42,7 @@ _RESTARTS: Final = ("Never", "OnFailure", "Always")
 _WITHOUT: Final = {
     "monitoring": ("no metrics are exposed", "set spark.metrics.* in sparkConf"),
     "sparkUIOptions": ("there is no Service or Ingress for the user interface", "use `kubectl port-forward`"),
+    "driverPodDisruptionBudget": ("the driver has no PodDisruptionBudget", "make one that selects its pod"),
     "driverIngressOptions": ("there is no Ingress for the driver", "use `kubectl port-forward`"),
     "proxyUser": ("the application runs as the user of the image", "set securityContext.runAsUser"),
 }
