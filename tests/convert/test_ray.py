@@ -235,3 +235,56 @@ def test_json_of_the_runtime_environment_is_still_one_word() -> None:
     arguments = words_of(container(converted(job("a", None, group(), runtimeEnvYAML=environment)), "head"))
     (option,) = [each for each in arguments if each.startswith("--runtime-env-json=")]
     assert json.loads(option.partition("=")[2]) == {"env_vars": {"A": "it's"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "number"),
+    [
+        ({"replicas": 4, "maxReplicas": 2}, 2),
+        ({"replicas": 1, "minReplicas": 3, "maxReplicas": 9}, 3),
+        ({"replicas": 2, "minReplicas": 0, "maxReplicas": 9}, 2),
+        ({"replicas": 4, "maxReplicas": 2, "numOfHosts": 2}, 4),
+    ],
+)
+def test_the_number_of_workers_is_within_its_bounds(fields: Body, number: int) -> None:
+    conversion = converted(ray("RayCluster", cluster(None, {**group(), **fields})))
+    assert conversion.objects[-1]["spec"]["trainer"]["numNodes"] == number
+
+
+def test_bounds_are_a_loss_only_where_the_cluster_scales() -> None:
+    spec = cluster(None, {**group(), "minReplicas": 1, "maxReplicas": 9, "scaleStrategy": {"workersToDelete": ["a"]}})
+    spec["autoscalerOptions"] = {"idleTimeoutSeconds": 60}
+    assert not converted(ray("RayCluster", spec)).lost
+    spec["enableInTreeAutoscaling"] = True
+    lost = {note.path for note in converted(ray("RayCluster", spec)).lost}
+    assert {"spec.enableInTreeAutoscaling", "spec.autoscalerOptions", "spec.workerGroupSpecs[0].maxReplicas"} <= lost
+
+
+def test_a_job_without_an_entry_point_that_nobody_submits_is_a_cluster() -> None:
+    body = job("", None, group(), submissionMode="InteractiveMode")
+    conversion = converted(body)
+    assert container(conversion, "head").get("args") is None
+    assert "spec.submissionMode" in {note.path for note in conversion.lost}
+
+
+def test_a_submitter_with_a_command_of_its_own_needs_no_entry_point() -> None:
+    own = {"name": "s", "image": IMAGE, "command": ["./submit"]}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [own]}}
+    conversion = converted(job("", None, group(), submitterPodTemplate=pod, jobId="mine"))
+    launcher = container(conversion, "launcher")
+    assert launcher["command"] == ["./submit"]
+    variables = {each["name"]: each["value"] for each in launcher["env"]}
+    assert variables == {"RAY_DASHBOARD_ADDRESS": "job-head-0-0.job:8265", "RAY_JOB_SUBMISSION_ID": "mine"}
+
+
+def test_labels_of_a_group_are_not_lost_where_something_names_them() -> None:
+    worker = group(labels={"ray.io/market-type": "spot"})
+    worker["template"]["spec"]["affinity"] = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"ray.io/market-type": "spot"}}}
+            ]
+        }
+    }
+    conversion = converted(ray("RayCluster", cluster(None, worker)))
+    assert not conversion.lost

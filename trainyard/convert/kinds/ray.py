@@ -11,11 +11,12 @@ from trainyard.api import Body
 from trainyard.api.constants import KUEUE_QUEUE_LABEL
 from trainyard.convert.draft import Draft
 from trainyard.convert.gang_scheduling import read_priority, read_schedulers
-from trainyard.convert.kinds.ray_groups import read_groups
+from trainyard.convert.kinds.ray_groups import DASHBOARD_PORT, read_groups
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import NEVER, adapt_restart_policy
 from trainyard.convert.run_policy import read_deadline, read_lifetime, read_managed_by, read_suspend
 from trainyard.convert.source import shown
+from trainyard.convert.variables import literal, set_first
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.render.pod_set import LAUNCHER
@@ -34,6 +35,7 @@ _LABELS: Final = (
 )
 _PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
+_INTERACTIVE: Final = "InteractiveMode"
 _SUBMITTER: Final = "spec.submitterPodTemplate"
 _ONE_WORD: Final = re.compile(r"[\w./:=@,+-]+", re.ASCII)
 _EXPANDED: Final = re.compile(r"[$`\\]")
@@ -46,13 +48,17 @@ def convert_job(draft: Draft) -> None:
         message = "the job runs on a cluster of its own: one that is there already cannot be named"
         raise draft.refuse("spec.clusterSelector", message, "move the cluster's spec into the RayJob first")
     entry_point = (source.text("spec.entrypoint") or "").strip()
-    if not entry_point:
-        raise source.malformed("spec.entrypoint", "is missing")
     options = _submit_options(draft)
     overwritten = draft.annotations.get(_OVERWRITE) == "true"
     submitter = source.peek(_SUBMITTER) is not None
+    interactive = source.peek("spec.submissionMode") == _INTERACTIVE
     driver: list[str] | None
-    if options or submitter or overwritten:
+    if not entry_point:
+        if not interactive and not source.peek(f"{_SUBMITTER}.spec.containers[0].command"):
+            raise source.malformed("spec.entrypoint", "is missing")
+        driver = None
+        overwritten = overwritten and not interactive
+    elif options or submitter or overwritten:
         driver = [*_submit(options), *_script(entry_point)]
         source.changed("spec.entrypoint", "submitted to the head with `ray job submit`")
     else:
@@ -62,11 +68,8 @@ def convert_job(draft: Draft) -> None:
     head = read_groups(draft, "spec.rayClusterSpec", None if submitted else driver, submitted=submitted)
     if submitted:
         _read_submitter(draft, head, driver)
-    leading = draft.trainer if submitted else head
-    leading.job["backoffLimit"] = 0
-    leading.pod["restartPolicy"] = NEVER
-    if source.peek(f"{leading.path}.spec.restartPolicy") not in (None, NEVER):
-        source.changed(f"{leading.path}.spec.restartPolicy", "Never: a driver that fails fails the job")
+    if submitted or driver is not None:
+        _fail_with(draft, draft.trainer if submitted else head)
     if submitted and KUEUE_QUEUE_LABEL in draft.labels:
         path = _SUBMITTER if submitter else ("metadata", "annotations", _OVERWRITE)
         fix = "leave out submitterPodTemplate" if submitter else f"leave out annotation {_OVERWRITE}"
@@ -179,7 +182,7 @@ def _script(entry_point: str) -> list[str]:
     return ["/bin/bash", "-c", entry_point if blank else f"{entry_point} "]
 
 
-def _read_submitter(draft: Draft, head: Part, driver: list[str]) -> None:
+def _read_submitter(draft: Draft, head: Part, driver: list[str] | None) -> None:
     """Add a pod that submits the entry point."""
     path = _SUBMITTER
     if draft.source.peek(path) is not None:
@@ -190,10 +193,25 @@ def _read_submitter(draft: Draft, head: Part, driver: list[str]) -> None:
         draft.parts.append(launcher)
     if "command" not in launcher.container and "args" not in launcher.container:
         launcher.container["command"] = ["/bin/bash", "-c", _AWAIT_HEAD, "ray"]
-        launcher.container["args"] = driver
+        launcher.container["args"] = driver or []
+    given = {
+        "RAY_DASHBOARD_ADDRESS": f"{head.first_host(draft.name)}:{DASHBOARD_PORT}",
+        "RAY_JOB_SUBMISSION_ID": draft.source.peek("spec.jobId") or draft.name,
+    }
+    own = {each["name"] for each in launcher.container.get("env", ())}
+    set_first(launcher, [literal(name, value) for name, value in given.items() if name not in own])
     for part in draft.parts:
         part.trains = False
     draft.train(launcher)
+
+
+def _fail_with(draft: Draft, driver: Part) -> None:
+    """Let the job fail with its driver, as often as backoffLimit says with a new cluster."""
+    driver.job["backoffLimit"] = 0
+    driver.pod["restartPolicy"] = NEVER
+    path = f"{driver.path}.spec.restartPolicy"
+    if draft.source.peek(path) not in (None, NEVER):
+        draft.source.changed(path, "Never: a driver that fails fails the job")
 
 
 def _read_submission(draft: Draft, *, submitted: bool) -> None:
@@ -202,12 +220,10 @@ def _read_submission(draft: Draft, *, submitted: bool) -> None:
     mode = source.text(path)
     if mode in (None, "K8sJobMode"):
         source.same(path, "the driver's exit status is that of the job")
-    elif mode == "InteractiveMode":
-        source.lost(
-            path,
-            "interactive submission is not supported: the entry point is run",
-            "use a RayCluster without an entry point",
-        )
+    elif mode == _INTERACTIVE:
+        what = "the entry point is run" if source.peek("spec.entrypoint") else "the cluster serves until it is deleted"
+        fix = "use a RayCluster without an entry point"
+        source.lost(path, f"interactive submission is not supported: {what}", fix)
     else:
         source.changed(path, "the driver is a process of a pod, whose exit status is that of the job")
     source.integer("spec.submitterConfig.backoffLimit")

@@ -23,18 +23,17 @@ from trainyard.render.frameworks.ray_scripts import HEAD as HEAD_SCRIPT
 from trainyard.render.frameworks.ray_scripts import WORKER as WORKER_SCRIPT
 from trainyard.render.pod_editing import prepend_env
 
-__all__ = ["HEAD", "PORT", "read_groups"]
+__all__ = ["DASHBOARD_PORT", "HEAD", "PORT", "read_groups"]
 
 HEAD: Final = "head"
 PORT: Final = 6379
-_DASHBOARD_PORT: Final = 8265
+DASHBOARD_PORT: Final = 8265
 _BASH: Final = ("/bin/bash", "-c")
 _START: Final = "ray start"
 _GENERATED: Final = re.compile(r"\$(KUBERAY_GEN_RAY_START_CMD\b|\{KUBERAY_GEN_RAY_START_CMD\})")
 _SHELLS: Final = re.compile(r"(/bin/)?(ba)?sh( -\w+)*( --)?")
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
 _WITHOUT: Final = {
-    "autoscalerOptions": ("the number of workers is fixed", "set the replicas that the job needs"),
     "gcsFaultToleranceOptions": ("a head that is lost ends the job", "set backoffLimit, and resume from a checkpoint"),
     "historyServerOptions": ("no collector runs beside the nodes", "add it to the containers of the pods"),
     "networkPolicy": ("no NetworkPolicy is made", "set networkPolicies of the platform, or make one"),
@@ -92,15 +91,22 @@ def _group(draft: Draft, path: str, index: int) -> Part | None:
     group = source.text(f"{own}.groupName") or f"workers-{index}"
     least, most = (source.integer(f"{own}.{name}Replicas") for name in ("min", "max"))
     replicas = source.integer(f"{own}.replicas")
-    wanted = (least or 0) if replicas is None else max(replicas, least or 0)
+    wanted = max(replicas or 0, least or 0)
+    wanted = wanted if most is None or (least or 0) > most else min(wanted, most)
+    scales = source.peek(f"{path}.enableInTreeAutoscaling") is True
     hosts = source.integer(f"{own}.numOfHosts", 1) or 1
     for field, value in (("minReplicas", least), ("maxReplicas", most)):
-        if value is not None and value != wanted:
+        if scales and value is not None and value != wanted:
             source.lost(f"{own}.{field}", "the number of workers is fixed", "set the replicas that the job needs")
         else:
-            source.same(f"{own}.{field}", "the number of workers is fixed")
-    for field in ("idleTimeoutSeconds", "scaleStrategy"):
-        source.lost(f"{own}.{field}", "the number of workers is fixed", "set the replicas that the job needs")
+            source.same(f"{own}.{field}", "a bound of the number of workers, which is fixed")
+    if scales:
+        source.lost(
+            f"{own}.idleTimeoutSeconds", "the number of workers is fixed", "set the replicas that the job needs"
+        )
+    else:
+        source.changed(f"{own}.idleTimeoutSeconds", "has no effect: the cluster does not scale")
+    source.changed(f"{own}.scaleStrategy", "has no effect: it names pods of the old cluster")
     source.changed(f"{own}.priority", "a group is placed with the whole gang")
     suspended = source.flag(f"{own}.suspend")
     if wanted == 0 or suspended:
@@ -130,6 +136,7 @@ def _label_as_kuberay(draft: Draft, part: Part, node: str, group: str) -> None:
     static = {"ray.io/cluster": name, "ray.io/node-type": node, "ray.io/group": group}
     static |= {key: value for key, value in weak.items() if key not in own}
     label_part(draft, part, OperatorLabels("ray.io/", static))
+    part.known_labels |= frozenset(own)
 
 
 def _group_name(draft: Draft, group: str) -> str:
@@ -222,7 +229,7 @@ def _set_kuberay_variables(draft: Draft, head: Part) -> None:
             indexed("RAY_CLUSTER_NAMESPACE", "metadata.namespace"),
             indexed("RAY_CLOUD_INSTANCE_ID", "metadata.name"),
             literal("RAY_NODE_TYPE_NAME", group),
-            literal("RAY_DASHBOARD_ADDRESS", f"{host}:{_DASHBOARD_PORT}"),
+            literal("RAY_DASHBOARD_ADDRESS", f"{host}:{DASHBOARD_PORT}"),
         ]
         set_variables(draft.source, part, named, always=False)
         containers = part.pod.get("initContainers", [])
@@ -270,6 +277,8 @@ def _read_rest(draft: Draft, path: str) -> None:
     scales = source.flag(f"{path}.enableInTreeAutoscaling")
     if scales:
         fix = "set the replicas that the job needs"
-        source.lost(f"{path}.enableInTreeAutoscaling", "the number of workers is fixed", fix)
+        for name in ("enableInTreeAutoscaling", "autoscalerOptions"):
+            source.lost(f"{path}.{name}", "the number of workers is fixed", fix)
     else:
+        source.changed(f"{path}.autoscalerOptions", "has no effect: the cluster does not scale")
         source.same(f"{path}.enableInTreeAutoscaling", "the number of workers is fixed")
