@@ -328,3 +328,19 @@ def test_a_scheduler_that_places_no_gang_here_is_said_to_change() -> None:
     assert found["spec.driver.schedulerName"] == "changed"
     found = {note.path: note.message for note in converted(application(driver={"schedulerName": "volcano"})).notes}
     assert "podGroupPolicy.volcano" in found["spec.driver.schedulerName"]
+
+
+def test_java_options_of_the_application_count_over_those_of_spark_conf() -> None:
+    conf = {"spark.executor.extraJavaOptions": "-Da=conf", "spark.driver.extraJavaOptions": "-Db=conf"}
+    arguments = container(converted(application(conf, executor={"javaOptions": "-Da=own"})), "driver")["args"]
+    assert [each for each in arguments if "-Da=" in each] == ["--conf=spark.executor.extraJavaOptions=-Da=own"]
+    assert [each for each in arguments if "-Db=" in each] == ["--conf=spark.driver.extraJavaOptions=-Db=conf"]
+
+
+def test_master_and_worker_take_little_of_the_memory_that_is_sized_without_them() -> None:
+    conversion = converted(application(executor={"envVars": {"SPARK_DAEMON_MEMORY": "2g"}}))
+    found = {role: container(conversion, role)["env"] for role in ("driver", "executor")}
+    sizes = {
+        role: [each["value"] for each in env if each["name"] == "SPARK_DAEMON_MEMORY"] for role, env in found.items()
+    }
+    assert sizes == {"driver": ["256m"], "executor": ["2g"]}

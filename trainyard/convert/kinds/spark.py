@@ -30,6 +30,8 @@ __all__ = ["CONVERTERS", "convert"]
 _PORT: Final = 7077
 _BASH: Final = ("/bin/bash", "-c")
 _HOST: Final = "SPARK_DRIVER_HOST"
+# The pods have the size of Spark on Kubernetes, which runs neither master nor worker; by default, each takes 1 GiB.
+_DAEMON: Final = {"name": "SPARK_DAEMON_MEMORY", "value": "256m"}
 _CLASS: Final = '"${SPARK_HOME:-/opt/spark}"/bin/spark-class'
 _LEAD: Final = f"""{_CLASS} org.apache.spark.deploy.master.Master --host "${_HOST}" --port {_PORT} &
 until (exec 3<>"/dev/tcp/${_HOST}/{_PORT}") 2>/dev/null; do sleep 1; done
@@ -77,7 +79,9 @@ def convert(draft: Draft) -> None:
     ]
     offer_devices(settings, executor.container)
     for part in draft.parts:
-        part.container["env"] = [{"name": _HOST, "value": host}, *part.container.get("env", ())]
+        own = part.container.get("env", ())
+        daemon = [] if any(each["name"] == _DAEMON["name"] for each in own) else [_DAEMON]
+        part.container["env"] = [{"name": _HOST, "value": host}, *daemon, *own]
         part.pod["restartPolicy"] = NEVER
     _read_type(draft)
     _read_restarts(draft, driver)

@@ -48,7 +48,7 @@ class SparkSettings:
         """
         own = self.source.text(field) if field else None
         if own:
-            self._override(key, field)
+            self.override(key, field)
             return own
         return self.of_conf(key, became, passed=passed)
 
@@ -56,7 +56,7 @@ class SparkSettings:
         """Return a whole number of a field, or of a key of sparkConf."""
         own = self.source.integer(field, least) if field else None
         if own is not None:
-            self._override(key, field)
+            self.override(key, field)
             return own
         found = self.of_conf(key, became, passed=passed)
         if found is None:
@@ -121,6 +121,11 @@ class SparkSettings:
         self._left_out.add(key)
         self.note(key, message)
 
+    def override(self, key: str, field: str) -> None:
+        """Note a key that has no effect beside a field."""
+        if key in self.conf:
+            self.leave_out(key, f"has no effect: {field} counts")
+
     def lose(self, key: str, message: str, fix: str) -> None:
         """Note that a key is not supported."""
         self._noted.add(key)
@@ -138,10 +143,6 @@ class SparkSettings:
 
     def _is_field(self, field: str) -> bool:
         return bool(field and self.source.peek(field))
-
-    def _override(self, key: str, field: str) -> None:
-        if key in self.conf:
-            self.leave_out(key, f"has no effect: {field} counts")
 
 
 def is_true(text: str | None) -> bool:

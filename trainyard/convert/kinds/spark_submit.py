@@ -74,10 +74,12 @@ def _configuration(draft: Draft, settings: SparkSettings, executors: int) -> Ite
     options = source.text("spec.driver.javaOptions")
     if options:
         yield f"--driver-java-options={options}"
+        settings.override("spark.driver.extraJavaOptions", "spec.driver.javaOptions")
         source.changed("spec.driver.javaOptions", "--driver-java-options of spark-submit")
     options = source.text("spec.executor.javaOptions")
     if options:
         yield f"--conf={_JAVA_OPTIONS}={options}"
+        settings.override(_JAVA_OPTIONS, "spec.executor.javaOptions")
         source.changed("spec.executor.javaOptions", f"{_JAVA_OPTIONS} of spark-submit")
     lose_rest(settings)
     for key, message in _OF_THE_JOB.items():
