@@ -205,6 +205,16 @@ def ray(draw: st.DrawFn) -> Body:
     return {**body, "spec": {**spec, "rayClusterSpec": cluster}}
 
 
+_SPARK_CONF = {
+    "spark.executor.memory": st.sampled_from(("1g", "1536")),
+    "spark.executor.instances": st.just("2"),
+    "spark.dynamicAllocation.enabled": st.just("true"),
+    "spark.executor.resource.gpu.amount": st.just("1"),
+    "spark.executor.resource.gpu.vendor": st.just("nvidia.com"),
+    "spark.kubernetes.executor.label.team": st.just("vision"),
+}
+
+
 @st.composite
 def spark(draw: st.DrawFn) -> Body:
     def pod(**more: Any) -> Body:
@@ -238,7 +248,7 @@ def spark(draw: st.DrawFn) -> Body:
             {
                 "mainClass": st.just("a.B"),
                 "arguments": st.just(["--date", "today"]),
-                "sparkConf": st.just({"spark.x": "1", "spark.kubernetes.y": "2"}),
+                "sparkConf": some({"spark.x": "1", "spark.kubernetes.y": "2"}, _SPARK_CONF),
                 "deps": st.just({"jars": ["a.jar", "b.jar"]}),
                 "restartPolicy": st.sampled_from(({"type": "Never"}, {"type": "OnFailure", "onFailureRetries": 2})),
                 "dynamicAllocation": st.sampled_from(({"enabled": True, "maxExecutors": 4}, {"enabled": False})),

@@ -15,6 +15,7 @@ from trainyard.convert.fit import Catalog, catalog_runtime, on_runtime, unexpres
 from trainyard.convert.gang_scheduling import place_queue
 from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
 from trainyard.convert.operator_labels import label_keys, resolve_operator_labels
+from trainyard.convert.part import resolve_on_host_network
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
 from trainyard.render import Rejected, RenderContext, render
@@ -123,6 +124,7 @@ def _drafted(
     converter(draft)
     for part in draft.parts:
         read_pod_annotations(draft, part)
+        resolve_on_host_network(draft.source, part)
     resolve_operator_labels(draft)
     place_queue(draft)
     return draft

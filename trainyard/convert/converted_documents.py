@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from trainyard.api import Body
@@ -12,6 +13,7 @@ from trainyard.convert.fit import Catalog
 from trainyard.convert.kinds import KINDS, RETIRED, converter_of
 from trainyard.convert.metadata import job_name
 from trainyard.convert.operator_labels import label_keys
+from trainyard.convert.schedules import SCHEDULES, server_note
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import in_namespace, objects
@@ -49,14 +51,20 @@ def convert_documents(
     ]
     bodies = [(where, in_namespace(body, namespace)) for where, body in bodies]
     kinds = [_kind(where, body) for where, body in bodies]
-    uses = _label_uses(body for (_, body), kind in zip(bodies, kinds, strict=True) if converter_of(*kind) is None)
+    uses = _label_uses(
+        body
+        for (_, body), kind in zip(bodies, kinds, strict=True)
+        if converter_of(*kind) is None and kind not in SCHEDULES
+    )
     for (where, body), kind in zip(bodies, kinds, strict=True):
-        converter = converter_of(*kind)
+        schedule = SCHEDULES.get(kind)
+        converter = converter_of(kind[0], schedule.kind if schedule else kind[1])
         if converter is None:
             found.append(_skipped(body))
             continue
+        convert_one = partial(_converted, converter=converter, catalog=catalog, runtime=runtime, names=names, uses=uses)
         try:
-            found.append(_converted(body, converter, catalog, runtime, names, uses))
+            found.append(schedule.convert(body, convert_one) if schedule else convert_one(body))
         except TrainyardError as error:
             raise TrainyardError(f"{where}: {error.message}", fix=error.fix, findings=error.findings) from error
     return found
@@ -93,6 +101,8 @@ def _label_uses(others: Iterable[Body]) -> dict[str, tuple[str, ...]]:
 def _skipped(body: Body) -> Conversion:
     kind, version = body["kind"], body["apiVersion"]
     group = version.partition("/")[0]
+    if (served := server_note(version, kind)) is not None:
+        return Conversion(Source(body).label, (), (served,))
     message = f"{kind} of {version} is skipped"
     read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == group]
     if read:

@@ -41,6 +41,10 @@ class Draft:
         podGroupPolicy.
     queue
         Queue of the gang.
+    queue_path
+        Field that names the queue.
+    foreign_scheduler
+        A scheduler of the legacy job for which there is no gang.
     job_set
         Further fields of the JobSet's specification.
     objects
@@ -60,6 +64,8 @@ class Draft:
     processes: int | str | None = None
     gang: Body = field(default_factory=lambda: {"volcano": {}})
     queue: str | None = None
+    queue_path: Path | None = None
+    foreign_scheduler: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     suspend: bool | None = None

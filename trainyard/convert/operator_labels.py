@@ -19,8 +19,10 @@ from trainyard.convert.source import Source, dotted, parts_of
 
 __all__ = ["OperatorLabels", "label_keys", "label_part", "resolve_operator_labels"]
 
-_KEY: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_SPARK: Final = r"(?<![\w./-])spark-(?:role|version|app-name|app-selector|exec-id|exec-resourceprofile-id)(?![\w./-])"
+_KEY: Final = re.compile(rf"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|{_SPARK}")
 _ALL_LABELS: Final = "metadata.labels"
+_ALL_ANNOTATIONS: Final = "metadata.annotations"
 _SELECTING: Final = ("affinity", "topologySpreadConstraints")
 _COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
@@ -33,7 +35,7 @@ class OperatorLabels:
     Parameters
     ----------
     prefix
-        Common beginning of the operator's label keys; other keys with it are lost where they are named.
+        Common beginning of the operator's label keys, or several; other keys with it are lost where they are named.
     static
         Labels with one value on all pods of the role.
     index
@@ -42,7 +44,7 @@ class OperatorLabels:
         Labels of the first pod of the role only.
     """
 
-    prefix: str
+    prefix: str | tuple[str, ...]
     static: Mapping[str, str]
     index: tuple[str, ...] = ()
     first: Mapping[str, str] | None = None
@@ -66,10 +68,11 @@ def label_part(draft: Draft, part: Part, labels: OperatorLabels) -> None:
     for key, value in static.items():
         if key not in named and not every:
             continue
-        part.template.setdefault("metadata", {}).setdefault("labels", {})[key] = value
+        for kind in _kinds(part, key):
+            part.template.setdefault("metadata", {}).setdefault(kind, {})[key] = value
         path = next(iter(_paths(part, key)), dotted((*parts_of(part.path), "metadata", "labels", key)))
         _note(draft.source, path, key, Fidelity.LOSSLESS, "a label of the pods, as the old operator set it")
-    part.operator_labels = labels.prefix
+    part.operator_labels = (labels.prefix,) if isinstance(labels.prefix, str) else labels.prefix
     part.known_labels = frozenset(static) | frozenset(labels.index)
     part.index_labels = tuple(key for key in labels.index if key in named)
     if labels.first and part.pods > 1:
@@ -79,7 +82,7 @@ def label_part(draft: Draft, part: Part, labels: OperatorLabels) -> None:
 def resolve_operator_labels(draft: Draft) -> None:
     """Replace the index labels by those of a JobSet, and note labels that no pod has any more."""
     known: frozenset[str] = frozenset().union(*(part.known_labels for part in draft.parts))
-    prefixes = {part.operator_labels for part in draft.parts if part.operator_labels}
+    prefixes = {prefix for part in draft.parts for prefix in part.operator_labels}
     for part in draft.parts:
         new = _index_label(part)
         for key in part.index_labels:
@@ -135,14 +138,24 @@ def _index_label(part: Part) -> str:
 
 
 def _replace_index(part: Part, old: str, new: str) -> None:
-    part.template["spec"] = _with_field(part.pod, _field(old), _field(new))
+    for every in (_ALL_LABELS, _ALL_ANNOTATIONS):
+        part.template["spec"] = _with_field(part.pod, _field(old, every), _field(new, every))
     for name in _SELECTING:
         if name in part.pod:
             part.pod[name] = _with_key(part.pod[name], old, new)
 
 
-def _field(key: str) -> str:
-    return f"{_ALL_LABELS}['{key}']"
+def _field(key: str, every: str = _ALL_LABELS) -> str:
+    return f"{every}['{key}']"
+
+
+def _kinds(part: Part, key: str) -> tuple[str, ...]:
+    """Return where a key is set: as an annotation alone if all that a pod reads of it is one."""
+    fields = {text for _, text in _texts(part.template, ()) if key in _KEY.findall(text)}
+    annotation = _field(key, _ALL_ANNOTATIONS)
+    if annotation not in fields:
+        return ("labels",)
+    return ("annotations",) if fields == {annotation} else ("labels", "annotations")
 
 
 def _with_field(value: Any, old: str, new: str) -> Any:
@@ -168,7 +181,8 @@ def _named_at(part: Part, key: str) -> list[tuple[str, bool]]:
     found = []
     for path, text in _texts(part.template, ()):
         if key in _KEY.findall(text):
-            field = text == _field(key) or (path[:1] == ("spec",) and path[1] in _SELECTING)
+            fields = (_field(key), _field(key, _ALL_ANNOTATIONS))
+            field = text in fields or (path[:1] == ("spec",) and path[1] in _SELECTING)
             found.append((dotted((*parts_of(part.path), *path)), field))
     return found
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard.convert.draft import Draft
-from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.operator_labels import OperatorLabels, label_part
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import apply_restart_policy
@@ -83,7 +82,6 @@ class Roles:
         source.same(f"{path}.replicas", "number of pods")
         part = draft.read(f"{path}.template", name, replicas or 1, (*mains, self.container))
         label_part(draft, part, self._labels(source, key.lower()))
-        _resolve_on_host(source, part)
         limit = source.peek("spec.runPolicy.backoffLimit")
         limit = limit if isinstance(limit, int) and not isinstance(limit, bool) else None
         apply_restart_policy(source, part, restart_policy or self.restart_policy, limit)
@@ -102,14 +100,6 @@ class Roles:
         led = any(key.lower() in self.masters for key in source.keys(self.path))
         first = {_ROLE: _MASTER} if self.leads and role == "worker" and not led else None
         return OperatorLabels(_PREFIX, static, (_INDEX,), first)
-
-
-def _resolve_on_host(source: Source, part: Part) -> None:
-    """Let pods on the host network resolve the names of the other pods; the MPI operator sets it as well."""
-    if part.pod.get("hostNetwork") and part.pod.get("dnsPolicy", "ClusterFirst") == "ClusterFirst":
-        part.pod["dnsPolicy"] = "ClusterFirstWithHostNet"
-        message = "dnsPolicy ClusterFirstWithHostNet: pods on the host network find each other by name"
-        source.notes.append(FieldFinding.of(f"{part.path}.spec.hostNetwork", True, Fidelity.CHANGED, message))
 
 
 def require(draft: Draft, roles: Roles, part: Part | None, role: str) -> Part:

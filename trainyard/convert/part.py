@@ -14,12 +14,13 @@ from trainyard.render.hosts import MOST_PODS
 from trainyard.render.pod_editing import copied
 from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 
-__all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "set_trainer"]
+__all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "resolve_on_host_network", "set_trainer"]
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
 _AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
 _AMOUNTS: Final = ("sizeLimit", "divisor")
+_HOST_DNS: Final = "ClusterFirstWithHostNet"
 _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
 
 
@@ -50,7 +51,7 @@ class Part:
     waits_for
         Names of parts that start first, with the required status.
     operator_labels
-        Prefix of the label keys of the legacy operator; empty if it set none on these pods.
+        Prefixes of the label keys of the legacy operator; empty if it set none on these pods.
     known_labels
         Keys of the operator's labels that these pods have, or that have a substitute.
     index_labels
@@ -67,7 +68,7 @@ class Part:
     replicas: int = 1
     job: Body = field(default_factory=dict)
     waits_for: tuple[tuple[str, str], ...] = ()
-    operator_labels: str = ""
+    operator_labels: tuple[str, ...] = ()
     known_labels: frozenset[str] = frozenset()
     index_labels: tuple[str, ...] = ()
 
@@ -172,6 +173,17 @@ def set_trainer(source: Source, part: Part) -> None:
         f"the training container is named {CONTAINER_NODE}",
         f"use `kubectl logs POD -c {CONTAINER_NODE}`",
     )
+
+
+def resolve_on_host_network(source: Source, part: Part) -> None:
+    """Let pods on the network of their node resolve names of the cluster, by which they find each other."""
+    if part.pod.get("hostNetwork") is True and part.pod.get("dnsPolicy", "ClusterFirst") == "ClusterFirst":
+        part.pod["dnsPolicy"] = _HOST_DNS
+        message = f"with dnsPolicy {_HOST_DNS}, so that the pods find each other"
+        own = f"{part.path}.spec.hostNetwork"
+        path = own if source.peek(own) is not None else f"{part.role}.hostNetwork"
+        source.forget(path)
+        source.changed(path, message)
 
 
 def drop_empty_metadata(part: Part) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Final
 
 from trainyard.api import Body
@@ -23,6 +24,8 @@ _ROLES: Final = Roles(_PATH, "mpi", "Never", "mpi-operator", (), launched=True)
 IMPLEMENTATIONS: Final = ("OpenMPI", "Intel", "MPICH")
 _SERVER: Final = ("/usr/sbin/sshd", "-De")
 _READY: Final = "Ready"
+_ROOT: Final = "/root"
+_GROUP: Final = 1000
 _KUBEXEC: Final = "kubexec"
 
 
@@ -75,12 +78,28 @@ def lead(draft: Draft, launcher: Part, worker: Part | None, policy: Body, *, tra
     draft.train(launcher)
     draft.succeed_with(launcher.name)
     draft.parts.sort(key=lambda part: part is launcher)
+    if not PurePosixPath(policy.get("sshAuthMountPath", _ROOT)).is_relative_to(_ROOT):
+        for part in (launcher, *([worker] if worker is not None else ())):
+            _share_keys(draft, part)
     if worker is None:
         return
     launcher.waits_for = ((worker.name, _READY),)
     if worker.main != CONTAINER_NODE:
         draft.train(worker)
         worker.trains = False
+
+
+def _share_keys(draft: Draft, part: Part) -> None:
+    """Let a user other than root read the keys, which the old operators let everybody read."""
+    context = part.pod.get("securityContext") or {}
+    own = {**context, **(part.container.get("securityContext") or {})}
+    if "fsGroup" in context or own.get("runAsUser") == 0:
+        return
+    group = own.get("runAsGroup") or own.get("runAsUser") or _GROUP
+    part.pod["securityContext"] = {**context, "fsGroup": group}
+    message = f"fsGroup {group}: users other than root read the keys of SSH with it"
+    note = FieldFinding.of(f"{part.path}.spec.securityContext", group, Fidelity.CHANGED, message)
+    draft.source.notes.append(note)
 
 
 def _policy(draft: Draft) -> Body:
