@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from trainyard.api import Body
 
 _IMAGES: Final = ("docker.io/acme/a:1", "docker.io/acme/b:2", "ghcr.io/acme/c@sha256:0123")
-_WORDS: Final = ("python", "train.py", "--epochs=3", "sh", "-c", "echo $HOME", "torchrun", "$(RANK)", "$MASTER_ADDR")
-_AMOUNTS: Final = {"cpu": ("1", "500m", 2), "memory": ("1Gi", "512Mi"), "nvidia.com/gpu": ("1", "8", 4)}
+_WORDS: Final = (
+    *("python", "train.py", "--epochs=3", "sh", "-c", "echo $HOME", "$(RANK)", "$MASTER_ADDR"),
+    *("torchrun", "--nnodes=2", "--nnodes=1:4", "--nproc-per-node=8"),
+)
+_AMOUNTS: Final = {"cpu": ("1", "500m", 2, 0.5), "memory": ("1Gi", "512Mi"), "nvidia.com/gpu": ("1", "8", 4)}
 
 
 def some(required: dict[str, Any], optional: dict[str, Any]) -> st.SearchStrategy[Body]:

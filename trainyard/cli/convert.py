@@ -51,10 +51,13 @@ def _convert(
     folder: Annotated[
         list[Path] | None, typer.Option("--runtimes", help="Folder of a runtime catalog; by default Trainyard's")
     ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the jobs that name none")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a field cannot be converted")] = False,
     every: Annotated[bool, typer.Option("--all", help="Also list unchanged fields")] = False,
 ) -> None:
-    """Convert jobs of older operators to TrainJobs; notes on their fields are printed to standard error."""
+    """Convert jobs of older operators to TrainJobs; notes are printed to standard error; exit 1 if a job is skipped."""
     from trainyard.convert import convert_documents
     from trainyard.convert.conversion_report import as_text, as_yaml
     from trainyard.data import data_folder
@@ -63,7 +66,7 @@ def _convert(
     texts = {name: text for path in files for name, text in _texts(path)}
     objects = load_catalog(folder or data_folder("runtimes")).objects()
     catalog = {body["metadata"]["name"]: body for body in objects}
-    conversions = convert_documents(texts, catalog, runtime=runtime)
+    conversions = convert_documents(texts, catalog, runtime=runtime, namespace=namespace)
     if out is not None:
         _write(out, conversions)
     if output is _Format.JSON:
@@ -71,7 +74,7 @@ def _convert(
     elif out is None:
         typer.echo(as_yaml(body for each in conversions for body in each.objects), nl=False)
     typer.echo(as_text(conversions, every=every), nl=False, err=True)
-    if strict and any(each.lost for each in conversions):
+    if any(each.lost and (strict or not each.objects) for each in conversions):
         raise typer.Exit(1)
 
 

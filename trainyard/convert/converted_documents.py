@@ -10,18 +10,20 @@ from trainyard.api import Body
 from trainyard.convert.conversion import AUTO, Conversion, Converter, convert
 from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.fit import Catalog
-from trainyard.convert.kinds import KINDS, converter_of
+from trainyard.convert.kinds import KINDS, RETIRED, converter_of
 from trainyard.convert.metadata import job_name
 from trainyard.convert.operator_labels import label_keys
 from trainyard.convert.schedules import SCHEDULES, server_note
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
-from trainyard.manifests.documents import objects
+from trainyard.manifests.documents import in_namespace, objects
 
 __all__ = ["convert_documents"]
 
 
-def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: str = AUTO) -> list[Conversion]:
+def convert_documents(
+    texts: Mapping[str, str], catalog: Catalog, *, runtime: str = AUTO, namespace: str | None = None
+) -> list[Conversion]:
     """Convert every job of some texts, in order.
 
     Parameters
@@ -32,6 +34,8 @@ def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: st
         Cluster runtimes by name.
     runtime
         ``auto``, ``always``, or the name of a runtime of the catalog.
+    namespace
+        Namespace of the jobs that name none.
 
     Raises
     ------
@@ -45,6 +49,7 @@ def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: st
         for origin, text in texts.items()
         for index, body in enumerate(objects(text, origin), 1)
     ]
+    bodies = [(where, in_namespace(body, namespace)) for where, body in bodies]
     kinds = [_kind(where, body) for where, body in bodies]
     uses = _label_uses(
         body
@@ -97,12 +102,16 @@ def _skipped(body: Body) -> Conversion:
     kind, version = body["kind"], body["apiVersion"]
     if (served := server_note(version, kind)) is not None:
         return Conversion(Source(body).label, (), (served,))
+    group = version.partition("/")[0]
     message = f"{kind} of {version} is skipped"
-    read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == version.partition("/")[0]]
+    read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == group]
     if read:
         note = FieldFinding.of(
             "apiVersion", version, Fidelity.LOST, message, f"convert it to {' or '.join(read)} first"
         )
+    elif (group, kind) in RETIRED:
+        why, fix = RETIRED[group, kind]
+        note = FieldFinding.of("kind", kind, Fidelity.LOST, f"{message}: {why}", fix)
     else:
         kinds = ", ".join(sorted({name for _, name in KINDS}))
         note = FieldFinding.of(

@@ -8,7 +8,7 @@ from trainyard import quantity
 from trainyard.api import Body
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part
-from trainyard.convert.source import Path, Source
+from trainyard.convert.source import Path, Source, parts_of
 from trainyard.render import COSCHEDULING_SCHEDULER
 from trainyard.render.gangs import GANGS
 from trainyard.render.gangs.kai import KAI_QUEUE_LABEL
@@ -125,10 +125,11 @@ def topology_of(source: Source, path: str, target: str) -> Body | None:
         default = NetworkTopology.model_fields["highest_tier_allowed"].default
         topology["highestTierAllowed"] = default if tier is None else tier
     for key in asked:
+        own = (*parts_of(path), key)
         if key in ("mode", "highestTierAllowed", "highestTierName"):
-            source.same(f"{path}.{key}", f"{target}.{key}")
+            source.same(own, f"{target}.{key}")
         else:
-            source.lost(f"{path}.{key}", "is not known here", "see docs/fabric.md for what limits a gang")
+            source.lost(own, "is not known here", "see docs/fabric.md for what limits a gang")
     if name is not None and tier is not None:
         source.changed(f"{path}.highestTierAllowed", "the tier's name counts")
     return topology

@@ -9,6 +9,7 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.source import Path, Source, dotted, parts_of
+from trainyard.convert.template_fields import drop_unknown_fields
 from trainyard.render.hosts import MOST_PODS
 from trainyard.render.pod_editing import copied
 from trainyard.render.shape import JOB_SET_SPEC, shape_errors
@@ -17,7 +18,10 @@ __all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "res
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
+_CLUSTER_DNS: Final = "ClusterFirst"
 _HOST_DNS: Final = "ClusterFirstWithHostNet"
+_AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
+_AMOUNTS: Final = ("sizeLimit", "divisor")
 _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
 
 
@@ -145,6 +149,8 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
     main = next((wanted for wanted in mains if wanted in own), own[0])
     part = Part(name, text, template, pods, main, role=text.rpartition(".")[0])
     _trim_metadata(source, part)
+    drop_unknown_fields(source, template, text)
+    _write_amounts(source, template, parts_of(text))
     return part
 
 
@@ -172,7 +178,7 @@ def set_trainer(source: Source, part: Part) -> None:
 
 def resolve_on_host_network(source: Source, part: Part) -> None:
     """Let pods on the network of their node resolve names of the cluster, by which they find each other."""
-    if part.pod.get("hostNetwork") is True and "dnsPolicy" not in part.pod:
+    if part.pod.get("hostNetwork") and part.pod.get("dnsPolicy", _CLUSTER_DNS) == _CLUSTER_DNS:
         part.pod["dnsPolicy"] = _HOST_DNS
         message = f"with dnsPolicy {_HOST_DNS}, so that the pods find each other"
         own = f"{part.path}.spec.hostNetwork"
@@ -226,9 +232,19 @@ def _own_references(container: Body) -> Iterator[Body]:
             yield reference
 
 
+def _write_amounts(source: Source, value: Any, path: tuple[str | int, ...]) -> None:
+    """Write fractional numbers as text: built-in kinds accept a number for a quantity, custom resources do not."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(inner, dict | list):
+            _write_amounts(source, inner, (*path, key))
+        elif isinstance(inner, float) and (key in _AMOUNTS or path[-1] in _AMOUNT_MAPS):
+            value[key] = str(inner)
+            source.same((*path, key), "the same amount as text")
+
+
 def _trim_metadata(source: Source, part: Part) -> None:
     metadata = part.template.get("metadata", {})
     for name in [key for key in metadata if key not in _KEPT_METADATA]:
-        source.changed(f"{part.path}.metadata.{name}", "pods get their names and places from the Job")
+        source.changed((*parts_of(part.path), "metadata", name), "pods get their names and places from the Job")
         del metadata[name]
     drop_empty_metadata(part)

@@ -12,7 +12,7 @@ from trainyard.manifests.lines import Lines
 from trainyard.manifests.loader import load_all
 from trainyard.manifests.nodes import FIX
 
-__all__ = ["Document", "Source", "documents", "objects"]
+__all__ = ["Document", "Source", "documents", "in_namespace", "objects"]
 
 _MAX_DEPTH: Final = 8
 """Nested Lists that are unpacked."""
@@ -97,6 +97,14 @@ def objects(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[
     for body in load_all(text, source, fix=fix):
         if body is not None:
             yield from (inner for _, inner in _unpacked(body, ()))
+
+
+def in_namespace(body: Any, namespace: str | None) -> Any:
+    """Return an object with a namespace if it names none; None, or anything but an object, changes nothing."""
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if namespace is None or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return body
+    return {**body, "metadata": {**metadata, "namespace": namespace}}
 
 
 def _unpacked(body: Any, items: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:

@@ -9,6 +9,7 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.field_finding import Fidelity, FieldFinding
+from trainyard.convert.mpi_volumes import map_operator_volumes
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
@@ -47,6 +48,8 @@ def convert(draft: Draft) -> None:
     if worker is None and not trains:
         raise source.malformed(f"{_PATH}.Worker", "is missing, or has no pods")
     policy = _policy(draft)
+    for part in draft.parts:
+        map_operator_volumes(source, part)
     lead(draft, launcher, worker, policy, trains=trains)
     if worker is not None:
         _serve(draft, worker, first=first)

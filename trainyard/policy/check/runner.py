@@ -152,6 +152,7 @@ def check_paths(
     everything: Iterable[Path] = (),
     settings_file: str = "settings",
     strict: bool = False,
+    namespace: str | None = None,
 ) -> Report:
     """Check files.
 
@@ -173,6 +174,8 @@ def check_paths(
         File of the exemptions, for findings about them.
     strict
         Whether missing parameter objects of rules are errors without a stack too; otherwise a note names these rules.
+    namespace
+        Namespace of the objects that name none, as ``kubectl apply --namespace`` places them.
 
     Raises
     ------
@@ -180,10 +183,10 @@ def check_paths(
         A path contains no object, or a decision is unavailable.
     """
     from trainyard.policy.check.checker import Checker
-    from trainyard.policy.check.sources import read_sources
+    from trainyard.policy.check.sources import placed, read_sources
     from trainyard.policy.check.world import World
 
-    sources = read_sources(paths, stdin=stdin, allow_no_objects=allow_no_objects)
+    sources = placed(read_sources(paths, stdin=stdin, allow_no_objects=allow_no_objects), namespace, rule_set.rules)
     if not sources.manifests and not sources.faults and not allow_no_objects:
         raise TrainyardError(
             f"No Kubernetes object found in {', '.join(paths)}",
@@ -193,12 +196,12 @@ def check_paths(
     if files is not None and any(_touches(each, files) for each in everything):
         files = None
     world = World(rule_set.settings, sources.manifests)
-    namespace = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    platform = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
     checker = Checker(
         rule_set.rules,
         world,
         rule_set.context,
-        platform_namespace=namespace,
+        platform_namespace=platform,
         optional_parameters=rule_set.settings is None and not strict,
     )
 

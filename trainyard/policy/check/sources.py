@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
+from trainyard.api.constants import GROUP, PLATFORM_API_VERSION, TRAIN_JOB, TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.manifests.documents import Document, Source, documents
+from trainyard.manifests.documents import Document, Source, documents, in_namespace
 from trainyard.manifests.files import read_sources as read_texts
 from trainyard.manifests.nodes import InvalidYamlError
+from trainyard.policy.rules.admission_rule import Rule
 
-__all__ = ["Manifest", "Sources", "read_sources"]
+__all__ = ["Manifest", "Sources", "placed", "read_sources"]
+
+_PLATFORM_GROUP: Final = PLATFORM_API_VERSION.partition("/")[0]
+_NAMESPACED: Final = {(GROUP, TRAIN_JOB), (GROUP, TRAINING_RUNTIME), (_PLATFORM_GROUP, "TenantPolicy")}
+"""Kinds that are read without a rule about them."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,27 @@ class _Reading:
                 fix="name files with Kubernetes objects, or add --allow-no-objects to skip such files",
             )
         self.notes.append(f"{source.name} {reason}: skipped")
+
+
+def placed(sources: Sources, namespace: str | None, rules: Iterable[Rule]) -> Sources:
+    """Return the objects with a namespace where a namespaced one names none; objects of unknown kinds are not placed.
+
+    Parameters
+    ----------
+    namespace
+        The namespace; None changes nothing.
+    rules
+        The rules, which name the scope of the kinds that they match.
+    """
+    if namespace is None:
+        return sources
+    namespaced = {(match.group, match.kind) for rule in rules for match in rule.matches if match.scope == "Namespaced"}
+    namespaced |= _NAMESPACED
+    manifests = tuple(
+        replace(each, body=in_namespace(each.body, namespace)) if (each.group, each.kind) in namespaced else each
+        for each in sources.manifests
+    )
+    return replace(sources, manifests=manifests)
 
 
 def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], allow_no_objects: bool = False) -> Sources:

@@ -35,13 +35,13 @@ from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.resolution import Resolution
 from trainyard.render.resolved_job import ResolvedJob
 
-__all__ = ["LaunchPolicy", "MountPath", "SshLaunched"]
+__all__ = ["HOST_FILE_VOLUME", "KEYS_VOLUME", "LaunchPolicy", "MountPath", "SshLaunched"]
 
 Policy = TypeVar("Policy", bound=KubernetesModel)
 
 _NODE: Final = CONTAINER_NODE
-_KEYS_VOLUME: Final = "mpi-ssh-auth"
-_HOST_FILE_VOLUME: Final = "mpi-hostfile"
+KEYS_VOLUME: Final = "mpi-ssh-auth"
+HOST_FILE_VOLUME: Final = "mpi-hostfile"
 _PRIVATE_KEY: Final = "ssh-privatekey"
 _PUBLIC_KEY: Final = "ssh-publickey"
 _PLACEHOLDER: Final = "<{}: generated once by the controller>"
@@ -75,7 +75,7 @@ class SshLaunched(Framework[Policy]):
     one_process_a_device = True
 
     keys = "ssh"
-    children: ClassVar = {"ConfigMap": (f"-{_HOST_FILE_VOLUME}",), "Secret": (f"-{_KEYS_VOLUME}",)}
+    children: ClassVar = {"ConfigMap": (f"-{HOST_FILE_VOLUME}",), "Secret": (f"-{KEYS_VOLUME}",)}
     title: ClassVar[str]
     """Name of the framework in messages."""
 
@@ -143,13 +143,13 @@ class SshLaunched(Framework[Policy]):
             upsert_volume(pod_set.pod, _keys_volume(builder, policy.ssh_auth_mount_path))
             container = _container(pod_set)
             if container is not None:
-                upsert_mount(container, {"name": _KEYS_VOLUME, "mountPath": policy.ssh_auth_mount_path})
+                upsert_mount(container, {"name": KEYS_VOLUME, "mountPath": policy.ssh_auth_mount_path})
         launcher = builder.pod_set(LAUNCHER)
         if launcher is not None:
             upsert_volume(launcher.pod, _host_file_volume(builder))
             container = _container(launcher)
             if container is not None:
-                upsert_mount(container, {"name": _HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
+                upsert_mount(container, {"name": HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
                 slots = self._slots(builder)
                 _set_variables(container, implementation, slots, sum(own for _, own in addresses) or slots)
         _configure_workers(builder)
@@ -157,7 +157,7 @@ class SshLaunched(Framework[Policy]):
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": builder.metadata(f"{builder.name}-{_KEYS_VOLUME}"),
+            "metadata": builder.metadata(f"{builder.name}-{KEYS_VOLUME}"),
             "type": "kubernetes.io/ssh-auth",
             "immutable": True,
             "stringData": {name: given.get(name, _PLACEHOLDER.format(name)) for name in (_PRIVATE_KEY, _PUBLIC_KEY)},
@@ -165,7 +165,7 @@ class SshLaunched(Framework[Policy]):
         host_file = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": builder.metadata(f"{builder.name}-{_HOST_FILE_VOLUME}"),
+            "metadata": builder.metadata(f"{builder.name}-{HOST_FILE_VOLUME}"),
             "data": {HOST_FILE_NAME: implementation.host_file(addresses)},
         }
         return secret, host_file
@@ -349,8 +349,8 @@ def _keys_volume(builder: JobSetBuilder, folder: str) -> Body:
         {**public, "path": "id_rsa.pub"},
         {**public, "path": "authorized_keys"},
     ]
-    secret = {"secretName": f"{builder.name}-{_KEYS_VOLUME}", "defaultMode": 0o400, "items": items}
-    return {"name": _KEYS_VOLUME, "secret": secret}
+    secret = {"secretName": f"{builder.name}-{KEYS_VOLUME}", "defaultMode": 0o400, "items": items}
+    return {"name": KEYS_VOLUME, "secret": secret}
 
 
 def _key_mode(folder: str) -> int:
@@ -363,4 +363,4 @@ def _key_mode(folder: str) -> int:
 
 def _host_file_volume(builder: JobSetBuilder) -> Body:
     items = [{"key": HOST_FILE_NAME, "mode": 0o444, "path": HOST_FILE_NAME}]
-    return {"name": _HOST_FILE_VOLUME, "configMap": {"name": f"{builder.name}-{_HOST_FILE_VOLUME}", "items": items}}
+    return {"name": HOST_FILE_VOLUME, "configMap": {"name": f"{builder.name}-{HOST_FILE_VOLUME}", "items": items}}
