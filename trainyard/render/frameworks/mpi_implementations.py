@@ -16,7 +16,15 @@ from typing import Final
 
 from trainyard.api import Body
 
-__all__ = ["HOROVOD", "HOST_FILE_DIRECTORY", "HOST_FILE_NAME", "IMPLEMENTATIONS", "Implementation"]
+__all__ = [
+    "HOROVOD",
+    "HOST_FILE_DIRECTORY",
+    "HOST_FILE_NAME",
+    "IMPLEMENTATIONS",
+    "MPI_RANKS",
+    "MPI_SIZES",
+    "Implementation",
+]
 
 HOST_FILE_DIRECTORY: Final = "/etc/mpi"
 HOST_FILE_NAME: Final = "hostfile"
@@ -135,3 +143,8 @@ IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
     "MPICH": _MPICH,
 }
 """Implementations by ``mlPolicy.mpi.mpiImplementation``; default: Open MPI."""
+
+MPI_RANKS: Final = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK")
+"""Variables of the rank of a process: mpirun sets the first ones, and programs such as those of DeepSpeed read RANK."""
+MPI_SIZES: Final = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE")
+"""Variables of the number of processes."""
