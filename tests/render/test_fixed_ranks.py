@@ -9,24 +9,20 @@ import pytest
 from tests.render.builders import container, only, runtime, train_job, trainer, verdict
 from tests.render.launched import launched
 from trainyard.api import Body
-from trainyard.render.frameworks import FRAMEWORKS
+from trainyard.render.frameworks import FRAMEWORKS, PLAIN
 
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 RANKS = [
-    (framework.name, name)
-    for framework in FRAMEWORKS.values()
-    for name in framework.ranks
-    if name not in framework.reserved
+    (key, name) for key, framework in FRAMEWORKS.items() for name in framework.ranks if name not in framework.reserved
 ]
 SIZES = [
-    (framework.name, name)
-    for framework in FRAMEWORKS.values()
-    for name in framework.sizes
-    if name not in framework.reserved
+    (key, name) for key, framework in FRAMEWORKS.items() for name in framework.sizes if name not in framework.reserved
 ]
 
 
 def of(framework: str, **fields: Any) -> Any:
+    if framework == PLAIN:
+        return runtime(trainer(**fields))
     if FRAMEWORKS[framework].launched:
         return launched(framework=framework)
     return runtime(trainer(**fields), mlPolicy={framework: {}})
@@ -48,7 +44,7 @@ def patched(name: str, value: str, of_container: str) -> Body:
 
 
 def test_every_framework_whose_programs_read_ranks_lists_them() -> None:
-    assert {name for name, _ in RANKS} == {"torch", "mpi", "jax", "xgboost", "flux", "paddle", "horovod"}
+    assert {name for name, _ in RANKS} == {"torch", "mpi", "jax", "xgboost", "flux", "paddle", "horovod", PLAIN}
 
 
 @pytest.mark.parametrize(("framework", "name"), RANKS)
