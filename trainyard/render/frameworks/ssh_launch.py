@@ -150,8 +150,7 @@ class SshLaunched(Framework[Policy]):
             container = _container(launcher)
             if container is not None:
                 upsert_mount(container, {"name": HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
-                slots = self._slots(builder)
-                _set_variables(container, implementation, slots, sum(own for _, own in addresses) or slots)
+                self._set_variables(builder, launcher, container)
         _configure_workers(builder)
         given = builder.context.keys or {}
         secret = {
@@ -227,8 +226,26 @@ class SshLaunched(Framework[Policy]):
 
     def _hosts(self, job: JobView) -> list[tuple[str, int]]:
         """Return the host names with their slots."""
-        slots = ((pod_set, self._slots(job, pod_set)) for pod_set in self._host_pod_sets(job))
-        return [(name, number) for pod_set, number in slots for name in hosts(job, pod_set)]
+        implementation = self.implementation(job)
+        addresses = list[tuple[str, int]]()
+        for pod_set in self._host_pod_sets(job):
+            names, slots = hosts(job, pod_set), self._slots(job, pod_set)
+            if pod_set.name == LAUNCHER and implementation.short_launcher:
+                names = [name.partition(".")[0] for name in names]
+            addresses += [(name, slots) for name in names]
+        return addresses
+
+    def _set_variables(self, job: JobView, launcher: PodSet, container: Body) -> None:
+        implementation, addresses, slots = self.implementation(job), self._hosts(job), self._slots(job)
+        defaults = implementation.defaults_of(
+            launcher_is_node=launcher in self._host_pod_sets(job),
+            host_network=bool(launcher.pod.get("hostNetwork")),
+        )
+        own = {entry["name"] for entry in container.get("env", ())}
+        processes = sum(number for _, number in addresses) or slots
+        variables = implementation.environment(len(addresses), slots, processes, defaults)
+        kept = own & defaults.keys()
+        prepend_env(container, [variable for variable in variables if variable["name"] not in kept])
 
     def _slot_warnings(self, job: ResolvedJob) -> Iterator[Finding]:
         """Warn about devices of a host that no process uses."""
@@ -322,13 +339,6 @@ def _launcher_is_trainer(job: JobView) -> bool:
     """Return whether the launcher, and not another replicatedJob, runs the TrainJob's command."""
     launcher = job.pod_set(LAUNCHER)
     return launcher is not None and launcher.ancestor == TRAINER
-
-
-def _set_variables(container: Body, implementation: Implementation, slots: int, processes: int) -> None:
-    own = {entry["name"] for entry in container.get("env", ())}
-    kept = own & implementation.defaults.keys()
-    variables = implementation.environment(slots, processes)
-    prepend_env(container, [variable for variable in variables if variable["name"] not in kept])
 
 
 def _configure_workers(builder: JobSetBuilder) -> None:
