@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import text_of
 from trainyard.errors import TrainyardError
 
@@ -67,7 +67,7 @@ def _convert(
     if out is not None:
         _write(out, conversions)
     if output is _Format.JSON:
-        typer.echo(json.dumps({"results": [each.as_json() for each in conversions]}, indent=2))
+        typer.echo(json_text({"results": [each.as_json() for each in conversions]}))
     elif out is None:
         typer.echo(as_yaml(body for each in conversions for body in each.objects), nl=False)
     typer.echo(as_text(conversions, every=every), nl=False, err=True)

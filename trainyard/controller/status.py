@@ -28,6 +28,7 @@ from trainyard.api.constants import (
     SUSPENDED_REASON,
     TRAINING_RUNTIME,
 )
+from trainyard.checks.printable_text import printable
 
 __all__ = [
     "awaits_job_set",
@@ -256,6 +257,7 @@ def _failed(status: Body, reason: str, message: str, now: datetime.datetime) -> 
 
 def _set(conditions: list[dict[str, Any]], kind: str, status: str, reason: str, message: str, when: str) -> None:
     """Set a condition in place or append it; lastTransitionTime changes only with its status."""
+    message = printable(message)
     for entry in conditions:
         if entry["type"] == kind:
             if entry["status"] != status:

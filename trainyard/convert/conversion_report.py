@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from trainyard.api import Body
+from trainyard.checks.printable_text import printable
 from trainyard.convert.conversion import Conversion
 from trainyard.convert.field_finding import Fidelity
 from trainyard.manifests.dump import dump_all
@@ -42,4 +43,4 @@ def as_text(conversions: Sequence[Conversion], *, every: bool = False) -> str:
         f"{jobs} job{'' if jobs == 1 else 's'} converted: {counts[Fidelity.LOST]} lost, "
         f"{counts[Fidelity.CHANGED]} changed, {counts[Fidelity.LOSSLESS]} the same"
     )
-    return "".join(f"# {line}\n" for line in lines)
+    return "".join(f"# {printable(line)}\n" for line in lines)
