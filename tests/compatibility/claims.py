@@ -191,6 +191,12 @@ _SITUATIONS: Final[_Rows] = {
     "PodGroup kind that the cluster does not serve": (
         "controller/test_gangs.py::test_a_pod_group_that_is_not_served_is_reported_and_retried",
     ),
+    "Snapshot of a job that v2.0 to v2.2 started, which has none": (
+        "controller/test_missing_snapshots.py::test_a_suspended_job_resumes_with_the_runtime_of_the_takeover",
+    ),
+    "Condition `Suspended` after a resume": (
+        "controller/test_status.py::test_a_resumed_job_is_running_for_kubectl_and_the_sdk",
+    ),
     "Suspending": (
         "controller/test_lifecycle.py::test_a_running_job_set_of_a_suspended_job_is_always_suspended",
         "controller/test_lifecycle.py::test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back",

@@ -190,3 +190,29 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainyardError, match="cannot be written"):
         run(INPUTS / "jax-simple.yaml", "--out", tmp_path / "file" / "out")
+
+
+def test_nothing_is_written_through_links(tmp_path: Path) -> None:
+    target, out = tmp_path / "target", tmp_path / "out"
+    target.write_text("kept")
+    out.mkdir()
+    (out / "mnist.yaml").symlink_to(target)
+    assert run(INPUTS / "pytorch-simple.yaml", "--out", out)[0] == 0
+    assert target.read_text() == "kept"
+    assert not (out / "mnist.yaml").is_symlink()
+    (tmp_path / "link").symlink_to(out)
+    with pytest.raises(TrainyardError, match="is a link"):
+        run(INPUTS / "pytorch-simple.yaml", "--out", tmp_path / "link")
+
+
+def test_a_namespace_is_no_path(tmp_path: Path) -> None:
+    job = text_of("pytorch-simple").replace("namespace: language", "namespace: ../../language")
+    text = f"{job}\n---\n{job.replace('../../language', '../../vision')}"
+    run("-", "--out", tmp_path / "a" / "b", stdin=text)
+    assert all(path.is_relative_to(tmp_path / "a" / "b") for path in tmp_path.rglob("*.yaml"))
+
+
+def test_a_link_out_of_the_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").symlink_to("/dev/zero")
+    with pytest.raises(TrainyardError, match="is a link out of"):
+        run(tmp_path)

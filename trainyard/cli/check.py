@@ -117,7 +117,7 @@ def _check(
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Find objects that a cluster would reject; exit 1 if there are any, 2 if the check fails."""
-    from trainyard.checks.report import written
+    from trainyard.cli.findings import show
     from trainyard.policy.check.runner import address_of, check_cluster, open_rule_set
 
     if pass_over:
@@ -150,7 +150,7 @@ def _check(
         if settings is None:
             found = found.with_notes("no stack: tenants and platform are unknown")
         found = known.apply(found, partial=bool(changed_since or rule))
-    typer.echo(written(found, form), nl=False)
+    show(found, form)
     raise typer.Exit(1 if found.errors else 0)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, line_progress, settings_of
 from trainyard.cluster.providers import PROVIDERS
 from trainyard.errors import TrainyardError
@@ -78,7 +78,7 @@ def status(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, 
 
     found = _choose(stack, name, provider)[1].status()
     if output is Output.JSON:
-        typer.echo(json.dumps(found.as_json(), indent=2))
+        typer.echo(json_text(found.as_json()))
     else:
         typer.echo(status_table(found))
     raise typer.Exit(0 if found.healthy else 1)
@@ -130,7 +130,8 @@ def toolchain(
     )
     if manifests:
         source = os.environ.get(upstream.SOURCE_VARIABLE) or upstream.module_cache()
-        typer.echo(json.dumps({"manifests": str(source)}) if output is Output.JSON else f"Upstream manifests: {source}")
+        document = json_text({"manifests": str(source)}, indent=None)
+        typer.echo(document if output is Output.JSON else f"Upstream manifests: {source}")
         return
     wanted = [program for program in PROGRAMS if not (program.measured or program.optional)] if older else pinned()
     chosen = [program for program in wanted if not only or program.name in only]
@@ -145,7 +146,7 @@ def toolchain(
             f"This installation has no sources of: {missing}. Install them, or build them in a checkout.", err=True
         )
     if output is Output.JSON:
-        typer.echo(json.dumps({"programs": [program.as_json() for program in programs]}, indent=2))
+        typer.echo(json_text({"programs": [program.as_json() for program in programs]}))
     else:
         typer.echo(toolchain_table(programs))
 
@@ -157,7 +158,7 @@ def env(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, out
 
     Toolchain().refuse_changed()
     variables = _choose(stack, name, provider)[1].environment()
-    typer.echo(json.dumps(variables, indent=2) if output is Output.JSON else exports(variables))
+    typer.echo(json_text(variables) if output is Output.JSON else exports(variables))
 
 
 def nodes(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:

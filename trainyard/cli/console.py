@@ -157,8 +157,9 @@ def _serve(
         from trainyard.console.cluster_server import ClusterConsole, ProxyAccess, serve_cluster
         from trainyard.console.scenario_folder import ScenarioFolder
     from trainyard.kube import credentials
+    from trainyard.logs import write_logs
 
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    write_logs(log_level.upper())
     connection = credentials.kubeconfig(kubeconfig, context) if kubeconfig is not None else credentials.in_cluster()
     if (proxy_authority is None) != (not proxy_names):
         raise TrainyardError("--proxy-authority and --proxy-name need each other", fix="set both, or neither")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import text_of
 from trainyard.errors import TrainyardError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from trainyard.convert import Conversion
 
 __all__ = ["register"]
-
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _Format(StrEnum):
@@ -70,7 +68,7 @@ def _convert(
     if out is not None:
         _write(out, conversions)
     if output is _Format.JSON:
-        typer.echo(json.dumps({"results": [each.as_json() for each in conversions]}, indent=2))
+        typer.echo(json_text({"results": [each.as_json() for each in conversions]}))
     elif out is None:
         typer.echo(as_yaml(body for each in conversions for body in each.objects), nl=False)
     typer.echo(as_text(conversions, every=every), nl=False, err=True)
@@ -79,11 +77,17 @@ def _convert(
 
 
 def _texts(name: str) -> Iterator[tuple[str, str]]:
+    from trainyard.manifests.documents import Source
+    from trainyard.manifests.files import read_sources
+
     if name == "-":
         yield "standard input", text_of(name)
     elif Path(name).is_dir():
-        for path in sorted(each for each in Path(name).rglob("*") if each.suffix in _SUFFIXES):
-            yield str(path), text_of(str(path))
+        for found in read_sources([name]):
+            if isinstance(found, Source):
+                yield found.name, found.text
+            elif found.fix:
+                raise TrainyardError(f"{found.name} {found.reason}", fix=found.fix)
     else:
         yield name, text_of(name)
 
@@ -91,16 +95,19 @@ def _texts(name: str) -> Iterator[tuple[str, str]]:
 def _write(out: Path, conversions: Sequence[Conversion]) -> None:
     """Write one file per job, named after it, with its namespace if the name is not unique."""
     from trainyard.convert.conversion_report import as_text, as_yaml
+    from trainyard.whole_file import write_text
 
     made = [each for each in conversions if each.objects]
     names = Counter(each.objects[-1]["metadata"]["name"] for each in made)
+    if out.is_symlink():
+        raise TrainyardError(f"{out} is a link", fix="name the folder itself")
     try:
         out.mkdir(parents=True, exist_ok=True)
         for each in made:
             metadata = each.objects[-1]["metadata"]
             name = metadata["name"]
             if names[name] > 1:
-                name = f"{metadata.get('namespace', 'default')}-{name}"
-            (out / f"{name}.yaml").write_text(as_text([each]) + as_yaml(each.objects), encoding="utf-8")
+                name = f"{metadata.get('namespace', 'default')}-{name}".replace("/", "-")
+            write_text(out / f"{name}.yaml", as_text([each]) + as_yaml(each.objects))
     except OSError as error:
         raise TrainyardError(f"{out} cannot be written: {error.strerror}", fix="choose another folder") from error

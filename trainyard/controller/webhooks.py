@@ -16,6 +16,7 @@ from aiohttp import web
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import MANAGED_BY_TRAINER, TRAIN_JOB
 from trainyard.checks.finding import Finding
+from trainyard.checks.printable_text import printable
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import Policies, message_of
@@ -231,7 +232,7 @@ async def _review(http: web.Request, decide: Callable[[Request], Awaitable[Respo
 
 
 async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
-    name = f"{(request.get('kind') or {}).get('kind', 'object')} {request.get('name') or ''}".strip()
+    name = printable(f"{(request.get('kind') or {}).get('kind', 'object')} {request.get('name') or ''}".strip())
     try:
         return await decide(request)
     except DecisionUnavailableError as error:
@@ -242,7 +243,7 @@ async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Req
     except (ApiError, TransportError) as error:
         return {
             "allowed": False,
-            "status": {"code": 503, "reason": "ServiceUnavailable", "message": f"{name}: {error}"},
+            "status": {"code": 503, "reason": "ServiceUnavailable", "message": printable(f"{name}: {error}")},
         }
     except Exception:
         _LOG.exception("admission of %s failed", name)
@@ -297,7 +298,10 @@ def _concerns_policies(body: Object, old: Object | None) -> bool:
 def _denied(code: int, name: str, findings: Iterable[Finding]) -> Response:
     text = "; ".join(message_of(finding) for finding in findings)
     reason = _REASONS[code]
-    return {"allowed": False, "status": {"code": code, "reason": reason, "message": f"{name} is rejected: {text}"}}
+    return {
+        "allowed": False,
+        "status": {"code": code, "reason": reason, "message": printable(f"{name} is rejected: {text}")},
+    }
 
 
 def _with_namespace(body: Object, request: Request) -> Object:

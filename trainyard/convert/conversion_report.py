@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard.api import Body
+from trainyard.checks.printable_text import printable
 from trainyard.convert.conversion import Conversion
 from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.manifests.dump import dump_all
@@ -49,7 +50,7 @@ def as_text(conversions: Sequence[Conversion], *, every: bool = False) -> str:
         f"{jobs} job{'' if jobs == 1 else 's'} converted: {counts[Fidelity.LOST]} lost, "
         f"{counts[Fidelity.CHANGED]} changed, {counts[Fidelity.LOSSLESS]} the same"
     )
-    return "".join(f"# {line}\n" for line in lines)
+    return "".join(f"# {printable(line)}\n" for line in lines)
 
 
 def _changes(conversion: Conversion, *, every: bool) -> Iterator[str]:
