@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
+from trainyard.listening import ANY_ADDRESS
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.settings.platform import PolicySettings
@@ -40,7 +41,7 @@ class _Model(BaseModel):
 class Listener(_Model):
     """Listen address of a server."""
 
-    host: str = Field(default="0.0.0.0", description="Address to listen on")  # noqa: S104 - a pod's own address
+    host: str = Field(default=ANY_ADDRESS, description="Address to listen on; `::`: those of both families")
     port: int = Field(ge=0, le=65535, description="Port; 0 picks a free one")
 
 
