@@ -81,7 +81,7 @@ class Servers:
                 fix=f"Free the port or choose another with --{name}-port",
             ) from error
         server = await asyncio.get_running_loop().create_server(
-            guard.factory(cast(web.Server, runner.server)),
+            guard.factory(cast("web.Server", runner.server)),
             sock=listening,
             ssl=tls,
             backlog=_BACKLOG,
