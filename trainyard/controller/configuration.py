@@ -25,6 +25,7 @@ __all__ = [
     "LeaderElection",
     "Listener",
     "PolicyServer",
+    "WebhookClients",
 ]
 
 SERVING_SECRET = "kubeflow-trainer-webhook-cert"  # noqa: S105 - a name
@@ -62,6 +63,13 @@ class Certificate(_Model):
     validating_webhook_configurations: tuple[str, ...] = Field(
         default=(), description="ValidatingWebhookConfigurations that get the caBundle"
     )
+
+
+class WebhookClients(_Model):
+    """Certificates with which an API server authenticates itself to webhooks."""
+
+    authority: str = Field(min_length=1, description="Certificates of the authorities that issue them (PEM)")
+    names: tuple[str, ...] = Field(default=(), description="Common names, one of which it has; empty: any")
 
 
 class LeaderElection(_Model):
@@ -130,6 +138,11 @@ class Configuration(_Model):
     )
     certificates: tuple[Certificate, ...] = Field(
         default=(), description="Certificates that the leader issues and renews"
+    )
+    webhook_clients: WebhookClients | None = Field(
+        default=None,
+        description="Certificates of the API server, without which no review is answered; unset: every review is, and "
+        "the answers quote no runtime and no TenantPolicy of a namespace",
     )
     policy: PolicyServer | None = Field(
         default=None, description="Policy server of webhooks and reconciler; unset: policies are off"

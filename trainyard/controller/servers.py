@@ -70,6 +70,7 @@ class Servers:
             access_log=None,
             shutdown_timeout=WEBHOOK_TIMEOUT_SECONDS,
             keepalive_timeout=self._limits.idle_seconds,
+            lingering_time=1.0,  # for the rest of a body that nobody reads
         )
         await runner.setup()
         try:
