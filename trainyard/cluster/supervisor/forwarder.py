@@ -166,8 +166,10 @@ class _Client(_Connection):
             self.abort()
             return
         assert self.transport is not None  # noqa: S101
-        self.transport.pause_reading()
-        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        loop = asyncio.get_running_loop()
+        # A little later: up to Python 3.11.2 the transport starts to read after this function, paused or not.
+        loop.call_soon(self.transport.pause_reading)
+        self._connecting = loop.create_task(self._connect())
 
     async def _connect(self) -> None:
         replica = await self._forwarder.connect(self)
