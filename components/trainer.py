@@ -20,6 +20,7 @@ from trainyard.controller.configuration import (
     WEBHOOK_TIMEOUT_SECONDS,
     Certificate,
     Configuration,
+    WebhookClients,
 )
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.settings.sections.jobset import JobSetSettings
@@ -192,7 +193,18 @@ def _configuration(args: TrainerArgs) -> Configuration:
         usage=args.settings.record_usage,
         certificates=(own, *args.certificates),
         policy=args.policies.configuration,
+        webhook_clients=_webhook_clients(args),
     )
+
+
+def _webhook_clients(args: TrainerArgs) -> WebhookClients | None:
+    """Return the API servers that the settings name, or else those of the provider."""
+    if (chosen := args.settings.webhook_clients) is not None:
+        return WebhookClients(authority=chosen.authority, names=chosen.names)
+    if (own := args.target.access.webhook_clients) is None:
+        return None
+    authority, name = own
+    return WebhookClients(authority=authority, names=(name,))
 
 
 def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from trainyard.cluster.control_plane_certificates import SERVICE_RANGE, read_pair
+from trainyard.cluster.control_plane_certificates import SERVICE_RANGE, WEBHOOK_CLIENT, read_pair
 from trainyard.cluster.folders import ClusterFolder, private_folder, write_private
 from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.kubeconfig import certificate_kubeconfig
@@ -24,6 +24,7 @@ __all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "se
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """In start order; they stop in reverse order."""
 
+_PARTS = {"certificate": "crt", "key": "key"}
 _CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "supervisor")
 
 
@@ -66,6 +67,8 @@ def write_configuration(folder: ClusterFolder, state: ClusterState) -> None:
             ),
         )
     _write_if_changed(folder.configuration / "kwok.yaml", stages_document())
+    _write_if_changed(folder.kubeconfigs / "webhooks", _webhook_users(folder))
+    _write_if_changed(folder.configuration / "admission.yaml", _admission(folder))
     if state.kubelets:
         _write_if_changed(folder.configuration / "egress.yaml", _egress(folder))
         private_folder(folder.sockets)
@@ -172,6 +175,7 @@ def _apiserver(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ..
         f"--kubelet-certificate-authority={pki / 'ca.crt'}",
         f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",
         f"--kubelet-client-key={pki / 'kubelet-client.key'}",
+        f"--admission-control-config-file={folder.configuration / 'admission.yaml'}",
         "--anonymous-auth=false",
         "--authorization-mode=Node,RBAC",
         f"--service-account-issuer=https://kubernetes.default.svc.{folder.name}.trainyard",
@@ -184,6 +188,25 @@ def _apiserver(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ..
         "--max-mutating-requests-inflight=1000",
         "--profiling=false",
     )
+
+
+def _webhook_users(folder: ClusterFolder) -> str:
+    """Return the kubeconfig with which the API server authenticates itself to every webhook that asks for it."""
+    pair = {f"client-{part}": str(folder.pki / f"{WEBHOOK_CLIENT}.{end}") for part, end in _PARTS.items()}
+    document = {"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": pair}]}
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _admission(folder: ClusterFolder) -> str:
+    group = "apiserver.config.k8s.io/v1"
+    webhooks = {
+        "apiVersion": group,
+        "kind": "WebhookAdmissionConfiguration",
+        "kubeConfigFile": str(folder.kubeconfigs / "webhooks"),
+    }
+    plugins = [{"name": f"{kind}AdmissionWebhook", "configuration": webhooks} for kind in ("Mutating", "Validating")]
+    document = {"apiVersion": group, "kind": "AdmissionConfiguration", "plugins": plugins}
+    return yaml.safe_dump(document, sort_keys=False)
 
 
 def _to_nodes(folder: ClusterFolder) -> tuple[str, ...]:

@@ -19,7 +19,11 @@ import psutil
 from trainyard.cluster.build_records import KEY_VARIABLE
 from trainyard.cluster.cluster_processes import cluster_processes
 from trainyard.cluster.code_digest import sources_digest
-from trainyard.cluster.control_plane_certificates import ensure_certificates
+from trainyard.cluster.control_plane_certificates import (
+    WEBHOOK_CLIENT,
+    WEBHOOK_CLIENT_AUTHORITY,
+    ensure_certificates,
+)
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, ControlPlaneProcess, write_configuration
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.folders import (
@@ -347,4 +351,9 @@ class EmbeddedProvider:
                 fix=f"run `trainyard cluster up --name {self.name}`, which restarts its processes and keeps objects",
             )
         ports = {program: state.ports[f"{program}/webhook"] for program in WEBHOOK_PROGRAMS}
-        return ClusterAccess(self.name, self.folder.kubeconfig, None, ports)
+        return ClusterAccess(self.name, self.folder.kubeconfig, None, ports, self._webhook_clients())
+
+    def _webhook_clients(self) -> tuple[str, str] | None:
+        """Return what the API server shows to webhooks; nothing if an earlier version has started it last."""
+        authority = self.folder.pki / f"{WEBHOOK_CLIENT_AUTHORITY}.crt"
+        return (authority.read_text(), WEBHOOK_CLIENT) if authority.is_file() else None

@@ -29,12 +29,15 @@ class ClusterAccess:
         Context in it; None: the current one.
     webhook_ports
         Host port of each program's webhook server, by program; None if webhooks are called through Services.
+    webhook_clients
+        Authority (PEM) and common name of the certificate that its API server shows to webhooks; None: it shows none.
     """
 
     name: str
     kubeconfig: Path
     context: str | None = None
     webhook_ports: Mapping[str, int] | None = None
+    webhook_clients: tuple[str, str] | None = None
 
     def client_config(
         self, program: str, *, service: str, namespace: str, path: str, port: int = 443

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from trainyard.settings.platform import Install, InstalledSettings
 from trainyard.settings.sections.base import Section
-from trainyard.settings.settings_model import DnsLabel, DnsSubdomain
+from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 
-__all__ = ["SECTION", "TrainerSettings"]
+__all__ = ["SECTION", "TrainerSettings", "WebhookClientSettings"]
+
+
+class WebhookClientSettings(SettingsModel):
+    """The API servers of the cluster, which authenticate themselves to webhooks."""
+
+    authority: str = Field(
+        max_length=65536,
+        pattern=r"^\s*-----BEGIN CERTIFICATE-----",
+        description="Certificate authority, PEM, of the client certificates that the API servers show to webhooks",
+    )
+    names: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = Field(
+        min_length=1, max_length=16, description="Common names that these certificates may have"
+    )
 
 
 class TrainerSettings(InstalledSettings):
@@ -40,6 +53,12 @@ class TrainerSettings(InstalledSettings):
         default=False,
         description="Record the device-hours of all jobs for `trainyard usage`: the leader lists and watches the pods "
         "of all namespaces, and keeps ConfigMaps in its namespace",
+    )
+    webhook_clients: WebhookClientSettings | None = Field(
+        default=None,
+        description="Client certificates of the API servers, without which the controller's webhooks answer nobody; "
+        "default: those of providers embedded and node, and elsewhere none is asked for, and answers quote no runtime "
+        "and no TenantPolicy of a namespace",
     )
     coscheduling_scheduler: DnsSubdomain | None = Field(
         default=None,
