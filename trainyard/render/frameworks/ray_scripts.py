@@ -18,14 +18,18 @@ while sum(node["Alive"] for node in ray.nodes()) < expected:
     time.sleep(1)
 """
 
-_SERVE: Final = """ray start --head --port=@PORT@ --dashboard-host=0.0.0.0 @OPTIONS@ --block &
+# A pod with routes for IPv4 has two lines or more here, the first of which is the header.
+_ANY_ADDRESS: Final = """{ read -r _ && read -r _; } </proc/net/route && any=0.0.0.0 || any=::
+"""
+
+_SERVE: Final = """ray start --head --port=@PORT@ --dashboard-host="$any" @OPTIONS@ --block &
 wait $!
 exit $?
 """
 
-_LEAD: Final = f"""if [ $# -eq 0 ]; then
+_LEAD: Final = f"""{_ANY_ADDRESS}if [ $# -eq 0 ]; then
 {_SERVE}fi
-ray start --head --port=@PORT@ --dashboard-host=0.0.0.0 @OPTIONS@ || exit 1
+ray start --head --port=@PORT@ --dashboard-host="$any" @OPTIONS@ || exit 1
 python3 -c '{_AWAIT_NODES}' || exit 1
 exec "$@"
 """
