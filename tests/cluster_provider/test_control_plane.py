@@ -67,7 +67,7 @@ def test_the_api_server_is_known_by_its_local_and_service_addresses(folder: Clus
     assert {str(ip) for ip in found.value.get_values_for_type(x509.IPAddress)} == {"127.0.0.1", "10.96.0.1"}
 
 
-def test_the_api_server_shows_each_webhook_a_certificate_of_an_authority_of_its_own(
+def test_the_api_server_shows_the_controller_a_certificate_of_an_authority_of_its_own(
     folder: ClusterFolder, processes: dict[str, ControlPlaneProcess]
 ) -> None:
     command = processes["kube-apiserver"].spec.command
@@ -76,7 +76,7 @@ def test_the_api_server_shows_each_webhook_a_certificate_of_an_authority_of_its_
     assert [each["name"] for each in plugins] == ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]
     (kubeconfig,) = {each["configuration"]["kubeConfigFile"] for each in plugins}
     (user,) = yaml.safe_load(Path(kubeconfig).read_text())["users"]
-    assert user["name"] == "*"
+    assert user["name"] == f"127.0.0.1:{state().ports['trainyard-controller/webhook']}"
     shown = certificate(Path(user["user"]["client-certificate"]))
     authority = certificate(folder.pki / "webhook-client-ca.crt")
     shown.verify_directly_issued_by(authority)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.components.recording import Recording, embedded_access, record, stack_config
+from trainyard.cluster.provider import WebhookClient
 
 NAME = "kubeflow-trainer-controller-manager"
 DEPLOYMENT = f"Deployment/kubeflow-system/{NAME}"
@@ -70,11 +71,14 @@ def test_webhooks_know_the_api_servers_of_the_settings_or_else_those_of_the_prov
     local: Recording, monkeypatch_module: pytest.MonkeyPatch
 ) -> None:
     chosen = {"authority": f"{PEM}\nchosen", "names": ["kube-apiserver"]}
-    own = replace(embedded_access(), webhook_clients=(f"{PEM}\nown", "webhook-client"))
+    shown = WebhookClient(f"{PEM}\nown", "webhook-client", ("127.0.0.1:20003",))
+    own = replace(embedded_access(), webhook_client=shown)
+    elsewhere = replace(own, webhook_client=replace(shown, hosts=("127.0.0.1:1",)))
     quiet = {"policies": {"preview": False}}
     recorded = {
         "none": local,
         "own": record(stack_config(**quiet), monkeypatch_module, access=own),
+        "elsewhere": record(stack_config(**quiet), monkeypatch_module, access=elsewhere),
         "chosen": record(stack_config(trainer={"webhookClients": chosen}, **quiet), monkeypatch_module, access=own),
     }
     found = {}
@@ -83,6 +87,7 @@ def test_webhooks_know_the_api_servers_of_the_settings_or_else_those_of_the_prov
         found[name] = yaml.safe_load(file).get("webhookClients")
     assert found == {
         "none": None,
+        "elsewhere": None,
         "own": {"authority": f"{PEM}\nown", "names": ["webhook-client"]},
         "chosen": chosen,
     }

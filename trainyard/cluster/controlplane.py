@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.cluster.control_plane_certificates import SERVICE_RANGE, WEBHOOK_CLIENT, read_pair
 from trainyard.cluster.folders import ClusterFolder, private_folder, write_private
 from trainyard.cluster.health_probes import Probe
@@ -18,8 +19,16 @@ from trainyard.cluster.ports import HOST
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.sizing import CONTROL_PLANE_MEMORY, grace_seconds, lease_seconds, memory_limit
 from trainyard.cluster.state import ClusterState
+from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE
 
-__all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "server_url", "write_configuration"]
+__all__ = [
+    "CONTROL_PLANE_PROGRAMS",
+    "ControlPlaneProcess",
+    "authenticated_webhooks",
+    "control_plane",
+    "server_url",
+    "write_configuration",
+]
 
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """In start order; they stop in reverse order."""
@@ -67,7 +76,7 @@ def write_configuration(folder: ClusterFolder, state: ClusterState) -> None:
             ),
         )
     _write_if_changed(folder.configuration / "kwok.yaml", stages_document())
-    _write_if_changed(folder.kubeconfigs / "webhooks", _webhook_users(folder))
+    _write_if_changed(folder.kubeconfigs / "webhooks", _webhook_users(folder, state))
     _write_if_changed(folder.configuration / "admission.yaml", _admission(folder))
     if state.kubelets:
         _write_if_changed(folder.configuration / "egress.yaml", _egress(folder))
@@ -190,10 +199,21 @@ def _apiserver(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ..
     )
 
 
-def _webhook_users(folder: ClusterFolder) -> str:
-    """Return the kubeconfig with which the API server authenticates itself to every webhook that asks for it."""
+def authenticated_webhooks(state: ClusterState) -> tuple[str, ...]:
+    """Return the hosts to whose webhooks the API server shows its certificate.
+
+    Not to all: Volcano's webhook manager rejects connections with a certificate of another authority than its own.
+    """
+    if state.kubelets:
+        return (f"{CONTROLLER_SERVICE}.{CONTROLLER_NAMESPACE}.svc",)
+    return (f"{HOST}:{state.ports['trainyard-controller/webhook']}",)
+
+
+def _webhook_users(folder: ClusterFolder, state: ClusterState) -> str:
+    """Return the kubeconfig with which the API server authenticates itself to webhooks."""
     pair = {f"client-{part}": str(folder.pki / f"{WEBHOOK_CLIENT}.{end}") for part, end in _PARTS.items()}
-    document = {"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": pair}]}
+    users = [{"name": host, "user": pair} for host in authenticated_webhooks(state)]
+    document = {"apiVersion": "v1", "kind": "Config", "users": users}
     return yaml.safe_dump(document, sort_keys=False)
 
 

@@ -24,7 +24,12 @@ from trainyard.cluster.control_plane_certificates import (
     WEBHOOK_CLIENT_AUTHORITY,
     ensure_certificates,
 )
-from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, ControlPlaneProcess, write_configuration
+from trainyard.cluster.controlplane import (
+    CONTROL_PLANE_PROGRAMS,
+    ControlPlaneProcess,
+    authenticated_webhooks,
+    write_configuration,
+)
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.folders import (
     HOME_VARIABLES,
@@ -50,7 +55,7 @@ from trainyard.cluster.process import (
     stopped,
     write_record,
 )
-from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
+from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus, WebhookClient
 from trainyard.cluster.sizing import size_class
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.cluster.toolchain import Toolchain
@@ -351,9 +356,11 @@ class EmbeddedProvider:
                 fix=f"run `trainyard cluster up --name {self.name}`, which restarts its processes and keeps objects",
             )
         ports = {program: state.ports[f"{program}/webhook"] for program in WEBHOOK_PROGRAMS}
-        return ClusterAccess(self.name, self.folder.kubeconfig, None, ports, self._webhook_clients())
+        return ClusterAccess(self.name, self.folder.kubeconfig, None, ports, self._webhook_client(state))
 
-    def _webhook_clients(self) -> tuple[str, str] | None:
+    def _webhook_client(self, state: ClusterState) -> WebhookClient | None:
         """Return what the API server shows to webhooks; nothing if an earlier version has started it last."""
         authority = self.folder.pki / f"{WEBHOOK_CLIENT_AUTHORITY}.crt"
-        return (authority.read_text(), WEBHOOK_CLIENT) if authority.is_file() else None
+        if not authority.is_file():
+            return None
+        return WebhookClient(authority.read_text(), WEBHOOK_CLIENT, authenticated_webhooks(state))

@@ -15,6 +15,7 @@ from trainyard.listening import ANY_ADDRESS
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.settings.platform import PolicySettings
+from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE
 
 __all__ = [
     "CERTIFICATE_AUTHORITY_SECRET",
@@ -109,7 +110,7 @@ class Configuration(_Model):
     """Configuration of a controller process."""
 
     namespace: str = Field(
-        default="kubeflow-system", description="Namespace of the controller, its Lease and its Secrets"
+        default=CONTROLLER_NAMESPACE, description="Namespace of the controller, its Lease and its Secrets"
     )
     webhook: Listener = Field(default=Listener(port=9443), description="Admission webhook server (TLS)")
     health: Listener = Field(default=Listener(port=8081), description="/healthz and /readyz")

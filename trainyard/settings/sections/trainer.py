@@ -10,7 +10,11 @@ from trainyard.settings.platform import Install, InstalledSettings
 from trainyard.settings.sections.base import Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 
-__all__ = ["SECTION", "TrainerSettings", "WebhookClientSettings"]
+__all__ = ["CONTROLLER_NAMESPACE", "SECTION", "TrainerSettings", "WebhookClientSettings"]
+
+
+CONTROLLER_NAMESPACE: Final = "kubeflow-system"
+"""Namespace of the controller where a stack names no other, as upstream."""
 
 
 class WebhookClientSettings(SettingsModel):
@@ -32,7 +36,7 @@ class TrainerSettings(InstalledSettings):
     install: Install = Field(
         default=True, description="true: installed by this program; existing: already in the cluster"
     )
-    namespace: DnsLabel = Field(default="kubeflow-system", description="Namespace of the controller")
+    namespace: DnsLabel = Field(default=CONTROLLER_NAMESPACE, description="Namespace of the controller")
     replicas: int = Field(
         default=2, ge=1, le=5, description="Replicas of the controller: one is the leader, all serve webhooks"
     )
@@ -57,8 +61,8 @@ class TrainerSettings(InstalledSettings):
     webhook_clients: WebhookClientSettings | None = Field(
         default=None,
         description="Client certificates of the API servers, without which the controller's webhooks answer nobody; "
-        "default: those of providers embedded and node, and elsewhere none is asked for, and answers quote no runtime "
-        "and no TenantPolicy of a namespace",
+        "default: those of providers embedded and node (there in the default namespace), and elsewhere none is asked "
+        "for, and answers quote no runtime and no TenantPolicy of a namespace",
     )
     coscheduling_scheduler: DnsSubdomain | None = Field(
         default=None,
