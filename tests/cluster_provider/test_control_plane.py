@@ -64,7 +64,12 @@ def test_the_api_server_is_known_by_its_local_and_service_addresses(folder: Clus
     found = certificate(folder.pki / "kube-apiserver.crt").extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
-    assert {str(ip) for ip in found.value.get_values_for_type(x509.IPAddress)} == {"127.0.0.1", "10.96.0.1"}
+    assert {str(ip) for ip in found.value.get_values_for_type(x509.IPAddress)} == {
+        "127.0.0.1",
+        "10.96.0.1",
+        "::1",
+        "fd00:10:96::1",
+    }
 
 
 def test_the_api_server_shows_the_controller_a_certificate_of_an_authority_of_its_own(

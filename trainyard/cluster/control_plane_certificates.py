@@ -13,18 +13,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from trainyard import pki
 from trainyard.cluster.folders import private_folder, write_private
+from trainyard.cluster.host_address import ADDRESSES
 
 __all__ = [
-    "SERVICE_ADDRESS",
-    "SERVICE_RANGE",
     "WEBHOOK_CLIENT",
     "WEBHOOK_CLIENT_AUTHORITY",
     "ensure_certificates",
     "read_pair",
 ]
-
-SERVICE_RANGE = "10.96.0.0/16"
-SERVICE_ADDRESS = "10.96.0.1"
 
 _AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
 _LEAF_LIFETIME = datetime.timedelta(days=365)
@@ -34,6 +30,9 @@ WEBHOOK_CLIENT_AUTHORITY: Final = "webhook-client-ca"
 WEBHOOK_CLIENT: Final = "webhook-client"
 """Certificate that the API server shows to webhooks; also its common name."""
 _AUTHORITIES = (_CLUSTER_CA, _ETCD_CA, WEBHOOK_CLIENT_AUTHORITY)
+
+
+_HOSTS = tuple(each.host for each in ADDRESSES.values())
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class _Leaf:
 
 
 _LEAVES = (
-    _Leaf("etcd-server", _ETCD_CA, "etcd", ("trainyard",), ("localhost",), ("127.0.0.1",), True),
+    _Leaf("etcd-server", _ETCD_CA, "etcd", ("trainyard",), ("localhost",), _HOSTS, True),
     _Leaf("etcd-client", _ETCD_CA, "kube-apiserver", ("trainyard",)),
     _Leaf(
         "kube-apiserver",
@@ -63,7 +62,7 @@ _LEAVES = (
             "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
         ),
-        ("127.0.0.1", SERVICE_ADDRESS),
+        (*_HOSTS, *(each.api_service for each in ADDRESSES.values())),
         True,
         False,
     ),
@@ -74,11 +73,11 @@ _LEAVES = (
         "kube-controller-manager",
         (),
         ("localhost",),
-        ("127.0.0.1",),
+        _HOSTS,
         True,
         False,
     ),
-    _Leaf("kube-scheduler-server", _CLUSTER_CA, "kube-scheduler", (), ("localhost",), ("127.0.0.1",), True, False),
+    _Leaf("kube-scheduler-server", _CLUSTER_CA, "kube-scheduler", (), ("localhost",), _HOSTS, True, False),
     _Leaf(WEBHOOK_CLIENT, WEBHOOK_CLIENT_AUTHORITY, WEBHOOK_CLIENT),
     _Leaf("admin", _CLUSTER_CA, "trainyard:admin", ("system:masters",)),
     _Leaf("kube-controller-manager", _CLUSTER_CA, "system:kube-controller-manager"),

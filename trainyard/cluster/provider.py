@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from trainyard.cluster.host_address import HOST
+from trainyard.listening import url_host
 from trainyard.progress import Progress
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class WebhookClient:
     name
         Its common name.
     hosts
-        Hosts to which it is shown: ``127.0.0.1:PORT``, or ``SERVICE.NAMESPACE.svc`` of port 443.
+        Hosts to which it is shown: address and port on this machine, or ``SERVICE.NAMESPACE.svc`` of port 443.
     """
 
     authority: str
@@ -48,6 +50,8 @@ class ClusterAccess:
         Context in it; None: the current one.
     webhook_ports
         Host port of each program's webhook server, by program; None if webhooks are called through Services.
+    webhook_address
+        Address of this machine at these ports.
     webhook_client
         Certificate that its API server shows to webhooks; None: it shows none.
     """
@@ -57,6 +61,7 @@ class ClusterAccess:
     context: str | None = None
     webhook_ports: Mapping[str, int] | None = None
     webhook_client: WebhookClient | None = None
+    webhook_address: str = HOST
 
     def client_config(
         self, program: str, *, service: str, namespace: str, path: str, port: int = 443
@@ -80,7 +85,7 @@ class ClusterAccess:
         """Return the host of a program's webhooks, for which an API server may have a certificate."""
         if self.webhook_ports is None:
             return f"{service}.{namespace}.svc"
-        return f"127.0.0.1:{self.webhook_ports[program]}"
+        return f"{url_host(self.webhook_address)}:{self.webhook_ports[program]}"
 
 
 @dataclass(frozen=True)
