@@ -29,14 +29,14 @@ def six() -> ClusterState:
     return ClusterState(four.ports, four.programs, ip_family="ipv6")
 
 
-def test_no_process_of_an_ipv6_cluster_is_told_an_ipv4_address(tmp_path: Path) -> None:
+def test_no_process_of_an_ipv6_cluster_gets_an_ipv4_address(tmp_path: Path) -> None:
     folder = ClusterFolder(tmp_path / "six")
     ensure_certificates(folder.pki, datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC))
     write_configuration(folder, six())
     for process in control_plane(folder, six()):
-        told = " ".join(process.spec.command)
-        assert "127.0.0.1" not in told
-        assert "10." not in told.replace("fd00:10:", "")
+        given = " ".join(process.spec.command)
+        assert "127.0.0.1" not in given
+        assert "10." not in given.replace("fd00:10:", "")
         assert process.probe.host == "::1"
         assert process.spec.address.startswith("[::1]:")
     server = yaml.safe_load(folder.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]

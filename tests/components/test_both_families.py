@@ -23,12 +23,12 @@ def test_services_have_an_address_of_each_family_of_the_cluster(local: Recording
         assert {name for name, spec in found.items() if spec.get("ipFamilyPolicy") != "PreferDualStack"} == set()
 
 
-def test_no_program_is_told_an_address_of_one_family(local: Recording, services: Recording) -> None:
+def test_no_program_gets_an_address_of_one_family(local: Recording, services: Recording) -> None:
     for recording in (local, services):
         for each in recording.of("Deployment"):
             for container in each.inputs["spec"]["template"]["spec"]["containers"]:
-                told = json.dumps([container.get("command"), container.get("args"), container.get("env")])
-                assert not re.search(r"\b0\.0\.0\.0\b|\b127\.0\.0\.1\b", told), (each.name, told)
+                given = json.dumps([container.get("command"), container.get("args"), container.get("env")])
+                assert not re.search(r"\b0\.0\.0\.0\b|\b127\.0\.0\.1\b", given), (each.name, given)
                 for probe in ("readinessProbe", "livenessProbe"):
                     assert "host" not in (container.get(probe) or {}).get("httpGet", {})
 

@@ -204,7 +204,7 @@ async def test_an_invalid_runtime_of_a_namespace_is_not_quoted_either(api: FakeA
     assert "numNodes" not in text
 
 
-async def test_what_is_wrong_with_the_job_itself_is_told_to_anybody(api: FakeApi) -> None:
+async def test_an_answer_to_a_stranger_quotes_what_is_wrong_with_the_job_itself(api: FakeApi) -> None:
     api.put(RUNTIMES, secret_runtime())
     async with listening(api, None) as url:
         _, text = await Stranger(url).post(VALIDATE, review(asking(runtimePatches=[{"manager": "No Such Manager"}])))

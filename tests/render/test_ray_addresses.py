@@ -21,7 +21,7 @@ def test_the_dashboard_listens_on_the_family_of_the_pod(
         (tmp_path / "route").write_text(routes)
     (tmp_path / "ray").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     (tmp_path / "ray").chmod(0o755)
-    told = script.replace("/proc/net/route", str(tmp_path / "route")).replace("@PORT@", "1").replace("@OPTIONS@", "")
+    ran = script.replace("/proc/net/route", str(tmp_path / "route")).replace("@PORT@", "1").replace("@OPTIONS@", "")
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "JOB_COMPLETION_INDEX": "0"}
-    ended = subprocess.run(["/bin/sh", "-c", told, "sh"], env=env, capture_output=True, text=True, check=True)
+    ended = subprocess.run(["/bin/sh", "-c", ran, "sh"], env=env, capture_output=True, text=True, check=True)
     assert f"--dashboard-host={expected}" in ended.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""Who may ask the webhooks: the API server, where it authenticates itself with a client certificate."""
+"""Clients of the webhooks: the API server, where it authenticates itself with a client certificate."""
 
 from __future__ import annotations
 

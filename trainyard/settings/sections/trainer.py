@@ -60,7 +60,7 @@ class TrainerSettings(InstalledSettings):
     )
     webhook_clients: WebhookClientSettings | None = Field(
         default=None,
-        description="Client certificates of the API servers, without which the controller's webhooks answer nobody; "
+        description="Client certificates of the API servers, which the controller's webhooks then require; "
         "default: those of providers embedded and node (there in the default namespace), and elsewhere none is asked "
         "for, and answers quote no runtime and no TenantPolicy of a namespace",
     )
