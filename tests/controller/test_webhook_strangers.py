@@ -11,17 +11,19 @@ import logging
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.controller.harness import TRAINER, Clock, runtime, train_job
+from tests.controller.harness import CLUSTER_RUNTIMES, TRAINER, Clock, runtime, train_job
 from tests.controller.test_webhooks import VALIDATE, Body
 from tests.kube.fake_api import FakeApi
 from trainyard import pki
+from trainyard.checks.finding import Finding
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration, WebhookClients
 from trainyard.controller.metrics import Metrics
@@ -31,7 +33,7 @@ from trainyard.controller.serving import ServingCertificate, _file
 from trainyard.controller.webhook_clients import request_certificates
 from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
 from trainyard.kube import Change
-from trainyard.policy.gate import Gate
+from trainyard.policy.gate import Gate, GateDecision
 
 NOW, LIFE = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
 SERVER_CA = pki.authority("server", now=NOW, lifetime=LIFE)
@@ -209,6 +211,33 @@ async def test_an_answer_to_a_stranger_quotes_what_is_wrong_with_the_job_itself(
     async with listening(api, None) as url:
         _, text = await Stranger(url).post(VALIDATE, review(asking(runtimePatches=[{"manager": "No Such Manager"}])))
     assert "spec.runtimePatches" in text
+
+
+class Quoting:
+    """Policies whose findings quote the TenantPolicy of the namespace."""
+
+    async def review(self, *_: object, **__: object) -> GateDecision:
+        quoting = Finding("spec.runtimeRef", "queue hidden-queue is full", "use hidden-other", "QUE-001")
+        return GateDecision((quoting, quoting), (replace(quoting, rule="QUE-002"),), (quoting,))
+
+
+@pytest.mark.parametrize("discreet", [True, False])
+async def test_an_answer_to_a_stranger_names_the_rules_that_a_job_violates_and_quotes_no_tenant_policy(
+    api: FakeApi, discreet: bool
+) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    async with api.client() as client:
+        cache = ClusterCache(client)
+        tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
+        await cache.wait_settled()
+        admission = Admission(client, cache, policies=cast("Policies", Quoting()), discreet=discreet, clock=Clock())
+        answer = await admission.validate_train_job({"uid": "1", "namespace": "team", "object": train_job()})
+        for task in tasks:
+            task.cancel()
+    assert not answer["allowed"]
+    for place, rule in (("status", "QUE-001"), ("warnings", "QUE-002"), ("auditAnnotations", "QUE-001")):
+        assert str(answer[place]).count(rule) == (1 if discreet or place != "status" else 2)
+        assert ("hidden" in str(answer[place])) is not discreet
 
 
 GOOD = train_job()
