@@ -13,7 +13,9 @@ _HEADER = "Iface\tDestination\tGateway\n"
 
 
 @pytest.mark.parametrize("script", [HEAD, NODE], ids=["head", "node"])
-@pytest.mark.parametrize(("routes", "expected"), [(_HEADER + "eth0\t0\t0\n", "0.0.0.0"), (_HEADER, "::"), (None, "::")])
+@pytest.mark.parametrize(
+    ("routes", "expected"), [(_HEADER + "eth0\t0\t0\n", "0.0.0.0"), (_HEADER, "::"), (None, "0.0.0.0")]
+)
 def test_the_dashboard_listens_on_the_family_of_the_pod(
     script: str, routes: str | None, expected: str, tmp_path: Path
 ) -> None:

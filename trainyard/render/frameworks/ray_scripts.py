@@ -18,8 +18,9 @@ while sum(node["Alive"] for node in ray.nodes()) < expected:
     time.sleep(1)
 """
 
-# A pod with routes for IPv4 has two lines or more here, the first of which is the header.
-_ANY_ADDRESS: Final = """{ read -r _ && read -r _; } </proc/net/route && any=0.0.0.0 || any=::
+# The first line is a header: a pod without a route for IPv4 has no second one.
+_ANY_ADDRESS: Final = """any=0.0.0.0
+if [ -r /proc/net/route ] && ! { read -r _ && read -r _; } </proc/net/route; then any=::; fi
 """
 
 _SERVE: Final = """ray start --head --port=@PORT@ --dashboard-host="$any" @OPTIONS@ --block &
