@@ -28,6 +28,7 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration, WebhookClients
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import Policies
+from trainyard.controller.review_bodies import BODY_LIMIT, ReviewBodies
 from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate, _file
 from trainyard.controller.webhook_clients import request_certificates
@@ -71,7 +72,7 @@ async def listening(
     gate: Gate | None = None,
     *,
     discreet: bool = True,
-    body_seconds: float = 5,
+    bodies: ReviewBodies | None = None,
 ) -> AsyncIterator[str]:
     pair = pki.issue(SERVER_CA, "w", now=NOW, lifetime=LIFE, ip_addresses=["127.0.0.1"], server=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -85,7 +86,7 @@ async def listening(
         tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
         await cache.wait_settled()
         admission = Admission(client, cache, policies=policies, discreet=discreet, clock=Clock())
-        app = application(admission, Metrics(), clients, body_seconds=body_seconds)
+        app = application(admission, Metrics(), clients, bodies)
 
         async def report(_: web.Request) -> web.Response:
             return web.Response(text="reported")
@@ -318,12 +319,39 @@ async def test_a_name_with_a_line_feed_stays_in_one_line_of_the_log(
 
 
 async def test_a_body_that_does_not_arrive_ends_its_connection(api: FakeApi) -> None:
-    async with listening(api, None, body_seconds=0.1) as url:
+    async with listening(api, None, bodies=ReviewBodies(0.1)) as url:
         trust = Stranger(url).trust
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=trust)
         writer.write(f"POST {VALIDATE} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{{".encode())
         answer = await asyncio.wait_for(reader.read(), 15)
     assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_bodies_are_bounded_together_and_have_a_length(api: FakeApi) -> None:
+    good = review(GOOD)
+    async with listening(api, None, bodies=ReviewBodies(10, 2 * len(good) - 1)) as url:
+        trust = Stranger(url).trust
+        _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=trust)
+        writer.write(f"POST {VALIDATE} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(good)}\r\n\r\n{{".encode())
+        await writer.drain()
+        for _ in range(100):
+            if (status := (await Stranger(url).post(VALIDATE, good))[0]) != 200:
+                break
+            await asyncio.sleep(0.01)
+        assert status == 503
+        writer.close()
+        for _ in range(100):
+            if (status := (await Stranger(url).post(VALIDATE, good))[0]) == 200:
+                break
+            await asyncio.sleep(0.01)
+        assert status == 200
+
+        async def parts() -> AsyncIterator[bytes]:
+            yield good
+
+        assert (await Stranger(url).post(VALIDATE, parts()))[0] == 411
+    async with listening(api, None) as url:
+        assert (await Stranger(url).post(VALIDATE, b" " * (BODY_LIMIT + 1)))[0] == 413
 
 
 RUNTIMES = f"{TRAINER}/trainingruntimes"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import datetime
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import orjson
@@ -23,6 +23,7 @@ from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, WebhookC
 from trainyard.controller.discreet_answers import discreet_decision, discreet_verdict
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import Policies, message_of
+from trainyard.controller.review_bodies import BODY_LIMIT, RefusedBodyError, ReviewBodies
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.webhook_clients import is_api_server
 from trainyard.errors import TrainyardError
@@ -40,7 +41,6 @@ _LOG = logging.getLogger(__name__)
 MUTATE_PREFIX = "/mutate-trainer-kubeflow-org-v1alpha1-"
 MUTATE_TRAIN_JOB = f"{MUTATE_PREFIX}trainjob"
 VALIDATE_PREFIX = "/validate-trainer-kubeflow-org-v1alpha1-"
-_BODY_LIMIT = 8 * 1024 * 1024
 _WARNING_LIMIT = 250
 _WARNINGS = 20
 _REASONS = {400: "BadRequest", 403: "Forbidden", 503: "ServiceUnavailable"}
@@ -199,8 +199,7 @@ def application(
     admission: Admission,
     metrics: Metrics,
     clients: WebhookClients | None = None,
-    *,
-    body_seconds: float = WEBHOOK_TIMEOUT_SECONDS,
+    bodies: ReviewBodies | None = None,
 ) -> web.Application:
     """Return the web application with upstream's webhook paths.
 
@@ -210,10 +209,11 @@ def application(
         Handlers of reviews, and the metrics that count them.
     clients
         Certificates of those whose reviews are answered; None: all are.
-    body_seconds
-        Time for the body of a request to arrive.
+    bodies
+        Reads the bodies of requests.
     """
-    app = web.Application(client_max_size=_BODY_LIMIT)
+    bodies = bodies or ReviewBodies(WEBHOOK_TIMEOUT_SECONDS)
+    app = web.Application(client_max_size=BODY_LIMIT)
     routes = {
         MUTATE_TRAIN_JOB: (TRAIN_JOB, admission.mutate_train_job),
         f"{MUTATE_PREFIX}trainingruntime": (TRAINING_RUNTIME, admission.mutate_runtime),
@@ -229,17 +229,18 @@ def application(
     def answering(kind: str, decide: _Decide) -> _Answer:
         async def answer(http: web.Request) -> web.Response:
             if clients is not None and not is_api_server(http, clients):
-                return _refused(403, "reviews are answered to the API server only, which shows its client certificate")
+                return _refused(
+                    HTTPStatus.FORBIDDEN,
+                    "reviews are answered to the API server only, which shows its client certificate",
+                )
             try:
-                async with asyncio.timeout(body_seconds):
-                    data = await http.read()
-            except TimeoutError:
-                return _refused(408, f"the review has not arrived within {body_seconds:g} s")
-            try:
-                version, request = read_review(data, kind)
+                async with bodies.body(http) as data:
+                    version, request = read_review(data, kind)
+                    response = {"uid": request["uid"], **await _decide(decide, request)}
+            except RefusedBodyError as error:
+                return _refused(error.status, error.message)
             except TrainyardError as error:
-                return _refused(400, error.message)
-            response = {"uid": request["uid"], **await _decide(decide, request)}
+                return _refused(HTTPStatus.BAD_REQUEST, error.message)
             reply = {"apiVersion": version, "kind": "AdmissionReview", "response": response}
             return web.Response(body=orjson.dumps(reply), content_type="application/json")
 
@@ -270,7 +271,7 @@ def _counted(path: str, answer: _Answer, metrics: Metrics) -> _Answer:
     return handle
 
 
-def _refused(status: int, text: str) -> web.Response:
+def _refused(status: HTTPStatus, text: str) -> web.Response:
     """Return the answer to what no API server sends; its connection ends."""
     response = web.Response(status=status, text=text)
     response.force_close()
