@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 else:
     ProviderName = StrEnum("ProviderName", {name: name for name in PROVIDERS})
 
+
+class IpFamily(StrEnum):
+    """Address family of a control plane on this machine."""
+
+    IPV4 = "ipv4"
+    IPV6 = "ipv6"
+
+
 _Stack = Annotated[str, typer.Option("--stack", help="Stack with the cluster's settings.")]
 _Name = Annotated[str | None, typer.Option("--name", help="Name of the cluster; by default the stack's.")]
 _Kind = Annotated[ProviderName | None, typer.Option("--provider", help="Provider; by default the stack's.")]
@@ -47,14 +55,30 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="cluster")
 
 
-def up(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:
+def up(
+    stack: _Stack = "local",
+    name: _Name = None,
+    provider: _Kind = None,
+    ip_family: Annotated[
+        IpFamily | None,
+        typer.Option("--ip-family", help="Address family of a new cluster of provider embedded; by default ipv4."),
+    ] = None,
+) -> None:
     """Start the control plane with the nodes of the stack's fabric; idempotent.
 
     If the stack is installed, waits until tenants can submit jobs.
     """
+    from trainyard.cluster.embedded import EmbeddedProvider
     from trainyard.live.admission import wait_for_tenants
 
     settings, chosen = _choose(stack, name, provider)
+    if isinstance(chosen, EmbeddedProvider):
+        chosen.ip_family = ip_family
+    elif ip_family is not None:
+        raise TrainyardError(
+            "--ip-family is for provider embedded only: this one's cluster has its own address families",
+            fix="leave it out",
+        )
     access = chosen.up(settings.fabric, _progress())
     wait_for_tenants(access, settings, _progress())
     typer.echo(f"kubeconfig: {access.kubeconfig}" + (f" (context {access.context})" if access.context else ""))

@@ -98,7 +98,7 @@ async def _until(event: asyncio.Event) -> None:
 
 
 async def _may_start(process: ControlPlaneProcess, probes: dict[str, Probe], prepared: asyncio.Event) -> str | None:
-    if why := await find_conflict(process.ports):
+    if why := await find_conflict(process.ports, process.probe.host):
         return why
     if process.spec.name == _KWOK and not prepared.is_set():
         return "waiting for its roles and node leases"
