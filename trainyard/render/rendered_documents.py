@@ -15,6 +15,7 @@ from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, QUEUE_ANN
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
+from trainyard.render.job_errors import Validate, train_job_findings
 from trainyard.render.platform_facts import context_of
 from trainyard.render.result import RenderContext
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
@@ -67,7 +68,9 @@ class RuntimeSource:
     context: Callable[[str], RenderContext] = lambda _: RenderContext()
 
 
-def render_documents(texts: Mapping[str, str], source: RuntimeSource | None = None) -> list[RenderedTrainJob]:
+def render_documents(
+    texts: Mapping[str, str], source: RuntimeSource | None = None, *, validate: Validate | None = None
+) -> list[RenderedTrainJob]:
     """Render all TrainJobs, sorted by namespace and name.
 
     Parameters
@@ -79,6 +82,8 @@ def render_documents(texts: Mapping[str, str], source: RuntimeSource | None = No
         only their schema is validated: their runtime may be in another cluster.
     source
         Runtimes and context that no document sets; None: there are none.
+    validate
+        Returns the API server's errors about Jobs; None: Jobs are not validated.
 
     Raises
     ------
@@ -88,7 +93,16 @@ def render_documents(texts: Mapping[str, str], source: RuntimeSource | None = No
     cluster = _Cluster(source or RuntimeSource())
     for body in _objects(texts):
         cluster.add(body)
-    return [cluster.render(*key) for key in sorted(cluster.train_jobs)]
+    return [_validated(cluster.render(*key), *key, validate) for key in sorted(cluster.train_jobs)]
+
+
+def _validated(
+    submission: Submission[SentRuntime], namespace: str, name: str, validate: Validate | None
+) -> RenderedTrainJob:
+    errors, objects = submission.errors, submission.objects
+    if validate is not None and objects and submission.train_job is not None and submission.runtime is not None:
+        errors = train_job_findings(submission.train_job, submission.runtime.body, objects, validate)
+    return RenderedTrainJob(f"{namespace}/{name}", errors, submission.warnings, () if errors else objects)
 
 
 @dataclass
@@ -122,9 +136,8 @@ class _Cluster:
         elif group.startswith("scheduling.k8s.io/") and kind == "PriorityClass":
             self.priority_classes = (self.priority_classes or set()) | {name}
 
-    def render(self, namespace: str, name: str) -> RenderedTrainJob:
+    def render(self, namespace: str, name: str) -> Submission[SentRuntime]:
         """Render one TrainJob after applying all its documents."""
-        label = f"{namespace}/{name}"
         context = self.source.context(namespace)
         if queue := self.queues.get(namespace) or self.namespace_queues.get(namespace):
             context = replace(context, default_queue=queue)
@@ -139,7 +152,7 @@ class _Cluster:
             if before.errors:
                 break
         assert before is not None  # noqa: S101
-        return RenderedTrainJob(label, before.errors, before.warnings, before.objects)
+        return before
 
     def _runtime(self, namespace: str, kind: str, name: str) -> SentRuntime | None:
         """Return a runtime after applying all its documents, with the gates of a Platform in any document."""

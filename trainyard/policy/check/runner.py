@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
+from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle
 from trainyard.policy.engines.opa.local_server import OpaServer
@@ -57,12 +58,15 @@ class RuleSetSession:
         Address of the policy server, once it runs.
     settings
         The stack's settings; None without a stack.
+    validator
+        Validates rendered Jobs as the API server does; None: they are not validated.
     """
 
     rules: Sequence[Rule]
     context: AdmissionContext
     address: Future[OpaAddress]
     settings: StackSettings | None
+    validator: ApiValidator | None = None
 
 
 def open_rule_set(
@@ -73,6 +77,7 @@ def open_rule_set(
     only: Sequence[str] = (),
     program: Callable[[], Path] | None = None,
     server: OpaAddress | None = None,
+    validator: Callable[[], Path | None] | None = None,
     now: datetime.datetime | None = None,
 ) -> RuleSetSession:
     """Return the rules of a stack; a server is started concurrently, and stopped with the exit stack.
@@ -91,6 +96,8 @@ def open_rule_set(
         Returns the ``opa`` program.
     server
         A running server to use instead; its bundle must have exactly these rules.
+    validator
+        Returns the program ``api-validator``, None if it is not built; unset: rendered Jobs are not validated.
     now
         The current time.
 
@@ -115,7 +122,9 @@ def open_rule_set(
         list(only) if only else None,
         Prefilter(rules, policies.parameters),
     )
-    return RuleSetSession(rules, context, _address(stack, build_bundle(*own, rules=rules), program, server), settings)
+    address = _address(stack, build_bundle(*own, rules=rules), program, server)
+    jobs = stack.enter_context(ApiValidator(validator)) if validator else None
+    return RuleSetSession(rules, context, address, settings, jobs)
 
 
 def _address(
@@ -200,6 +209,7 @@ def check_paths(
         rule_set.context,
         platform_namespace=namespace,
         optional_parameters=rule_set.settings is None and not strict,
+        validator=rule_set.validator,
     )
 
     async def evaluate() -> Report:
