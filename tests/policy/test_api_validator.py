@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.policy.decisions import RULES, Decisions, admission_context, local_stack
 from tests.policy.test_check_command import run
@@ -137,3 +138,25 @@ spec:
     code, output = run("-o", "json", tmp_path / "a.yaml")
     found = {each["path"] for each in json.loads(output)["results"] if each["severity"] == "error"}
     assert (code, found) == (1, {f"spec.trainer.resourcesPerNode.{field}" for field in ("limits", "requests")})
+
+
+@pytest.mark.cluster
+def test_cel_that_the_api_server_refuses_is_named_without_a_cluster(tmp_path: Path) -> None:
+    in_process("policy", "new", "QUA-901", "own", "--family", "own", "--folder", str(tmp_path / "rules"))
+    (file,) = (tmp_path / "rules").glob("*/*/rule.yaml")
+    good = in_process("policy", "test", "--folder", str(tmp_path / "rules"), "--rule", "QUA-901")
+    assert good.returncode == 0, good.stdout
+    document = yaml.safe_load(file.read_text())
+    document["cel"]["variables"] = [
+        *document["cel"].get("variables", ()),
+        {"name": "broken", "expression": "object.metadata.name.lenght() > undeclared"},
+    ]
+    document["cel"]["validations"][0]["expression"] = "variables.broken"
+    file.write_text(yaml.safe_dump(document))
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    for command in (["policy", "test", "--rule", "QUA-901"], ["check", str(tmp_path / "a.yaml")]):
+        done = in_process(*command, "--folder", str(tmp_path / "rules"))
+        assert done.returncode == 2, done.stdout
+        assert "QUA-901" in done.stderr
+        assert "cel.variables[broken]" in done.stderr
+        assert "undeclared reference to 'lenght'" in done.stderr

@@ -123,8 +123,12 @@ def open_rule_set(
         Prefilter(rules, policies.parameters),
     )
     address = _address(stack, build_bundle(*own, rules=rules), program, server)
-    jobs = stack.enter_context(ApiValidator(validator)) if validator else None
-    return RuleSetSession(rules, context, address, settings, jobs)
+    api_validator = stack.enter_context(ApiValidator(validator)) if validator else None
+    if own and api_validator is not None and api_validator.available:
+        from trainyard.policy.check.cel_compilation import require_compiled
+
+        require_compiled(load_rules(*own), api_validator)
+    return RuleSetSession(rules, context, address, settings, api_validator)
 
 
 def _address(

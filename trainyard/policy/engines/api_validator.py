@@ -15,12 +15,11 @@ from trainyard.api import Body
 from trainyard.errors import TrainyardError
 from trainyard.render.job_errors import FieldError
 
-__all__ = ["NOT_BUILT", "ApiValidator"]
+__all__ = ["CEL_NOT_COMPILED", "NOT_BUILT", "ApiValidator"]
 
-NOT_BUILT: Final = (
-    "pods were not validated as the API server validates them: api-validator is not built; "
-    "`trainyard cluster toolchain --only api-validator` builds it"
-)
+_BUILD: Final = "api-validator is not built; `trainyard cluster toolchain --only api-validator` builds it"
+NOT_BUILT: Final = f"pods were not validated as the API server validates them: {_BUILD}"
+CEL_NOT_COMPILED: Final = f"the CEL of the rules was not compiled as the API server compiles it: {_BUILD}"
 _SECONDS: Final = 30.0
 """Timeout of one object; validation takes about a millisecond."""
 _LARGEST: Final = 3 << 20
