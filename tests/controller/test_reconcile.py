@@ -350,9 +350,10 @@ async def test_a_missing_runtime_is_reported_and_waited_for(api: FakeApi) -> Non
         [event] = api.of("events")
         assert event["reason"] == "TrainJobResourcesCreationFailed"
         assert "'torch' does not exist" in event["message"]
-        assert conditions(api) == {}
+        assert conditions(api) == {"Blocked": ("True", "TrainJobResourcesCreationFailed")}
         api.put(CLUSTER_RUNTIMES, runtime())
         await process.settle()
+        assert conditions(api) == {}
     assert api.find("jobsets", "job", "team") is not None
 
 
@@ -363,7 +364,7 @@ async def test_a_bad_runtime_that_is_corrected_recovers(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
-        assert api.writes == [("POST", "/api/v1/namespaces/team/events")]
+        assert sorted(api.writes) == [STATUS, ("POST", "/api/v1/namespaces/team/events")]
         api.put(CLUSTER_RUNTIMES, runtime())
         await process.settle()
     assert api.find("jobsets", "job", "team") is not None

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.api.constants import (
+    BLOCKED,
     CLUSTER_TRAINING_RUNTIME,
     COMPLETE,
     DEADLINE_EXCEEDED_MESSAGE,
@@ -54,7 +55,12 @@ _COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 
 
 def status_of(
-    train_job: Body, job_set: Body | None, *, now: datetime.datetime, missing: bool = False
+    train_job: Body,
+    job_set: Body | None,
+    *,
+    now: datetime.datetime,
+    missing: bool = False,
+    blocked: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the desired status of a TrainJob; a recorded end, and the record of its JobSet, never change.
 
@@ -72,6 +78,8 @@ def status_of(
         Time of new transitions.
     missing
         Whether the absence of the recorded JobSet is confirmed.
+    blocked
+        Reason and message why the JobSet cannot be created; None: unknown, or nothing prevents it.
     """
     status = dict(train_job.get("status") or {})
     conditions = [dict(entry) for entry in status.get("conditions") or ()]
@@ -81,6 +89,11 @@ def status_of(
         _set(conditions, SUSPENDED, "True", SUSPENDED_REASON, SUSPENDED_MESSAGE, timestamp(now))
     elif condition(train_job, SUSPENDED, "True"):
         _set(conditions, SUSPENDED, "False", RESUMED_REASON, RESUMED_MESSAGE, timestamp(now))
+    if blocked is not None and job_set is None and not already_finished:
+        _set(conditions, BLOCKED, "True", *blocked, timestamp(now))
+    elif job_set is not None or already_finished:
+        # The SDK reports a job as Running only while it has no conditions.
+        conditions = [entry for entry in conditions if entry.get("type") != BLOCKED]
     if job_set is not None and already_finished:
         if is_recorded(train_job, job_set) and (jobs := _jobs_status(job_set)):
             status["jobsStatus"] = jobs
@@ -92,7 +105,7 @@ def status_of(
         obsolete = record.get("remake") and (ended(job_set) or not (job_set.get("spec") or {}).get("suspend"))
         if record.get("uid") != job_set["metadata"]["uid"] or obsolete:
             status["jobSet"] = {"uid": job_set["metadata"]["uid"]}
-    if conditions:
+    if conditions or status.get("conditions"):
         status["conditions"] = conditions
     if already_finished or finished({"status": status}):
         return status
@@ -249,7 +262,7 @@ def _jobs_status(job_set: Body) -> list[dict[str, Any]]:
 
 
 def _failed(status: Body, reason: str, message: str, now: datetime.datetime) -> dict[str, Any]:
-    conditions = [dict(entry) for entry in status.get("conditions") or ()]
+    conditions = [dict(entry) for entry in status.get("conditions") or () if entry.get("type") != BLOCKED]
     _set(conditions, FAILED, "True", reason, message, timestamp(now))
     return {**status, "conditions": conditions}
 
