@@ -30,6 +30,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	_ "k8s.io/kubernetes/pkg/apis/batch/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
@@ -61,6 +62,8 @@ func main() {
 	// Libraries log to stderr, which the caller shows only after a crash.
 	klog.SetOutput(io.Discard)
 	klog.LogToStderr(false)
+	// As on clusters of kubeadm and of Trainyard: the API server runs with --allow-privileged.
+	capabilities.Setup(true, 0)
 	if err := run(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -98,7 +98,7 @@ class ApiValidator:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            assert self._program is not None  # noqa: S101
+            assert self.available  # noqa: S101
             self._process = subprocess.Popen(  # noqa: S603
                 [str(self._program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
