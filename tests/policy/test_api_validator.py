@@ -160,3 +160,21 @@ def test_cel_that_the_api_server_refuses_is_named_without_a_cluster(tmp_path: Pa
         assert "QUA-901" in done.stderr
         assert "cel.variables[broken]" in done.stderr
         assert "undeclared reference to 'lenght'" in done.stderr
+
+
+async def test_a_job_with_a_prefix_is_checked_as_the_api_server_names_it(tmp_path: Path) -> None:
+    text = manifest({}, {}).replace("{name: llm, namespace", "{generateName: sweep-, namespace")
+    with ApiValidator(check.validator_program) as validator:
+        found = await report(tmp_path, text, validator)
+    assert (found.errors, [name for _, name in found.checked]) == (
+        (),
+        ["TrainJob vision/sweep-*", "TrainingRuntime vision/own"],
+    )
+
+
+async def test_whole_numbers_are_amounts_and_others_are_refused_as_by_the_schema(tmp_path: Path) -> None:
+    amounts = "\n  trainer: {resourcesPerNode: {limits: {cpu: %s, memory: 1}}}\n"
+    for cpu, errors in (("2", []), ("0.5", ['quote it: "0.5"'])):
+        with ApiValidator(lambda: None) as validator:
+            found = await report(tmp_path, manifest({}, {}).rstrip() + amounts % cpu, validator)
+        assert [each.fix for each in found.errors] == errors
