@@ -319,9 +319,12 @@ async def test_a_foreign_object_is_rejected_until_it_is_deleted(api: FakeApi, pa
         assert api.objects[path, "team", "job"] == stored
         assert api.find("jobsets", "job", "team") in (None, stored)
         [message] = messages(api)
-        assert f"{kind} job exists and has no owner" in message
+        assert f"{kind} job exists and has no owner, so this TrainJob cannot use it" in message
+        assert conditions(api) == {"Blocked": ("True", "TrainJobResourcesCreationFailed")}
         api.remove(path, "team", "job")
         await eventually(lambda: api.find("jobsets", "job", "team"))
+        await process.settle()
+        assert conditions(api) == {}
 
 
 async def test_a_foreign_snapshot_is_rejected(api: FakeApi) -> None:

@@ -230,7 +230,7 @@ class TrainJobStatus(KubernetesModel):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     conditions: Annotated[list[Condition] | None, Field(max_length=8, json_schema_extra=list_map("type"))] = None
-    """Conditions Suspended, Complete and Failed."""
+    """Conditions Suspended, Complete, Failed and, while the JobSet cannot be created, Blocked."""
     jobs_status: Annotated[list[JobStatus] | None, Field(max_length=MOST_JOBS, json_schema_extra=list_map("name"))] = (
         None
     )

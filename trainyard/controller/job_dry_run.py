@@ -34,7 +34,7 @@ _DENIED: Final = "admission webhook "
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Checked:
     """Errors of the Jobs with a digest."""
 
     digest: str
@@ -56,7 +56,7 @@ class JobDryRun:
     def __init__(self, client: Client, clock: Callable[[], datetime.datetime]) -> None:
         self._client = client
         self._clock = clock
-        self._answers: dict[Key, _Answer] = {}
+        self._answers: dict[Key, _Checked] = {}
 
     def forget(self, key: Key) -> None:
         """Drop the answer about a TrainJob."""
@@ -79,7 +79,7 @@ class JobDryRun:
         now, known = self._clock(), self._answers.get(key_of(job))
         if known is None or known.digest != digest or not datetime.timedelta() <= now - known.time < _VALID_FOR:
             errors = tuple([await self._errors(body) for body in bodies])
-            known = self._answers[key_of(job)] = _Answer(digest, now, errors)
+            known = self._answers[key_of(job)] = _Checked(digest, now, errors)
         if not any(known.errors):
             return ()
         reference, answers = inputs.train_job.spec.runtime_ref, known.errors
