@@ -178,3 +178,35 @@ async def test_whole_numbers_are_amounts_and_others_are_refused_as_by_the_schema
         with ApiValidator(lambda: None) as validator:
             found = await report(tmp_path, manifest({}, {}).rstrip() + amounts % cpu, validator)
         assert [each.fix for each in found.errors] == errors
+
+
+LEGACY = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: legacy, namespace: vision}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      template:
+        spec:
+          containers:
+            - {name: pytorch, image: registry.example/train:1.0, command: [python, t.py], volumeMounts: [MOUNT]}
+"""
+
+
+@pytest.mark.cluster
+def test_a_converted_job_whose_pods_are_rejected_exits_1(tmp_path: Path) -> None:
+    for mount, code in (("", 0), ("{name: gone, mountPath: /x}", 1)):
+        (tmp_path / "legacy.yaml").write_text(LEGACY.replace("[MOUNT]", f"[{mount}]"))
+        done = in_process("convert", str(tmp_path / "legacy.yaml"))
+        assert (done.returncode, "# error: TrainJob vision/legacy: spec.runtimePatches[0]." in done.stderr) == (
+            code,
+            bool(code),
+        )
+
+
+def test_convert_says_that_pods_are_not_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "validator_program", lambda: None)
+    (tmp_path / "legacy.yaml").write_text(LEGACY.replace("[MOUNT]", "[{name: gone, mountPath: /x}]"))
+    done = in_process("convert", str(tmp_path / "legacy.yaml"))
+    assert (done.returncode, done.stderr.count(NOT_BUILT)) == (0, 1)
