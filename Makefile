@@ -9,7 +9,7 @@ HISTORIES ?= 100000
 # Where this variable is set, as in images of Python, each worker and each started program would compile every module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kind test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts pod-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kind test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -31,7 +31,7 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(BIN)/python -m tests.launchers.programs
 	@$(BIN)/pytest -m "cluster or slow" --ignore=tests/kueue --durations=40 --durations-min=5
 
-nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kind test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
+nightly: equivalence render-verdicts pod-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kind test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
 lint: $(READY)  ## style, types, import rules and module titles; and whether the tests on clusters can be imported
 	@$(BIN)/ruff check .
@@ -59,6 +59,9 @@ frameworks: $(READY)  ## run every framework with every gang scheduler, with and
 
 render-verdicts: $(READY)  ## compare the verdicts of `trainyard render` with the API server's on 2,000 objects with random defects
 	@TRAINYARD_RENDER_VERDICTS=2000 $(BIN)/pytest -n0 -m cluster -s tests/compatibility/test_render_verdicts.py
+
+pod-verdicts: $(READY)  ## validate 5,000 pod templates with random defects and compare with dry runs of an API server
+	@TRAINYARD_POD_VERDICTS=5000 $(BIN)/pytest -n0 -m cluster tests/policy/test_api_validator_verdicts.py
 
 compatibility: $(READY)  ## compare verdicts and objects with Kubeflow Trainer's controller on 2,000 generated cases
 	@$(BIN)/python -m tests.compatibility.measure --count 2000

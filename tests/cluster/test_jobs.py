@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.jobs import train_job
+from tests.cluster.jobs import node_patch, train_job
 from tests.support import LiveCluster, awaited, require
 
 pytestmark = pytest.mark.cluster
@@ -88,6 +88,39 @@ def assert_groups_of_three(platform: LiveCluster, name: str) -> None:
     assert [each["networkTopology"] for each in group["spec"]["subGroupPolicy"]] == [
         {"mode": "hard", "highestTierAllowed": 1}
     ] * 2
+
+
+def test_a_job_whose_pods_the_api_server_rejects_says_so_and_creates_nothing(platform: LiveCluster) -> None:
+    mount = node_patch(spec={"containers": [{"name": "node", "volumeMounts": [{"name": "gone", "mountPath": "/x"}]}]})
+    require(platform.apply(train_job("mounts", "vision", "torch-distributed-gang", runtimePatches=[mount])))
+    blocked = platform.condition("mounts", "vision", "Blocked")
+    assert blocked["reason"] == "TrainJobResourcesCreationFailed"
+    assert blocked["message"].startswith("spec.runtimePatches[0].trainingRuntimeSpec.")
+    assert 'volumeMounts[0].name: Not found: "gone"' in blocked["message"]
+    for kind, name in (("jobset", "mounts"), ("podgroup", "mounts"), ("configmap", "mounts-runtime-snapshot")):
+        assert not platform.get(kind, name, "-n", "vision")
+    require(platform.kubectl("delete", "trainjob", "mounts", "-n", "vision"))
+
+
+def test_a_job_whose_name_is_taken_says_so_until_it_runs(platform: LiveCluster) -> None:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "example.com/c:1"}]}
+    jobs = [{"name": "w", "template": {"spec": {"template": {"spec": pod}}}}]
+    taken = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "taken", "namespace": "vision"},
+        "spec": {"suspend": True, "replicatedJobs": jobs},
+    }
+    require(platform.apply(taken))
+    require(platform.apply(train_job("taken", "vision", "torch-distributed-gang")))
+    message = "JobSet taken exists and has no owner, so this TrainJob cannot use it"
+    assert message in platform.condition("taken", "vision", "Blocked")["message"]
+    state = platform.kubectl("get", "trainjob", "taken", "-n", "vision", "--no-headers").stdout.split()
+    assert "Blocked" in state
+    require(platform.kubectl("delete", "jobset", "taken", "-n", "vision"))
+    platform.condition("taken", "vision", "Complete")
+    conditions = platform.get("trainjob", "taken", "-n", "vision")["status"]["conditions"]
+    assert [entry["type"] for entry in conditions] == ["Complete"]
 
 
 def test_status_is_copied_from_the_jobset(platform: LiveCluster) -> None:

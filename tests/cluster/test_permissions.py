@@ -26,6 +26,7 @@ from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    JOBS,
     NAMESPACES,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -146,6 +147,27 @@ async def test_keys_are_made_and_their_owner_is_read_only_where_the_namespace_gr
             fix = keys_fix(OTHER, refused.value.message)
             assert fix is not None
             assert fix.endswith(f" --serviceaccount={HOME}:{ACCOUNT}")
+
+
+async def test_jobs_are_validated_by_a_dry_run_and_not_created_otherwise_than_by_job_sets(
+    server: servers.Server, tmp_path: Path
+) -> None:
+    container = {"name": "node", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    pod = {"containers": [container], "restartPolicy": "Never"}
+    metadata = {"name": "job-node-0", "namespace": TENANT}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
+    async with Client.from_kubeconfig(await kubeconfig(server, tmp_path)) as controller, server.client() as admin:
+        with pytest.raises(ApiError) as refused:
+            await controller.create(JOBS, body, dry_run=True)
+        path = "spec.template.spec.containers[0].volumeMounts[0].name"
+        assert refused.value.fields == ((path, 'Not found: "data"', "FieldValueNotFound"),)
+        del container["volumeMounts"]
+        await controller.create(JOBS, body, dry_run=True)
+        assert await admin.list(JOBS) == []
+        for verb in (controller.list(JOBS), controller.delete(JOBS, "job-node-0", namespace=TENANT)):
+            with pytest.raises(ApiError) as forbidden:
+                await verb
+            assert forbidden.value.status == 403
 
 
 async def test_a_namespace_without_the_role_keeps_no_other_certificate_from_being_made(

@@ -122,9 +122,9 @@ def test_an_optional_program_is_built_only_when_it_is_needed() -> None:
 
 def test_every_program_belongs_to_a_folder_with_its_modules() -> None:
     folders = Toolchain().sources
+    groups = {group.name: group for group in PROGRAM_GROUPS}
     for program in PROGRAMS:
-        assert (folders / program.group / "go.sum").is_file(), program
-        assert program.group in {group.name for group in PROGRAM_GROUPS}
+        assert (folders / (groups[program.group].modules or program.group) / "go.sum").is_file(), program
 
 
 def test_a_build_is_made_once_and_only_for_what_is_missing(sources: Path, tmp_path: Path) -> None:
@@ -144,6 +144,27 @@ def test_a_change_of_the_modules_is_another_build(sources: Path, tmp_path: Path)
     before = build.folder
     (sources / "go.sum").write_text("changed")
     assert build.folder != before
+
+
+def test_a_group_that_shares_modules_is_built_with_them_and_builds_no_other_again(
+    sources: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "toolchain" / "own"
+    own.mkdir()
+    (sources / "go.sum").touch()
+    (own / "main.go").write_text("package main")
+    group = dataclasses.replace(GROUP, name="own", modules="tools")
+    program = Program("own", "1.0.0", "own", ".")
+    go = fake_go(tmp_path, 'cat go.mod main.go >&2; echo built > "$4/tools"')
+    build, other = Build(group, own, tmp_path / "cache", go), Build(GROUP, sources, tmp_path / "cache", go)
+    before = build.folder, other.folder
+    assert [path.name for path in build.run([program], SilentProgress()).iterdir()] == ["own"]
+    assert "module tools\npackage main" in build.log.read_text()
+    (own / "main.go").write_text("package main // changed")
+    assert (build.folder != before[0], other.folder) == (True, before[1])
+    changed = build.folder
+    (sources / "go.mod").write_text("module tools // changed\n")
+    assert build.folder != changed
 
 
 def test_a_copied_source_is_edited_and_a_changed_one_is_refused(sources: Path, tmp_path: Path) -> None:

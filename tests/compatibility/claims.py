@@ -230,6 +230,17 @@ _SITUATIONS: Final[_Rows] = {
         "controller/test_reconcile.py::test_a_train_job_becomes_snapshot_pod_group_and_job_set_and_is_recorded",
         "controller/test_adoption.py::test_objects_of_others_are_listed_as_metadata_and_left_alone",
     ),
+    "A JobSet that cannot be created: a rejected Job, a foreign object of its name, a quota, a missing runtime": (
+        "controller/test_job_dry_run.py::test_invalid_jobs_are_an_event_and_a_condition_and_are_not_tried_again_until_something_changes",
+        "controller/test_job_dry_run.py::test_a_job_whose_job_set_is_refused_is_not_dry_run_again",
+        "controller/test_reconcile.py::test_a_foreign_object_is_rejected_until_it_is_deleted",
+        "controller/test_reconcile.py::test_a_missing_runtime_is_reported_and_waited_for",
+    ),
+    "Jobs that the API server rejects, such as a mount without its volume or a GPU in requests alone": (
+        "controller/test_job_dry_run.py::test_invalid_jobs_are_an_event_and_a_condition_and_are_not_tried_again_until_something_changes",
+        "policy/test_api_validator.py::test_what_the_api_server_rejects_is_an_error",
+        "policy/test_api_validator_verdicts.py::test_the_program_and_the_api_server_agree",
+    ),
     "A foreign object of the same name": (
         "controller/test_reconcile.py::test_a_foreign_object_is_rejected_until_it_is_deleted",
         "controller/test_blocked.py::test_the_retry_delay_grows_to_a_minute",

@@ -158,7 +158,7 @@ async def test_a_foreign_object_is_left_unchanged_and_named(
         assert api.find("jobsets", "job", "team") is None
         [event] = api.of("events")
         whose = "belongs to TrainJob job" if owned else "has no owner"
-        assert f"{kind} {name} exists and {whose}, not to this TrainJob" in event["message"]
+        assert f"{kind} {name} exists and {whose}, so this TrainJob cannot use it" in event["message"]
         assert any(due - process.manager.queue._clock() <= 10 for due in process.manager.queue._due.values())
         api.remove(path, "team", name)
         process.manager.queue.add(("team", "job"))

@@ -43,5 +43,5 @@ def test_an_object_of_the_job_is_accepted() -> None:
     ],
 )
 def test_an_object_with_another_or_a_forged_owner_is_not(changes: dict[str, Any]) -> None:
-    with pytest.raises(OwnershipConflictError, match="not to this TrainJob"):
+    with pytest.raises(OwnershipConflictError, match="so this TrainJob cannot use it"):
         belongs(**changes)

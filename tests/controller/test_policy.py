@@ -14,6 +14,7 @@ from tests.controller.harness import (
     POLICIES,
     TRAIN_JOBS,
     change,
+    conditions,
     controller,
     runtime,
     train_job,
@@ -246,11 +247,13 @@ async def test_the_loop_makes_nothing_that_is_denied_and_all_of_it_once_the_tena
         [(reason, message)] = messages(api)
         assert reason == "PolicyDenied"
         assert "QUE-002 JobSet job spec.queue: not yours (use yours)" in message
-        assert not [path for method, path in api.writes if not path.endswith("/events")]
+        assert not [path for method, path in api.writes if not path.endswith(("/events", "/status"))]
+        assert conditions(api) == {"Blocked": ("True", "PolicyDenied")}
         decisions.findings = {}
         change(api, POLICIES, "tenantpolicies", "tenant", spec={"queues": ["a", "b"]})
         await process.settle()
         assert api.find("jobsets", "job", "team") is not None
+        assert conditions(api) == {}
     assert decisions.asked[-1]["params"]["tenantPolicy"] == {"queues": ["a", "b"]}
 
 

@@ -319,9 +319,12 @@ async def test_a_foreign_object_is_rejected_until_it_is_deleted(api: FakeApi, pa
         assert api.objects[path, "team", "job"] == stored
         assert api.find("jobsets", "job", "team") in (None, stored)
         [message] = messages(api)
-        assert f"{kind} job exists and has no owner" in message
+        assert f"{kind} job exists and has no owner, so this TrainJob cannot use it" in message
+        assert conditions(api) == {"Blocked": ("True", "TrainJobResourcesCreationFailed")}
         api.remove(path, "team", "job")
         await eventually(lambda: api.find("jobsets", "job", "team"))
+        await process.settle()
+        assert conditions(api) == {}
 
 
 async def test_a_foreign_snapshot_is_rejected(api: FakeApi) -> None:
@@ -350,9 +353,10 @@ async def test_a_missing_runtime_is_reported_and_waited_for(api: FakeApi) -> Non
         [event] = api.of("events")
         assert event["reason"] == "TrainJobResourcesCreationFailed"
         assert "'torch' does not exist" in event["message"]
-        assert conditions(api) == {}
+        assert conditions(api) == {"Blocked": ("True", "TrainJobResourcesCreationFailed")}
         api.put(CLUSTER_RUNTIMES, runtime())
         await process.settle()
+        assert conditions(api) == {}
     assert api.find("jobsets", "job", "team") is not None
 
 
@@ -363,7 +367,7 @@ async def test_a_bad_runtime_that_is_corrected_recovers(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
-        assert api.writes == [("POST", "/api/v1/namespaces/team/events")]
+        assert sorted(api.writes) == [STATUS, ("POST", "/api/v1/namespaces/team/events")]
         api.put(CLUSTER_RUNTIMES, runtime())
         await process.settle()
     assert api.find("jobsets", "job", "team") is not None

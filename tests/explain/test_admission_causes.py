@@ -37,6 +37,18 @@ def test_policy_server_without_an_answer() -> None:
     check(found, "policy-server-away", "policy server")
 
 
+def test_the_condition_is_read_when_the_events_are_gone() -> None:
+    cluster = Cluster()
+    job = cluster.job("train")
+    cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
+    message = "JobSet train exists and has no owner, so this TrainJob cannot use it"
+    blocked = {"type": "Blocked", "status": "True", "reason": "TrainJobResourcesCreationFailed", "message": message}
+    job.train_job["status"] = {"conditions": [blocked]}
+    check(cluster.explain("train"), "creation-failed", "change what the message names", reason=message)
+    blocked["status"] = "False"
+    assert "creation-failed" not in cluster.causes("train")
+
+
 def creation(message: str) -> Cluster:
     """Return a cluster with a Job whose pods are rejected."""
     cluster = Cluster()
@@ -124,13 +136,13 @@ def test_full_quota_whose_pods_exist_is_no_cause() -> None:
 @pytest.mark.parametrize("message", ["image digest: expected SHA-256, got ISO-860", "created by SHA-256: no"])
 def test_words_that_look_like_rules_are_none(message: str) -> None:
     found = refused(message).explain("train")
-    check(found, "creation-failed", "trainyard render")
+    check(found, "creation-failed", "but no quotas, other objects or webhooks")
     assert message in found.message
 
 
 def test_objects_that_cannot_be_created() -> None:
     found = refused("spec.trainer.numNodes: 0 is less than 1").explain("train")
-    check(found, "creation-failed", "trainyard render")
+    check(found, "creation-failed", "but no quotas, other objects or webhooks")
     assert "spec.trainer.numNodes: 0 is less than 1" in found.message
 
 

@@ -133,6 +133,41 @@ def test_a_runtime_that_is_refused_rejects_its_jobs_with_its_own_errors() -> Non
     assert found.objects == ()
 
 
+def named_by_prefix(prefix: str, **spec: object) -> dict[str, object]:
+    body = train_job("", **spec).body()
+    body["metadata"] = {"generateName": prefix, "namespace": "team"}
+    return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", **body}
+
+
+def test_a_job_with_a_prefix_is_rendered_with_a_placeholder() -> None:
+    found = answer(torch(), named_by_prefix("sweep-"))
+    assert (found.train_job, found.errors) == ("team/sweep-xxxxx", ())
+    (job_set,) = (body for body in found.objects if body["kind"] == "JobSet")
+    assert job_set["metadata"]["name"] == "sweep-xxxxx"
+
+
+def test_each_document_with_a_prefix_is_a_job_of_its_own() -> None:
+    first, second = (named_by_prefix("sweep-", trainer={"numNodes": nodes}) for nodes in (1, 2))
+    found = render_documents({"file": text(torch(), first, second)})
+    assert [(each.train_job, each.errors, bool(each.objects)) for each in found] == [("team/sweep-xxxxx", (), True)] * 2
+
+
+@pytest.mark.parametrize(
+    ("prefix", "message"),
+    [("x" * 45, "has 50 characters"), ("x" * 300, "has 63 characters"), ("Sweep_", "is not an RFC 1035 label")],
+)
+def test_a_prefix_that_makes_invalid_names_is_named(prefix: str, message: str) -> None:
+    errors = answer(torch(), named_by_prefix(prefix)).errors
+    assert {error.path for error in errors} == {"metadata.generateName"}
+    assert any(message in error.message for error in errors)
+    assert all(error.fix.endswith("the API server appends 5 characters to generateName") for error in errors)
+
+
+def test_objects_of_other_kinds_may_have_a_prefix() -> None:
+    other: dict[str, object] = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "a-"}}
+    assert answer(torch(), train_job(), other).errors == ()
+
+
 def test_answers_are_sorted_and_do_not_depend_on_the_order_of_files() -> None:
     files = {"a": text(train_job("b")), "b": text(torch(), train_job("a")), "c": text(train_job("c"))}
     answers = render_documents(files)

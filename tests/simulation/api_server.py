@@ -322,6 +322,8 @@ class ApiServer:
         metadata["creationTimestamp"] = self._now()
         if call.kind.counts:
             metadata["generation"] = 1
+        if call.query.get("dryRun") == "All":
+            return Stored(call.kind, {**new, "metadata": metadata})
         if owners is None:
             owners = self._owners(call, None, new)
         return self._store(call, None, {**new, "metadata": metadata}, owners)

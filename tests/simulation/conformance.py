@@ -42,6 +42,7 @@ class Operation:
 
 _VERBS = {
     "create": 8,
+    "dry run": 2,
     "patch spec": 6,
     "patch labels": 4,
     "patch status": 3,
@@ -117,6 +118,9 @@ async def _sent(client: Client, namespace: str, operation: Operation) -> Any:
     match operation.verb:
         case "create":
             return await client.create(resource, _body(operation, namespace), field_manager=manager)
+        case "dry run":
+            body = _body(operation, namespace)
+            return await client.create(resource, body, field_manager=manager, dry_run=True)
         case "apply":
             body = _body(operation, namespace)
             body["metadata"]["labels"] = {"color": f"{operation.value}", manager: "yes"}

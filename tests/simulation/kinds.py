@@ -42,6 +42,7 @@ KINDS = (
     Kind(training_kinds.POD_GROUPS),
     Kind(training_kinds.QUEUES, status=True),
     Kind(training_kinds.COMMANDS),
+    Kind(kinds.JOBS, status=True),
     Kind(kinds.CONFIG_MAPS, counts=False),
     Kind(kinds.SECRETS, counts=False),
     Kind(kinds.NAMESPACES, counts=False),

@@ -13,6 +13,7 @@ from tests.simulation.webhooks import JobSetWebhook, PodGroupWebhook
 
 CONFIG_MAPS = "/api/v1/namespaces/team/configmaps"
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets"
+JOBS = "/apis/batch/v1/namespaces/team/jobs"
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 TRAIN_JOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs"
@@ -65,6 +66,16 @@ def test_a_name_is_taken_once_and_needs_its_namespace(person: Person) -> None:
     assert person.refused("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}) == (409, "AlreadyExists")
     other = CONFIG_MAPS.replace("team", "nowhere")
     assert person.refused("POST", other, {"metadata": {"name": "a"}}) == (404, "NotFound")
+
+
+def test_a_dry_run_answers_like_a_creation_and_stores_nothing(person: Person) -> None:
+    before = person.server.version
+    body = {"metadata": {"name": "a"}, "spec": {}}
+    answer = person.send("POST", JOBS, body, dryRun="All")
+    assert (answer["metadata"]["name"], "uid" in answer["metadata"]) == ("a", True)
+    assert (person.refused("GET", f"{JOBS}/a"), person.server.version) == ((404, "NotFound"), before)
+    person.send("POST", JOBS, body)
+    assert person.refused("POST", JOBS, body, dryRun="All") == (409, "AlreadyExists")
 
 
 def test_preconditions_of_a_patch(person: Person) -> None:

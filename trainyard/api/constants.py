@@ -9,6 +9,7 @@ __all__ = [
     "ANCESTOR_CONTAINERS",
     "ANCESTOR_LABEL",
     "API_VERSION",
+    "BLOCKED",
     "CLUSTER_TRAINING_RUNTIME",
     "COMPLETE",
     "CONTAINER_NODE",
@@ -145,6 +146,8 @@ RELEASED_ANNOTATION: Final = "trainyard.dev/released"
 SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
 SNAPSHOT_KEY: Final = "runtime"
 
+BLOCKED: Final = "Blocked"
+"""Type of the condition of a TrainJob whose JobSet cannot be created; removed when it is."""
 SUSPENDED: Final = "Suspended"
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"

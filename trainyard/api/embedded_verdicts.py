@@ -161,7 +161,8 @@ def _violations(node: _Node, value: Any, old: Any, path: str) -> Iterator[Findin
     if old is not _ABSENT and old == value:
         return
     if not _typed(node, value):
-        yield Finding(path, f"must be {_expected(node)}, but is {_shown(value)}", "correct the type")
+        fix = f'quote it: "{value}"' if node.any_amount and isinstance(value, float) else "correct the type"
+        yield Finding(path, f"must be {_expected(node)}, but is {_shown(value)}", fix)
         return
     match value:
         case dict():

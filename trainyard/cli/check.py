@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trainyard.policy.check.runner import RuleSetSession
     from trainyard.settings import StackSettings
 
-__all__ = ["policy_program", "register", "stack_of"]
+__all__ = ["policy_program", "register", "stack_of", "validator_program"]
 
 _DEFAULT_STACK = "local"
 
@@ -131,7 +131,13 @@ def _check(
     folders = folder or []
     with ExitStack() as ends:
         rule_set = open_rule_set(
-            ends, settings, folders=folders, only=rule or [], program=policy_program, server=server
+            ends,
+            settings,
+            folders=folders,
+            only=rule or [],
+            program=policy_program,
+            server=server,
+            validator=validator_program,
         )
         if cluster:
             named = stack or _DEFAULT_STACK
@@ -219,3 +225,11 @@ def policy_program() -> Path:
     from trainyard.cli.common import line_progress
 
     return program_path("opa", progress=line_progress(Console(stderr=True)))
+
+
+def validator_program() -> Path | None:
+    """Return the program that validates Jobs as the API server does; None: it is not built."""
+    from trainyard.cluster.toolchain import Toolchain, pinned
+
+    (found,) = Toolchain().resolve([program for program in pinned() if program.name == "api-validator"])
+    return found.path

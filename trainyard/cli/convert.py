@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,7 @@ from trainyard.cli.common import text_of
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
+    from trainyard.api import Body
     from trainyard.convert import Conversion
 
 __all__ = ["register"]
@@ -72,8 +73,34 @@ def _convert(
     elif out is None:
         typer.echo(as_yaml(body for each in conversions for body in each.objects), nl=False)
     typer.echo(as_text(conversions, every=every), nl=False, err=True)
-    if any(each.lost and (strict or not each.objects) for each in conversions):
+    rejected = _rejected(conversions, catalog)
+    if rejected or any(each.lost for each in conversions if strict or not each.objects):
         raise typer.Exit(1)
+
+
+def _rejected(conversions: Sequence[Conversion], catalog: Mapping[str, Body]) -> bool:
+    """Print the errors with which the API server rejects the Jobs of converted jobs; return whether there are any."""
+    from trainyard.cli.check import validator_program
+    from trainyard.convert.conversion_report import as_yaml
+    from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
+    from trainyard.render.rendered_documents import RuntimeSource, render_documents
+    from trainyard.render.submission import read_runtime
+
+    source = RuntimeSource(lambda kind, namespace, name: read_runtime(catalog[name]) if name in catalog else None)
+    found = False
+    with ApiValidator(validator_program) as validator:
+        for each in (conversion for conversion in conversions if conversion.objects):
+            if not validator.available:
+                typer.echo(f"# note: {NOT_BUILT}", err=True)
+                return False
+            texts = {"converted": as_yaml(each.objects)}
+            rendered = [answer for answer in render_documents(texts, source) if answer.objects]
+            validated = render_documents(texts, source, validate=validator.validate) if rendered else ()
+            for answer in validated:
+                for error in answer.errors:
+                    found = True
+                    typer.echo(f"# error: TrainJob {answer.train_job}: {error}", err=True)
+    return found
 
 
 def _texts(name: str) -> Iterator[tuple[str, str]]:

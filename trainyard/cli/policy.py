@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from trainyard.checks.printable_text import json_text, printable
+from trainyard.cli.check import validator_program
 from trainyard.cli.common import Output, line_progress
 
 __all__ = ["register"]
@@ -41,15 +42,20 @@ def _test(
 ) -> None:
     """Run the cases of every rule on every available engine; exit 1 if a decision differs from its case."""
     from trainyard.cluster.toolchain import program_path
+    from trainyard.policy.engines.api_validator import CEL_NOT_COMPILED, ApiValidator
     from trainyard.policy.testing.case_run import run_cases
 
-    reports = run_cases(
-        folder or [],
-        program=lambda: program_path("opa", progress=line_progress(Console(stderr=True))),
-        kubeconfig=kubeconfig,
-        context=context,
-        only=rule or [],
-    )
+    with ApiValidator(validator_program) as validator:
+        reports = run_cases(
+            folder or [],
+            program=lambda: program_path("opa", progress=line_progress(Console(stderr=True))),
+            kubeconfig=kubeconfig,
+            context=context,
+            only=rule or [],
+            validator=validator,
+        )
+        if kubeconfig is None and not validator.available:
+            typer.echo(f"note: {CEL_NOT_COMPILED}", err=True)
     if output is Output.JSON:
         typer.echo(json_text({"engines": [report.as_json() for report in reports]}, indent=None))
     else:

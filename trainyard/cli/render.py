@@ -47,11 +47,17 @@ def _render(
 
     Runtimes that no file contains come from the catalog and the stack.
     """
+    from trainyard.cli.check import validator_program
     from trainyard.manifests.files import read_text, source_name
+    from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
     from trainyard.render.rendered_documents import render_documents
 
     texts = {source_name(name): read_text(name) for name in files}
-    answers = render_documents(texts, _runtime_source(stack, config_file))
+    with ApiValidator(validator_program) as validator:
+        validate = validator.validate if validator.available else None
+        answers = render_documents(texts, _runtime_source(stack, config_file), validate=validate)
+    if validate is None:
+        typer.echo(f"note: {NOT_BUILT}", err=True)
     if output is _Format.JSON:
         typer.echo(json_text({"results": [answer.as_json() for answer in answers]}))
     else:

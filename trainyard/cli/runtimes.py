@@ -10,7 +10,7 @@ import typer
 
 from trainyard.checks.printable_text import json_text
 from trainyard.checks.report import Format
-from trainyard.cli.check import policy_program, stack_of
+from trainyard.cli.check import policy_program, stack_of, validator_program
 from trainyard.cli.common import ManifestOutput, Output, PlanFormat
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _check(
 
     settings, _ = stack_of(stack, config_file)
     with ExitStack() as ends:
-        rule_set = open_rule_set(ends, settings, program=policy_program)
+        rule_set = open_rule_set(ends, settings, program=policy_program, validator=validator_program)
         wanted = CheckScope.of(
             places_of(folder, stack, config_file), authored=authored_in(python), names=names or (), against=against
         )

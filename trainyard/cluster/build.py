@@ -38,7 +38,7 @@ class Build:
     group
         The group to build.
     sources
-        Its folder, with go.mod and go.sum.
+        Its folder, with go.mod and go.sum unless it shares those of another group.
     cache
         Cache folder; it has a folder for each group and hash.
     go
@@ -57,8 +57,9 @@ class Build:
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        for file in sorted(path for path in self.sources.rglob("*") if path.is_file()):
-            digest.update(f"{file.relative_to(self.sources)}\0".encode() + file.read_bytes() + b"\0")
+        own = ((file, str(file.relative_to(self.sources))) for file in self.sources.rglob("*") if file.is_file())
+        for file, name in (*sorted(own), *((file, file.name) for file in self._shared_modules())):
+            digest.update(f"{name}\0".encode() + file.read_bytes() + b"\0")
         for text in (
             BUILD_FLAGS,
             link_flags(self.group),
@@ -70,6 +71,11 @@ class Build:
         ):
             digest.update(text.encode() + b"\0")
         return digest.hexdigest()[:16]
+
+    def _shared_modules(self) -> list[Path]:
+        """Return go.mod and go.sum of the group whose modules this one shares."""
+        folder = self.sources.parent / self.group.modules
+        return [folder / name for name in ("go.mod", "go.sum")] if self.group.modules else []
 
     @property
     def log(self) -> Path:
@@ -111,6 +117,8 @@ class Build:
         shutil.rmtree(work, ignore_errors=True)
         try:
             shutil.copytree(self.sources, work / "source", copy_function=shutil.copyfile)
+            for file in self._shared_modules():
+                shutil.copyfile(file, work / "source" / file.name)
             output = private_folder(work / "bin")
             source = work / "source"
             self._require_space(_GIBIBYTE if self._modules_known() else _MODULES)
@@ -130,7 +138,9 @@ class Build:
             for _, path in self.group.companions:
                 _install(output / Path(path).name, folder / Path(path).name)
             for program in missing.values():
-                _install(output / output_name(program.package, self.sources.name), folder / program.name)
+                # Go names the program of a module's own folder after the module.
+                name = output_name(program.package, self.group.modules or self.sources.name)
+                _install(output / name, folder / program.name)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 

@@ -5,8 +5,9 @@ No write forces ownership of fields, and an existing object is used only after a
 
 from __future__ import annotations
 
+import datetime
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED, SNAPSHOT_SUFFIX
@@ -15,6 +16,7 @@ from trainyard.controller import actions
 from trainyard.controller.actions import Action, Inputs
 from trainyard.controller.attachments import ATTACHED, Attachments
 from trainyard.controller.cluster_cache import ClusterCache
+from trainyard.controller.job_dry_run import JobDryRun
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, labeled, require_owner
 from trainyard.controller.job_sets import adoption_patch, as_created
 from trainyard.controller.keys import generate
@@ -22,7 +24,7 @@ from trainyard.controller.lifecycle import Observed
 from trainyard.controller.policy_review import Policies
 from trainyard.controller.resources import FIELD_MANAGER, GANG_OBJECTS
 from trainyard.controller.snapshots import create_snapshot
-from trainyard.kube import ApiError, Client, Object, Resource, uid_of
+from trainyard.kube import ApiError, Client, Key, Object, Resource, key_of, uid_of
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.training_kinds import JOB_SETS
 from trainyard.render import Rejected, key_kind, render
@@ -86,13 +88,22 @@ class Executor:
         Cluster cache, updated with the response of every write.
     policies
         Policies of rendered objects; None: policies are off.
+    clock
+        Wall clock (UTC).
     """
 
-    def __init__(self, client: Client, cache: ClusterCache, policies: Policies | None) -> None:
+    def __init__(
+        self, client: Client, cache: ClusterCache, policies: Policies | None, clock: Callable[[], datetime.datetime]
+    ) -> None:
         self._client = client
+        self._dry_run = JobDryRun(client, clock)
         self._cache = cache
         self._policies = policies
         self._attachments = Attachments(client)
+
+    def forget(self, key: Key) -> None:
+        """Drop the state of a deleted TrainJob."""
+        self._dry_run.forget(key)
 
     async def execute(self, observed: Observed, action: Action) -> Effect:
         """Execute one action.
@@ -135,6 +146,8 @@ class Executor:
         for body in action.objects:
             self._cache.require_no_conflict(body, job)
         await self._check_policies(job, inputs, action.objects)
+        if not action.restore and (findings := await self._dry_run.findings(job, inputs, action.objects)):
+            raise RejectedError(findings)
         snapshot, *others = _snapshot_first(action.objects)
         if not inputs.from_snapshot:
             if not await create_snapshot(self._client, snapshot):
@@ -148,6 +161,7 @@ class Executor:
             elif not action.restore:
                 created, job_set_writes = await self._create_job_set(job, body)
                 writes += job_set_writes
+                self._dry_run.forget(key_of(job))
                 found = job_set_writes != [_CREATED]
         # The suspend field of a JobSet that already existed may differ from the TrainJob's.
         return Effect(tuple(writes), requeue=found, created=created)

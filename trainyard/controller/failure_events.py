@@ -37,6 +37,14 @@ class FailureEvents:
         """Drop the last event of a TrainJob, so that the next one is recorded at once."""
         self._last.pop(key, None)
 
+    def too_early(self, job: Object, *, defer: bool) -> bool:
+        """Return whether an error is not reported yet: it is deferred, and the TrainJob is younger than 5 seconds."""
+        return defer and age(job, self._clock()) < _DELAY
+
+    def message(self, findings: Iterable[Finding]) -> str:
+        """Return the message of errors in a condition."""
+        return _joined(findings)[:_MESSAGE_LIMIT]
+
     def record(
         self,
         job: Object,
@@ -54,16 +62,20 @@ class FailureEvents:
         defer
             Whether to record none in the first five seconds of the TrainJob.
         """
-        full = "TrainJob resources reconciliation failed: " + "; ".join(message_of(finding) for finding in findings)
+        full = f"TrainJob resources reconciliation failed: {_joined(findings)}"
         text = full[:_MESSAGE_LIMIT]
         now, key = self._clock(), key_of(job)
         before, since = self._last.get(key, ("", now))
-        if defer and age(job, now) < _DELAY:
+        if self.too_early(job, defer=defer):
             return full
         if before != text or passed(now - since, _INTERVAL):
             self._last[key] = (text, now)
             self._events.warning(job, reason, text)
         return full
+
+
+def _joined(findings: Iterable[Finding]) -> str:
+    return "; ".join(message_of(finding) for finding in findings)
 
 
 def age(job: Object, now: datetime.datetime) -> datetime.timedelta:

@@ -80,7 +80,7 @@ def require_owner(resource: Resource, body: Object, train_job: Object) -> None:
     former = owner_train_job(body)
     predecessor = former is not None and former.get("name") == train_job["metadata"]["name"]
     raise OwnershipConflictError(
-        f"{resource.kind} {name} exists and {whose}, not to this TrainJob",
+        f"{resource.kind} {name} exists and {whose}, so this TrainJob cannot use it",
         fix=f"Delete the {resource.kind} or rename the TrainJob",
         transient=predecessor or bool(body["metadata"].get("deletionTimestamp")),
     )

@@ -88,6 +88,8 @@ class Observed:
         Whether the API server stores status.jobSet; without it, a JobSet is never deleted to be recreated.
     created
         uid of the JobSet that this process created and has not yet recorded in the status.
+    blocked
+        Reason and message why the JobSet could not be created in this pass.
     """
 
     train_job: Object
@@ -99,6 +101,7 @@ class Observed:
     inputs: Inputs | None = None
     record_supported: bool = True
     created: str | None = None
+    blocked: tuple[str, str] | None = None
 
     @property
     def awaits_job_set(self) -> bool:
@@ -127,7 +130,8 @@ class Observed:
         if self.is_second_run:
             return statuses.status_of(self.train_job, None, now=self.now, missing=self.stored is not None)
         missing = self.confirmed_absent and self.awaits_job_set
-        return statuses.status_of(self.train_job, self.job_set, now=self.now, missing=missing)
+        blocked = None if missing else self.blocked
+        return statuses.status_of(self.train_job, self.job_set, now=self.now, missing=missing, blocked=blocked)
 
 
 def needs_confirmation(observed: Observed) -> bool:

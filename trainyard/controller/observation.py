@@ -43,6 +43,8 @@ class Pass:
         Whether rendering must use the snapshot.
     writes
         Writes, for the log.
+    blocked
+        Reason and message why the JobSet could not be created.
     """
 
     train_job: Object
@@ -52,6 +54,7 @@ class Pass:
     confirmed_absent: bool = False
     use_snapshot: bool = False
     writes: list[str] = field(default_factory=list)
+    blocked: tuple[str, str] | None = None
 
 
 class Observer:
@@ -89,6 +92,7 @@ class Observer:
             inputs=inputs,
             record_supported=record_supported,
             created=created,
+            blocked=step.blocked,
         )
 
     async def confirm(self, step: Pass) -> None:

@@ -42,6 +42,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("trainer.kubeflow.org", ["trainjobs/finalizers"], ["update"]),
         _rule("trainyard.dev", ["tenantpolicies", "platforms"], _READ),
         _rule("jobset.x-k8s.io", ["jobsets"], [*_READ, "create", "patch", "delete"]),
+        # Dry runs of the Jobs of a JobSet. RBAC cannot restrict it to these; creating JobSets creates Jobs anyway.
+        _rule("batch", ["jobs"], ["create"]),
         *_scheduling_rules(),
         _rule("", ["configmaps"], ["get", "create", "patch"]),
         _rule("", ["events"], ["create", "patch"]),

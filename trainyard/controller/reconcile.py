@@ -140,7 +140,7 @@ class Reconciler:
         self._cache = cache
         self._events = events
         self._observer = Observer(client, cache, clock)
-        self._executor = Executor(client, cache, policies)
+        self._executor = Executor(client, cache, policies, clock)
         self._snapshots = MissingSnapshots(client, cache)
         self._clock = clock
         self._uniform = uniform
@@ -162,6 +162,7 @@ class Reconciler:
         self._ending.pop(key, None)
         self._unrecorded.forget(key)
         self._snapshots.forget(key)
+        self._executor.forget(key)
 
     def search_by_name(self, keys: Iterable[Key]) -> None:
         """Look for the objects of TrainJobs by name if these have finished: their label could not be restored.
@@ -213,6 +214,7 @@ class Reconciler:
                 failure = error
                 if await self._find_unlabeled_job_set(step):
                     continue
+                step.blocked = self._blocked(step, error)
             try:
                 if await self._write_status(step):
                     continue
@@ -358,27 +360,27 @@ class Reconciler:
             return None
         return _UNLABELED_SECONDS if step.found is not None or self._observe(step).awaits_job_set else None
 
+    def _blocked(self, step: Pass, error: Exception) -> tuple[str, str] | None:
+        """Return reason and message of the condition; None: the error is retried, or does not last."""
+        rejection = _rejection(error)
+        if rejection is None or self._failure_events.too_early(step.train_job, defer=_is_transient(error)):
+            return None
+        findings, reason = rejection
+        return reason, self._failure_events.message(findings)
+
     def _failed(self, key: Key, step: Pass, error: Exception) -> Result:
         """Record an event about an error and return when to retry; reraise errors that the queue retries."""
         job = step.train_job
-        match error:
-            case RejectedError():
-                findings, reason = error.findings, error.reason
-            case DecisionUnavailableError():
-                self._failure_events.record(job, (unavailable(error),))
-                raise error
-            case TrainyardError():
-                findings, reason = error.as_findings(), RESOURCES_CREATION_FAILED
-            case ApiError() if error.conflict:
-                raise error
-            case ApiError() if error.status in _REJECTED or error.too_large:
-                findings, reason = (Finding("", error.message),), RESOURCES_CREATION_FAILED
-            case ApiError() if error.status >= 500 or error.not_served:
-                self._failure_events.record(job, (Finding("", error.message),))
-                raise error
-            case _:
-                raise error
-        transient = isinstance(error, OwnershipConflictError) and error.transient
+        rejection = _rejection(error)
+        if rejection is None:
+            match error:
+                case DecisionUnavailableError():
+                    self._failure_events.record(job, (unavailable(error),))
+                case ApiError() if not error.conflict and (error.status >= 500 or error.not_served):
+                    self._failure_events.record(job, (Finding("", error.message),))
+            raise error
+        findings, reason = rejection
+        transient = _is_transient(error)
         text = self._failure_events.record(job, findings, reason, defer=transient)
         backoff = self._backoffs.setdefault(key, Backoff(*_RETRY_SECONDS, uniform=self._uniform))
         waits = [backoff.next()]
@@ -387,3 +389,21 @@ class Reconciler:
         if (due := self._requeue_after(step)) is not None:
             waits.append(due)
         return Result(requeue_after=min(waits), blocked=Blocked(reason, text), writes=tuple(step.writes))
+
+
+def _rejection(error: Exception) -> tuple[tuple[Finding, ...], str] | None:
+    """Return the findings and the reason of an error outside this process; None: the queue retries it."""
+    match error:
+        case RejectedError():
+            return error.findings, error.reason
+        case DecisionUnavailableError():
+            return None
+        case TrainyardError():
+            return error.as_findings(), RESOURCES_CREATION_FAILED
+        case ApiError() if not error.conflict and (error.status in _REJECTED or error.too_large):
+            return (Finding("", error.message),), RESOURCES_CREATION_FAILED
+    return None
+
+
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, OwnershipConflictError) and error.transient

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.api.constants import (
+    BLOCKED,
     CLUSTER_TRAINING_RUNTIME,
     COMPLETE,
     DEADLINE_EXCEEDED_MESSAGE,
@@ -57,7 +58,12 @@ _COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 
 
 def status_of(
-    train_job: Body, job_set: Body | None, *, now: datetime.datetime, missing: bool = False
+    train_job: Body,
+    job_set: Body | None,
+    *,
+    now: datetime.datetime,
+    missing: bool = False,
+    blocked: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the desired status of a TrainJob; a recorded end, and the record of its JobSet, never change.
 
@@ -76,6 +82,8 @@ def status_of(
         Time of new transitions.
     missing
         Whether the absence of the recorded JobSet is confirmed.
+    blocked
+        Reason and message why the JobSet cannot be created; None: unknown, or nothing prevents it.
     """
     status = dict(train_job.get("status") or {})
     conditions = [dict(entry) for entry in status.get("conditions") or ()]
@@ -85,6 +93,11 @@ def status_of(
         _set(conditions, SUSPENDED, "True", SUSPENDED_REASON, SUSPENDED_MESSAGE, timestamp(now))
     elif condition(train_job, SUSPENDED, "True"):
         _set(conditions, SUSPENDED, "False", RESUMED_REASON, RESUMED_MESSAGE, timestamp(now))
+    if blocked is not None and job_set is None and not already_finished:
+        _set(conditions, BLOCKED, "True", *blocked, timestamp(now))
+    elif job_set is not None or already_finished:
+        # The SDK reports a job as Running only while it has no conditions.
+        conditions = [entry for entry in conditions if entry.get("type") != BLOCKED]
     if job_set is not None and already_finished:
         if is_recorded(train_job, job_set) and (jobs := _jobs_status(job_set)):
             status["jobsStatus"] = jobs
@@ -283,7 +296,7 @@ def _jobs_status(job_set: Body) -> list[dict[str, Any]]:
 
 
 def _failed(status: Body, reason: str, message: str, now: datetime.datetime) -> dict[str, Any]:
-    conditions = [dict(entry) for entry in status.get("conditions") or ()]
+    conditions = [dict(entry) for entry in status.get("conditions") or () if entry.get("type") != BLOCKED]
     _set(conditions, FAILED, "True", reason, message, timestamp(now))
     return {**status, "conditions": conditions}
 

@@ -41,10 +41,19 @@ class ApiError(Exception):
         Value of Retry-After in seconds; None: unset.
     name
         Name of the object in the details of the Status object; empty: it has none, or the body is no Status object.
+    fields
+        Path, message and reason of each invalid field in the details of the Status object.
     """
 
     def __init__(
-        self, status: int, reason: str, message: str, *, retry_after: float | None = None, name: str = ""
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        name: str = "",
+        fields: tuple[tuple[str, str, str], ...] = (),
     ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
@@ -52,6 +61,7 @@ class ApiError(Exception):
         self.message = message
         self.retry_after = retry_after
         self.name = name
+        self.fields = fields
 
     @property
     def not_found(self) -> bool:

@@ -220,9 +220,12 @@ class Client:
             if not continues:
                 return found
 
-    async def create(self, resource: Resource, body: Mapping[str, Any], *, field_manager: str | None = None) -> Object:
-        """Create an object; raises `ApiError` with status 409 if it exists."""
+    async def create(
+        self, resource: Resource, body: Mapping[str, Any], *, field_manager: str | None = None, dry_run: bool = False
+    ) -> Object:
+        """Create an object; raises `ApiError` with status 409 if it exists; a dry run persists nothing."""
         query = {"fieldManager": field_manager} if field_manager else {}
+        query |= {"dryRun": "All"} if dry_run else {}
         path = resource.path(namespace=body["metadata"].get("namespace"))
         return await self.request("POST", path, resource=resource, body=body, query=query)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -67,12 +67,25 @@ class Response:
         """Error of a rejected request."""
         reason = self.body.get("reason") or self.phrase or "Unknown"
         details = self.body.get("details")
-        name = details.get("name") if isinstance(details, dict) else None
-        return ApiError(self.status, str(reason), self.message, retry_after=self.retry_after, name=str(name or ""))
+        details = details if isinstance(details, dict) else {}
+        return ApiError(
+            self.status,
+            str(reason),
+            self.message,
+            retry_after=self.retry_after,
+            name=str(details.get("name") or ""),
+            fields=tuple(_invalid_fields(details.get("causes"))),
+        )
 
     @property
     def _text(self) -> str:
         return self.payload[:_TEXT_BYTES].decode(errors="replace").strip()
+
+
+def _invalid_fields(causes: Any) -> Iterator[tuple[str, str, str]]:
+    for cause in causes if isinstance(causes, list) else ():
+        if isinstance(cause, dict) and cause.get("field"):
+            yield str(cause["field"]), str(cause.get("message") or ""), str(cause.get("reason") or "")
 
 
 def warning_texts(headers: Iterable[str]) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, QUEUE_ANN
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
+from trainyard.render.generated_names import generated_name
+from trainyard.render.job_errors import Validate, train_job_findings
 from trainyard.render.platform_facts import context_of
 from trainyard.render.result import RenderContext
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
@@ -67,7 +69,9 @@ class RuntimeSource:
     context: Callable[[str], RenderContext] = lambda _: RenderContext()
 
 
-def render_documents(texts: Mapping[str, str], source: RuntimeSource | None = None) -> list[RenderedTrainJob]:
+def render_documents(
+    texts: Mapping[str, str], source: RuntimeSource | None = None, *, validate: Validate | None = None
+) -> list[RenderedTrainJob]:
     """Render all TrainJobs, sorted by namespace and name.
 
     Parameters
@@ -79,6 +83,8 @@ def render_documents(texts: Mapping[str, str], source: RuntimeSource | None = No
         only their schema is validated: their runtime may be in another cluster.
     source
         Runtimes and context that no document sets; None: there are none.
+    validate
+        Returns the API server's errors about Jobs; None: Jobs are not validated.
 
     Raises
     ------
@@ -88,7 +94,14 @@ def render_documents(texts: Mapping[str, str], source: RuntimeSource | None = No
     cluster = _Cluster(source or RuntimeSource())
     for body in _objects(texts):
         cluster.add(body)
-    return [cluster.render(*key) for key in sorted(cluster.train_jobs)]
+    return [_validated(cluster.render(*key), "/".join(key[:2]), validate) for key in sorted(cluster.train_jobs)]
+
+
+def _validated(submission: Submission[SentRuntime], label: str, validate: Validate | None) -> RenderedTrainJob:
+    errors, objects = submission.errors, submission.objects
+    if validate is not None and objects and submission.train_job is not None and submission.runtime is not None:
+        errors = train_job_findings(submission.train_job, submission.runtime.body, objects, validate)
+    return RenderedTrainJob(label, errors, submission.warnings, () if errors else objects)
 
 
 @dataclass
@@ -96,7 +109,7 @@ class _Cluster:
     """Objects of the manifests, by their keys."""
 
     source: RuntimeSource
-    train_jobs: dict[tuple[str, str], list[Body]] = field(default_factory=dict)
+    train_jobs: dict[tuple[str, str, int], list[Body]] = field(default_factory=dict)
     runtimes: dict[tuple[str, str, str], list[Body]] = field(default_factory=dict)
     read: dict[tuple[str, str, str], SentRuntime] = field(default_factory=dict)
     queues: dict[str, str | None] = field(default_factory=dict)
@@ -109,7 +122,9 @@ class _Cluster:
         kind, group = body["kind"], body["apiVersion"]
         name, namespace = _name(body), _namespace(body)
         if group == API_VERSION and kind == TRAIN_JOB:
-            self.train_jobs.setdefault((namespace, name), []).append(body)
+            # The API server creates a new object for each document with generateName.
+            number = len(self.train_jobs) if generated_name(body) else 0
+            self.train_jobs.setdefault((namespace, name, number), []).append(body)
         elif group == API_VERSION and kind in RUNTIME_MODELS:
             key = kind, namespace if kind == TRAINING_RUNTIME else "", name
             self.runtimes.setdefault(key, []).append(body)
@@ -122,9 +137,8 @@ class _Cluster:
         elif group.startswith("scheduling.k8s.io/") and kind == "PriorityClass":
             self.priority_classes = (self.priority_classes or set()) | {name}
 
-    def render(self, namespace: str, name: str) -> RenderedTrainJob:
+    def render(self, namespace: str, name: str, number: int) -> Submission[SentRuntime]:
         """Render one TrainJob after applying all its documents."""
-        label = f"{namespace}/{name}"
         context = self.source.context(namespace)
         if queue := self.queues.get(namespace) or self.namespace_queues.get(namespace):
             context = replace(context, default_queue=queue)
@@ -134,12 +148,12 @@ class _Cluster:
             )
         context = context_of(self.platform, context)
         before: Submission[SentRuntime] | None = None
-        for sent in self.train_jobs[namespace, name]:
+        for sent in self.train_jobs[namespace, name, number]:
             before = submitted(sent, partial(self._runtime, namespace), _runtime_findings, context, before=before)
             if before.errors:
                 break
         assert before is not None  # noqa: S101
-        return RenderedTrainJob(label, before.errors, before.warnings, before.objects)
+        return before
 
     def _runtime(self, namespace: str, kind: str, name: str) -> SentRuntime | None:
         """Return a runtime after applying all its documents, with the gates of a Platform in any document."""
@@ -167,7 +181,7 @@ def _objects(texts: Mapping[str, str]) -> Iterator[Body]:
             if not _is_object(body):
                 raise TrainyardError(
                     f"Document {index + 1} of {source} is not a Kubernetes object",
-                    fix="give every document apiVersion, kind and metadata.name",
+                    fix="give every document apiVersion, kind and metadata.name, or metadata.generateName",
                 )
             yield body
 
@@ -178,7 +192,7 @@ def _is_object(body: Any) -> bool:
         and isinstance(body.get("apiVersion"), str)
         and isinstance(body.get("kind"), str)
         and isinstance(body.get("metadata"), dict)
-        and isinstance(body["metadata"].get("name"), str)
+        and (isinstance(body["metadata"].get("name"), str) or generated_name(body) is not None)
         and isinstance(body["metadata"].get("namespace", ""), str)
     )
 
@@ -189,7 +203,7 @@ def _metadata(body: Body) -> Body:
 
 
 def _name(body: Body) -> str:
-    return str(_metadata(body)["name"])
+    return generated_name(body) or str(_metadata(body)["name"])
 
 
 def _annotation(body: Body, name: str) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from trainyard.api import (
@@ -25,6 +25,7 @@ from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.render.defaults import defaulted, wants_runtime
+from trainyard.render.generated_names import about_prefix, generated_name, with_name
 from trainyard.render.immutability import leaves_objects
 from trainyard.render.object_metadata import metadata_errors
 from trainyard.render.pipeline import admit, render
@@ -154,6 +155,20 @@ def submitted(
     before
         Result for the stored TrainJob, on an update.
     """
+    if generated_name(sent) is not None:
+        found = _submitted(with_name(sent), find, runtime_findings, context, before)
+        errors, warnings = (tuple(about_prefix(findings)) for findings in (found.errors, found.warnings))
+        return replace(found, errors=errors, warnings=warnings)
+    return _submitted(sent, find, runtime_findings, context, before)
+
+
+def _submitted(
+    sent: Body,
+    find: Callable[[str, str], Found | None],
+    runtime_findings: Callable[[Found], Iterable[Finding]],
+    context: RenderContext,
+    before: Submission[Found] | None,
+) -> Submission[Found]:
     body = decoded(TrainJob, sent)
     named = named_runtime(body)
     found = find(*named) if named else None

@@ -92,6 +92,8 @@ class ProgramGroup:
         Files (module, path in the module) that are installed with the programs.
     edits
         Replacements in the copied sources.
+    modules
+        Folder of ``toolchain/`` whose go.mod and go.sum pin its modules; empty: its own.
     """
 
     name: str
@@ -99,6 +101,7 @@ class ProgramGroup:
     sources: tuple[tuple[str, str], ...] = ()
     companions: tuple[tuple[str, str], ...] = ()
     edits: tuple[Edit, ...] = field(default=(), repr=False)
+    modules: str = field(default="", repr=False)
 
 
 _KUBERNETES_MINOR = KUBERNETES_VERSION.split(".")[1]
@@ -114,6 +117,8 @@ _PULUMI_KUBERNETES = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
 PROGRAM_GROUPS: tuple[ProgramGroup, ...] = (
     ProgramGroup("control-plane", _KUBERNETES_STAMPS),
+    # A group of its own, so that a change of its source builds no other program again.
+    ProgramGroup("api-validator", _KUBERNETES_STAMPS, modules="control-plane"),
     ProgramGroup("node", _KUBERNETES_STAMPS),
     ProgramGroup("kind", _KUBERNETES_STAMPS),
     ProgramGroup("coredns", {}),
@@ -156,6 +161,7 @@ PROGRAMS: tuple[Program, ...] = (
     Program("kube-scheduler", KUBERNETES_VERSION, "control-plane", "k8s.io/kubernetes/cmd/kube-scheduler"),
     Program("kubectl", KUBERNETES_VERSION, "control-plane", "k8s.io/kubernetes/cmd/kubectl", ("version", "--client")),
     Program("kwok", "0.8.0", "control-plane", "sigs.k8s.io/kwok/cmd/kwok"),
+    Program("api-validator", KUBERNETES_VERSION, "api-validator", ".", None),
     Program("kubelet", KUBERNETES_VERSION, "node", "k8s.io/kubernetes/cmd/kubelet", optional=True),
     Program("kube-proxy", KUBERNETES_VERSION, "node", "k8s.io/kubernetes/cmd/kube-proxy", optional=True),
     Program("kubeadm", KUBERNETES_VERSION, "kind", "k8s.io/kubernetes/cmd/kubeadm", ("version",), optional=True),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED
+from trainyard.api.constants import BLOCKED, POLICY_DENIED, RESOURCES_CREATION_FAILED
 from trainyard.explain.body_fields import Body, condition, name_of, sequence, text, time, whole
 from trainyard.explain.cause import Cause, Family, Found
 from trainyard.explain.cluster_index import kind_of
@@ -99,9 +99,10 @@ UNCOUNTED: Final = Cause(
 CREATION: Final = Cause(
     "creation-failed",
     "Objects that cannot be created",
-    "warnings about the TrainJob, its JobSet and its Jobs while objects are missing",
+    "warnings about the TrainJob, its JobSet and its Jobs while objects are missing; condition Blocked of the TrainJob",
     "the objects of {object} cannot be created: {reason}",
-    "change what the message names; `trainyard render` and `trainyard check` show the same without a cluster",
+    "change what the message names; `trainyard check` shows invalid fields before a job is submitted, "
+    "but no quotas, other objects or webhooks of the cluster",
     {"object": "TrainJob vision/train", "reason": "spec.trainer.numNodes: 0 is less than 1"},
 )
 
@@ -110,13 +111,20 @@ def _find(situation: Situation) -> Iterator[Found]:
     if situation.ended:
         return
     for body, since in _incomplete(situation):
-        for event in reversed(situation.index.events(body)):
+        for event in (*reversed(situation.index.events(body)), *_blocked(situation, body)):
             if text(event, "type") == "Normal" or _is_old(situation, event, since):
                 continue
             found = _of_event(situation, body, event)
             if found is not None:
                 yield found
                 break
+
+
+def _blocked(situation: Situation, body: Body) -> Iterator[Body]:
+    """Yield the condition of a TrainJob whose JobSet cannot be created: it is kept longer than events."""
+    blocked = condition(body, BLOCKED) if situation.job_set is None else None
+    if blocked is not None:
+        yield blocked
 
 
 def _is_old(situation: Situation, event: Body, since: datetime.datetime | None) -> bool:

@@ -16,11 +16,13 @@ from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
+from trainyard.policy.check.job_validation import JobValidator
 from trainyard.policy.check.kind_names import KindNames
 from trainyard.policy.check.null_texts import with_empty_texts
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_job_check import resolved, runtime_of
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, World, is_runtime
+from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
     PLAIN_KINDS,
@@ -75,6 +77,8 @@ class Checker:
         Namespace of the controller, which creates rendered objects.
     optional_parameters
         Whether rules whose parameter objects are missing are named in a note instead of reported for every object.
+    validator
+        Validates the Jobs of rendered objects as the API server does; None: they are not validated.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Checker:
         live: bool = False,
         platform_namespace: str = "kubeflow-system",
         optional_parameters: bool = False,
+        validator: ApiValidator | None = None,
     ) -> None:
         self._scopes = {(match.group, match.kind): match.scope for rule in rules for match in rule.matches}
         self._kinds = KindNames(self._scopes)
@@ -96,6 +101,7 @@ class Checker:
         self._live = live
         self._controller = platform_controller(platform_namespace)
         self._optional_parameters = optional_parameters
+        self._validator = JobValidator(None if live else validator, world)
 
     async def check(
         self, sources: Sources, source: DecisionSource, *, changed: frozenset[Path] | None = None
@@ -145,7 +151,7 @@ class Checker:
         finally:
             for _, task in waiting:
                 task.cancel()
-        notes = (*sources.notes, *_not_evaluated(skipped))
+        notes = (*sources.notes, *_not_evaluated(skipped), *self._validator.notes)
         return Report((), tuple(sorted(checked)), notes, dict(counts)).with_findings(results)
 
     async def _decisions(
@@ -175,7 +181,15 @@ class Checker:
         clustered = scope == "Cluster" or (scope is None and manifest.namespace is None)
         name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
         body = manifest.body
-        findings = () if self._live else (*self._kinds.findings(manifest), *_shape(manifest, self._world))
+        findings = (
+            ()
+            if self._live
+            else (
+                *self._kinds.findings(manifest),
+                *_shape(manifest, self._world),
+                *self._validator.of_runtime(manifest),
+            )
+        )
         rendered: tuple[Body, ...] = ()
         runtime: Body | None = None
         train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)
@@ -183,7 +197,7 @@ class Checker:
             found = runtime_of(body, namespace, file, self._world)
             runtime = found.body if found else None
         elif train_job:
-            outcome = resolved(manifest, self._world)
+            outcome = self._validator.of_train_job(resolved(manifest, self._world))
             body, rendered = outcome.body, outcome.objects
             findings = (*outcome.errors, *_warnings(outcome.warnings))
             if outcome.runtime and rendered:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
+from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle
 from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts
@@ -58,12 +59,15 @@ class RuleSetSession:
         Address of the policy server, once it runs.
     settings
         The stack's settings; None without a stack.
+    validator
+        Validates rendered Jobs as the API server does; None: they are not validated.
     """
 
     rules: Sequence[Rule]
     context: AdmissionContext
     address: Future[OpaAddress]
     settings: StackSettings | None
+    validator: ApiValidator | None = None
 
 
 def open_rule_set(
@@ -74,6 +78,7 @@ def open_rule_set(
     only: Sequence[str] = (),
     program: Callable[[], Path] | None = None,
     server: OpaAddress | None = None,
+    validator: Callable[[], Path | None] | None = None,
     now: datetime.datetime | None = None,
 ) -> RuleSetSession:
     """Return the rules of a stack; a server is started concurrently, and stopped with the exit stack.
@@ -92,6 +97,8 @@ def open_rule_set(
         Returns the ``opa`` program.
     server
         A running server to use instead; its bundle must have exactly these rules.
+    validator
+        Returns the program ``api-validator``, None if it is not built; unset: rendered Jobs are not validated.
     now
         The current time.
 
@@ -116,7 +123,13 @@ def open_rule_set(
         list(only) if only else None,
         Prefilter(rules, policies.parameters),
     )
-    return RuleSetSession(rules, context, _address(stack, build_bundle(*own, rules=rules), program, server), settings)
+    address = _address(stack, build_bundle(*own, rules=rules), program, server)
+    api_validator = stack.enter_context(ApiValidator(validator)) if validator else None
+    if own and api_validator is not None and api_validator.available:
+        from trainyard.policy.check.cel_compilation import require_compiled
+
+        require_compiled(load_rules(*own), api_validator)
+    return RuleSetSession(rules, context, address, settings, api_validator)
 
 
 def _address(
@@ -204,6 +217,7 @@ def check_paths(
         rule_set.context,
         platform_namespace=platform,
         optional_parameters=rule_set.settings is None and not strict,
+        validator=rule_set.validator,
     )
 
     async def evaluate() -> Report:

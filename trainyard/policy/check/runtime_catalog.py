@@ -217,7 +217,7 @@ def _evaluated(
     ]
     accounts = {name for version in versions for name in _service_accounts(version.body)}
     world = World(rule_set.settings, [*_context_objects(rule_set.settings, sorted(accounts)), *runtimes])
-    checker = Checker(rule_set.rules, world, rule_set.context)
+    checker = Checker(rule_set.rules, world, rule_set.context, validator=rule_set.validator)
 
     async def evaluate() -> Report:
         if source is not None:

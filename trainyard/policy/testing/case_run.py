@@ -12,6 +12,8 @@ from typing import Any
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.kube.blocking import Session
+from trainyard.policy.check.cel_compilation import require_compiled
+from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.rules.admission_rule import Gate
 from trainyard.policy.rules.rule_catalog import load_rules
@@ -85,6 +87,7 @@ def run_cases(
     kubeconfig: Path | None = None,
     context: str | None = None,
     only: Collection[str] = (),
+    validator: ApiValidator | None = None,
 ) -> list[EngineReport]:
     """Run the cases.
 
@@ -99,11 +102,13 @@ def run_cases(
         and existing ones are not changed. Rules that see more than the request, and scales, are evaluated by OPA only.
     only
         Ids of the rules to test; empty: all.
+    validator
+        Compiles the CEL of these rules first, as the API server does; None: CEL is not compiled without a cluster.
 
     Raises
     ------
     TrainyardError
-        An id is unknown, a rule folder is invalid, or the cluster rejects a request.
+        An id is unknown, a rule folder is invalid, CEL does not compile, or the cluster rejects a request.
     """
     catalogs = [data_folder("policies"), *folders]
     rules = load_rules(*catalogs)
@@ -111,6 +116,8 @@ def run_cases(
         raise TrainyardError(
             f"Rule {unknown[0]} does not exist", fix=f"known rules: {', '.join(rule.id for rule in rules)}"
         )
+    if validator is not None and validator.available:
+        require_compiled([rule for rule in rules if not only or rule.id in only], validator)
     cases: list[Case] = [
         case for folder in catalogs for case in load_cases(folder, rules) if not only or case.rule.id in only
     ]
