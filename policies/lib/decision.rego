@@ -287,6 +287,7 @@ exempted(finding) if {
 	finding.path != "parameters"
 	applies(exemption, "namespace", request.namespace)
 	applies(exemption, "kind", request.kind)
+	applies(exemption, "group", request.api_group)
 	applies(exemption, "name", request.text(request.metadata, "name"))
 	exemption.expires > input.now
 }

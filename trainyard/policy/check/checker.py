@@ -19,6 +19,7 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.check.null_texts import with_empty_texts
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_job_check import resolved, runtime_of
+from trainyard.policy.check.unserved_kinds import unserved
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, World, is_runtime
 from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
@@ -173,7 +174,7 @@ class Checker:
         clustered = scope == "Cluster" or (scope is None and manifest.namespace is None)
         name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
         body = manifest.body
-        findings = () if self._live else (*_shape(manifest, self._world),)
+        findings = () if self._live else (*unserved(manifest, self._scopes), *_shape(manifest, self._world))
         rendered: tuple[Body, ...] = ()
         runtime: Body | None = None
         train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)
