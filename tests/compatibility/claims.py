@@ -202,6 +202,9 @@ _SITUATIONS: Final[_Rows] = {
         "controller/test_lifecycle.py::test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back",
         "controller/test_policy.py::test_a_job_can_be_suspended_without_being_rendered",
     ),
+    "A TrainJob is deleted, and a finalizer of a user keeps it": (
+        "controller/test_lifecycle.py::test_a_deleted_job_that_a_finalizer_keeps_stops",
+    ),
     "A JobSet is deleted while its job runs or is suspended": (
         "controller/test_lifecycle.py"
         "::test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_before_that",

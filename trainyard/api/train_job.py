@@ -232,7 +232,7 @@ class TrainJobStatus(KubernetesModel):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     conditions: Annotated[list[Condition] | None, Field(max_length=8, json_schema_extra=list_map("type"))] = None
-    """Conditions: Suspended until a resumed job has pods, Complete, Failed, and Blocked while there can be no JobSet."""
+    """Conditions: Suspended until a resumed job has pods, Complete, Failed, and Blocked while no JobSet can be made."""
     jobs_status: Annotated[list[JobStatus] | None, Field(max_length=MOST_JOBS, json_schema_extra=list_map("name"))] = (
         None
     )

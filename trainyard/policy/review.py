@@ -277,6 +277,8 @@ def _exemption(exemption: ExemptionSettings) -> dict[str, str]:
     """Return an exemption as the policy server's input; a date means its start (UTC)."""
     names = ("rule", "namespace", "kind", "name")
     fields = {name: value for name in names if (value := getattr(exemption, name)) is not None}
+    if exemption.api_group is not None:
+        fields["group"] = exemption.api_group
     return {**fields, "expires": f"{exemption.expires.isoformat()}T00:00:00Z"}
 
 

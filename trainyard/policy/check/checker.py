@@ -181,15 +181,8 @@ class Checker:
         clustered = scope == "Cluster" or (scope is None and manifest.namespace is None)
         name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
         body = manifest.body
-        findings = (
-            ()
-            if self._live
-            else (
-                *self._kinds.findings(manifest),
-                *_shape(manifest, self._world),
-                *self._validator.of_runtime(manifest),
-            )
-        )
+        shape = () if self._live else (*self._kinds.findings(manifest), *_shape(manifest, self._world))
+        findings = shape if self._live else (*shape, *self._validator.of_runtime(manifest))
         rendered: tuple[Body, ...] = ()
         runtime: Body | None = None
         train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)
