@@ -43,7 +43,7 @@ class KindNames:
             yield Finding("kind", f"{group or 'the core API'} has no kind {kind!r}", f"write {meant}")
         elif (served := _SERVED.get((group, kind))) not in (None, version):
             yield Finding("apiVersion", f"{version!r} is not served", f"write {served}")
-        elif meant is None and group in _OWN_GROUPS:
+        elif meant is None and group in _OWN_GROUPS and not kind.endswith("List"):
             kinds = sorted(name for each, name in _SERVED if each == group)
             yield Finding("kind", f"{group} has no kind {kind!r}", f"write one of {', '.join(kinds)}")
 
