@@ -84,7 +84,9 @@ class Roles:
         label_part(draft, part, self._labels(source, key.lower()))
         limit = source.peek("spec.runPolicy.backoffLimit")
         limit = limit if isinstance(limit, int) and not isinstance(limit, bool) else None
-        apply_restart_policy(source, part, restart_policy or self.restart_policy, limit)
+        # The launcher of the MPI operator is a Job with its default limit.
+        unlimited = not self.launched
+        apply_restart_policy(source, part, restart_policy or self.restart_policy, limit, unlimited=unlimited)
         return part
 
     def _labels(self, source: Source, role: str) -> OperatorLabels:

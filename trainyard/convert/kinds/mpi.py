@@ -13,7 +13,7 @@ from trainyard.convert.mpi_volumes import map_operator_volumes
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
-from trainyard.convert.variables import note_legacy_hosts
+from trainyard.convert.variables import literal, note_legacy_hosts, set_first
 from trainyard.render.pod_set import LAUNCHER
 
 __all__ = ["CONVERTERS", "IMPLEMENTATIONS", "convert", "lead"]
@@ -51,6 +51,10 @@ def convert(draft: Draft) -> None:
     for part in draft.parts:
         map_operator_volumes(source, part)
     lead(draft, launcher, worker, policy, trains=trains)
+    if not first:
+        # The entry points of the operator's images wait for the workers by this variable.
+        for part in draft.parts:
+            set_first(part, [literal("K_MPI_JOB_ROLE", LAUNCHER if part is launcher else "worker")])
     if worker is not None:
         _serve(draft, worker, first=first)
     for part in draft.parts:

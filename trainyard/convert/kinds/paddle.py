@@ -8,7 +8,7 @@ from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.run_policy import read_run_policy
-from trainyard.convert.variables import Variable, literal, note_legacy_hosts, set_variables
+from trainyard.convert.variables import UNBUFFERED, Variable, literal, note_legacy_hosts, set_variables
 from trainyard.render.pod_editing import field_ref_env
 
 __all__ = ["CONVERTERS", "convert"]
@@ -36,6 +36,7 @@ def convert(draft: Draft) -> None:
         message = "the number of nodes is fixed: Paddle's elastic training needs its own etcd"
         source.lost(_ELASTIC, message, "set the replicas that the job needs")
     for part in draft.parts:
+        set_variables(source, part, [UNBUFFERED], always=True)
         old = [f"{source.peek('metadata.name')}-{role}-" for role in ("master", "worker")]
         note_legacy_hosts(source, part, old, part.first_host(draft.name))
     read_run_policy(draft)

@@ -20,7 +20,7 @@ from trainyard.convert.torch_environment import (
     set_node_variables,
     set_role_variables,
 )
-from trainyard.convert.variables import Variable, literal
+from trainyard.convert.variables import UNBUFFERED, Variable, literal, set_variables
 from trainyard.render.pod_editing import prepend_env, upsert_env
 
 __all__ = ["CONVERTERS", "convert"]
@@ -65,6 +65,8 @@ def convert(draft: Draft) -> None:
         if elastic:
             _read_fixed(draft, [master, worker], led=True)
         set_role_variables(draft, master, worker, processes, _port(master))
+    for part in draft.parts:
+        set_variables(source, part, [UNBUFFERED], always=True)
     _note_processes(draft, stated, own)
     note_former_hosts(draft)
     read_run_policy(draft)
