@@ -260,7 +260,7 @@ def test_bounds_are_a_loss_only_where_the_cluster_scales() -> None:
     assert {"spec.enableInTreeAutoscaling", "spec.autoscalerOptions", "spec.workerGroupSpecs[0].maxReplicas"} <= lost
 
 
-def test_a_job_without_an_entry_point_that_nobody_submits_is_a_cluster() -> None:
+def test_an_interactive_job_without_an_entry_point_is_a_cluster() -> None:
     body = job("", None, group(), submissionMode="InteractiveMode")
     conversion = converted(body)
     assert container(conversion, "head").get("args") is None
