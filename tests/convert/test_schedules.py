@@ -58,7 +58,7 @@ def test_the_job_of_a_schedule_is_converted_and_the_schedule_is_lost(
         assert not note.path.startswith("spec.") or note.path.split(".")[1] in {field, *spec}, note
 
 
-def test_fields_of_the_schedule_that_nobody_knows_are_lost() -> None:
+def test_unknown_fields_of_the_schedule_are_lost() -> None:
     spec = {"schedule": "@daily", "template": SPARK_JOB, "unheardOf": 1, "concurrencyPolicy": "Forbid"}
     conversion = conversion_of("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication", spec)
     lost = {note.path: note.message for note in conversion.lost}

@@ -344,3 +344,10 @@ def test_master_and_worker_take_little_of_the_memory_that_is_sized_without_them(
         role: [each["value"] for each in env if each["name"] == "SPARK_DAEMON_MEMORY"] for role, env in found.items()
     }
     assert sizes == {"driver": ["256m"], "executor": ["2g"]}
+
+
+def test_the_vendor_of_a_device_is_that_of_the_operators_field_where_spark_conf_names_none() -> None:
+    conf = {"spark.executor.resource.gpu.amount": "1", "spark.executor.resource.gpu.discoveryScript": "/a.sh"}
+    conversion = converted(application(conf, executor={"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}))
+    assert not losses(conversion)
+    assert "-Dspark.worker.resource.gpu.amount=1" in str(container(conversion, "executor")["env"])

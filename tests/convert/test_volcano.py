@@ -175,6 +175,7 @@ def test_a_host_name_is_a_name_and_no_part_of_another_text(text: str, named: boo
         ("labels", "kueue.x-k8s.io/pod-group-name"),
         ("annotations", "kueue.x-k8s.io/pod-group-total-count"),
         ("labels", "scheduling.x-k8s.io/pod-group"),
+        ("annotations", "scheduling.volcano.sh/group-min-member"),
         ("labels", "pod-group.scheduling.sigs.k8s.io/name"),
         ("labels", "pod-group.scheduling.sigs.k8s.io"),
     ],
@@ -210,3 +211,13 @@ def test_pods_on_the_network_of_their_node_still_find_names_of_the_cluster() -> 
     assert pods["a"]["dnsPolicy"] == "ClusterFirstWithHostNet"
     assert pods["b"]["dnsPolicy"] == "None"
     assert messages(conversion)["spec.tasks[0].template.spec.hostNetwork"].startswith("changed: ")
+
+
+def test_a_queue_of_kueue_on_the_pods_is_that_of_the_job() -> None:
+    body = job(task("a", 2))
+    body["spec"]["tasks"][0]["template"]["metadata"] = {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    conversion = converted(body)
+    assert conversion.objects[-1]["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "lq"}
+    assert "kueue" not in json.dumps(replicated(conversion))
+    path = "spec.tasks[0].template.metadata.labels[kueue.x-k8s.io/queue-name]"
+    assert messages(conversion)[path].startswith("changed: ")

@@ -100,9 +100,9 @@ def _label_uses(others: Iterable[Body]) -> dict[str, tuple[str, ...]]:
 
 def _skipped(body: Body) -> Conversion:
     kind, version = body["kind"], body["apiVersion"]
-    group = version.partition("/")[0]
     if (served := server_note(version, kind)) is not None:
         return Conversion(Source(body).label, (), (served,))
+    group = version.partition("/")[0]
     message = f"{kind} of {version} is skipped"
     read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == group]
     if read:

@@ -18,9 +18,10 @@ __all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "res
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
+_CLUSTER_DNS: Final = "ClusterFirst"
+_HOST_DNS: Final = "ClusterFirstWithHostNet"
 _AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
 _AMOUNTS: Final = ("sizeLimit", "divisor")
-_HOST_DNS: Final = "ClusterFirstWithHostNet"
 _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
 
 
@@ -177,7 +178,7 @@ def set_trainer(source: Source, part: Part) -> None:
 
 def resolve_on_host_network(source: Source, part: Part) -> None:
     """Let pods on the network of their node resolve names of the cluster, by which they find each other."""
-    if part.pod.get("hostNetwork") is True and part.pod.get("dnsPolicy", "ClusterFirst") == "ClusterFirst":
+    if part.pod.get("hostNetwork") and part.pod.get("dnsPolicy", _CLUSTER_DNS) == _CLUSTER_DNS:
         part.pod["dnsPolicy"] = _HOST_DNS
         message = f"with dnsPolicy {_HOST_DNS}, so that the pods find each other"
         own = f"{part.path}.spec.hostNetwork"

@@ -181,12 +181,12 @@ def _name_of(name: str, *, host: bool) -> re.Pattern[str]:
     """Return a pattern that finds a name, but no text of which it is only a part."""
     # A host follows the two slashes of an address; a single slash begins a part of a path.
     before = r"[\w}]" if name.startswith("-") else r"(?<![\w.-])(?<![^/]/)" if host else r"(?<![\w.-])"
-    after = r"(?:\d+(?![\w-])|[$%{<*])" if name.endswith("-") else r"(?![\w-])"
+    after = r"(?:\d+(?![\w-])|[$%{<*(\[])" if name.endswith("-") else r"(?![\w-])"
     return re.compile(f"{before}{re.escape(name)}{after}")
 
 
 def _text(container: Body) -> str:
-    return repr(container)
+    return "\n".join(_texts_of(container))
 
 
 @lru_cache(maxsize=256)

@@ -94,7 +94,7 @@ def lead(draft: Draft, launcher: Part, worker: Part | None, policy: Body, *, tra
 
 
 def _share_keys(draft: Draft, part: Part) -> None:
-    """Let a user other than root read the keys, which the old operators let everybody read."""
+    """Let users other than root read the keys, as the old operators did."""
     context = part.pod.get("securityContext") or {}
     own = {**context, **(part.container.get("securityContext") or {})}
     if "fsGroup" in context or own.get("runAsUser") == 0:

@@ -1,4 +1,4 @@
-"""What ``spark.kubernetes.*`` in sparkConf says about the pods of the driver or the executors."""
+"""Pod settings of a SparkApplication in sparkConf: ``spark.kubernetes.*`` of the driver or the executors."""
 
 from __future__ import annotations
 
