@@ -64,13 +64,13 @@ def apply_plugins(draft: Draft) -> None:
 
 
 def _deciding(draft: Draft) -> Part:
-    """Return the task that trains: the one that completes the job, else that of the most pods."""
+    """Return the task that trains: the one that completes the job, else that of the most pods it needs."""
     source = draft.source
     least = source.peek("spec.minSuccess")
 
-    def weight(part: Part) -> tuple[bool, bool, int, bool]:
+    def weight(part: Part) -> tuple[bool, bool, bool, int]:
         needed = source.peek(f"{part.role}.minAvailable") != 0
-        return completes_job(source, part), part.pods == least != 1, part.pods, needed
+        return completes_job(source, part), part.pods == least != 1, needed, part.pods
 
     return max(draft.parts, key=weight)
 
