@@ -235,3 +235,9 @@ def test_any_of_several_tasks_that_complete_the_job_ends_it() -> None:
     conversion = converted(job(task("a", 1), task("b", 2, **COMPLETES)))
     policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
     assert policy == {"operator": "All", "targetReplicatedJobs": ["b"]}
+
+
+def test_the_service_of_plug_in_ray_is_named_as_lost() -> None:
+    tasks = [task("head", 1), task("worker", 2), task("submit", 1, "ray job submit --address http://old-head-svc:8265")]
+    conversion = converted(job(*tasks, plugins={"ray": []}))
+    assert "names the host old-head-svc" in messages(conversion)["spec.tasks[2].template.spec.containers"]
