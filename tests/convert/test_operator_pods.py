@@ -82,6 +82,23 @@ def test_a_volume_of_the_job_is_its_own() -> None:
     assert mounts(pods(conversion_of(body))["launcher"]) == {"ssh-auth": "/root/.ssh"}
 
 
+def test_objects_of_the_operator_are_those_of_the_framework() -> None:
+    volumes = [
+        {"name": "a", "configMap": {"name": "old-config"}},
+        {"name": "b", "secret": {"secretName": "old-ssh"}},
+        {"name": "c", "projected": {"sources": [{"secret": {"name": "old-ssh"}}, {"configMap": {"name": "own"}}]}},
+    ]
+    found = pods(conversion_of(mpi(volumes=volumes)))["launcher"]["volumes"][:3]
+    assert found == [
+        {"name": "a", "configMap": {"name": "old-mpi-hostfile"}},
+        {"name": "b", "secret": {"secretName": "old-mpi-ssh-auth"}},
+        {
+            "name": "c",
+            "projected": {"sources": [{"secret": {"name": "old-mpi-ssh-auth"}}, {"configMap": {"name": "own"}}]},
+        },
+    ]
+
+
 @pytest.mark.parametrize("field", ["command", "args"])
 def test_the_script_of_hosts_is_lost(field: str) -> None:
     container = {field: ["sh", "-c", "for h in $(/etc/mpi/discover_hosts.sh); do ssh $h true; done"]}
