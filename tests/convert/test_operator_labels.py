@@ -117,7 +117,12 @@ def test_the_index_is_the_completion_index() -> None:
 def test_the_index_of_a_role_of_its_own_jobs_is_the_index_of_the_job() -> None:
     """Master and workers count from 0 each, which one replicatedJob does not."""
     pod = {"containers": [{"name": "pytorch", "image": "a", "env": [index_variable()]}]}
-    found = parts(conversion_of(pytorch({"Master": 1, "Worker": 2}, pod)))
+    conversion = conversion_of(pytorch({"Master": 1, "Worker": 2}, pod))
+    found = parts(conversion)
+    assert [note.path for note in conversion.notes if "the index of a pod in its role" in note.message] == [
+        f"spec.pytorchReplicaSpecs.{role}.template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
+        for role in ("Master", "Worker")
+    ]
     paths = {
         name: next(
             entry["valueFrom"]["fieldRef"]["fieldPath"]
