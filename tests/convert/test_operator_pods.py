@@ -149,7 +149,15 @@ def role(kind: str, field: str, container: str, **more: Any) -> Body:
 PYTORCH = ("PyTorchJob", "pytorchReplicaSpecs", "pytorch")
 
 
-@pytest.mark.parametrize("kind", [PYTORCH, ("PaddleJob", "paddleReplicaSpecs", "paddle")])
+KINDS = (
+    PYTORCH,
+    ("PaddleJob", "paddleReplicaSpecs", "paddle"),
+    ("JAXJob", "jaxReplicaSpecs", "jax"),
+    ("XGBoostJob", "xgbReplicaSpecs", "xgboost"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_logs_are_not_buffered(kind: tuple[str, str, str]) -> None:
     (pod,) = pods(conversion_of(role(*kind))).values()
     assert {"name": "PYTHONUNBUFFERED", "value": "1"} in pod["containers"][0]["env"]
