@@ -91,6 +91,12 @@ def test_the_old_name_stays_the_value_when_the_job_gets_another() -> None:
     assert labels(parts(conversion_of(body))["node"]) == {"job-name": "7th.run"}
 
 
+def test_a_generated_name_is_that_of_the_job() -> None:
+    body = pytorch({"Worker": 2}, spread(job_name="old"))
+    body["metadata"] = {"generateName": "old-", "namespace": "vision"}
+    assert labels(parts(conversion_of(body))["node"]) == {"job-name": "old"}
+
+
 def test_a_label_reaches_the_pods_on_a_runtime_of_the_catalog() -> None:
     pod = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(job_name="old")]}}}
     (train_job,) = conversion_of(pytorch({"Worker": 2}, pod), runtime="auto").objects
