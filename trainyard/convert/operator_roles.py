@@ -10,7 +10,6 @@ from trainyard.convert.draft import Draft
 from trainyard.convert.operator_labels import OperatorLabels, label_part
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import apply_restart_policy
-from trainyard.convert.source import Source
 
 __all__ = ["Roles", "require"]
 
