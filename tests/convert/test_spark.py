@@ -351,3 +351,16 @@ def test_the_vendor_of_a_device_is_that_of_the_operators_field_where_spark_conf_
     conversion = converted(application(conf, executor={"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}))
     assert not losses(conversion)
     assert "-Dspark.worker.resource.gpu.amount=1" in str(container(conversion, "executor")["env"])
+
+
+@pytest.mark.parametrize("name", ["spark-kubernetes-executor", "executor"])
+def test_the_container_of_spark_in_a_template_is_found_by_its_name(name: str) -> None:
+    side = {"name": "logs", "image": "registry.example/logs:1"}
+    main = {"name": name, "image": "registry.example/unused:1", "workingDir": "/work"}
+    template = {"spec": {"containers": [side, main]}}
+    conversion = converted(application(executor={"template": template}))
+    found = pods(conversion, "executor")["template"]["spec"]["containers"]
+    assert [each["name"] for each in found] == ["executor", "logs"]
+    assert found[0]["image"] == "registry.example/spark:3.5.4"
+    assert found[0]["workingDir"] == "/work"
+    assert found[1] == side

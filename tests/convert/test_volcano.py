@@ -66,6 +66,7 @@ def messages(conversion: Conversion) -> dict[str, str]:
         ([task("ps", 4), task("chief", 1, **COMPLETES)], {}, "chief"),
         ([task("ps", 2, minAvailable=0), task("worker", 2, minAvailable=2)], {}, "worker"),
         ([task("ps", 4), task("worker", 2)], {"minSuccess": 2}, "worker"),
+        ([task("ps", 4, minAvailable=0), task("worker", 2)], {}, "worker"),
         ([task("ps", 2), task("worker", 2)], {}, "ps"),
         ([task("ps", 2), task("worker", 4)], {}, "worker"),
         (
@@ -221,3 +222,22 @@ def test_a_queue_of_kueue_on_the_pods_is_that_of_the_job() -> None:
     assert "kueue" not in json.dumps(replicated(conversion))
     path = "spec.tasks[0].template.metadata.labels[kueue.x-k8s.io/queue-name]"
     assert messages(conversion)[path].startswith("changed: ")
+
+
+def test_any_of_several_tasks_that_complete_the_job_ends_it() -> None:
+    conversion = converted(job(task("a", 1, **COMPLETES), task("b", 2, **COMPLETES), task("c", 1)))
+    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
+    assert policy == {"operator": "Any", "targetReplicatedJobs": ["a", "b"]}
+    conversion = converted(job(task("a", 1), task("b", 2), **COMPLETES))
+    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
+    assert policy == {"operator": "Any", "targetReplicatedJobs": ["a", "b"]}
+    assert not conversion.lost
+    conversion = converted(job(task("a", 1), task("b", 2, **COMPLETES)))
+    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
+    assert policy == {"operator": "All", "targetReplicatedJobs": ["b"]}
+
+
+def test_the_service_of_plug_in_ray_is_named_as_lost() -> None:
+    tasks = [task("head", 1), task("worker", 2), task("submit", 1, "ray job submit --address http://old-head-svc:8265")]
+    conversion = converted(job(*tasks, plugins={"ray": []}))
+    assert "names the host old-head-svc" in messages(conversion)["spec.tasks[2].template.spec.containers"]
