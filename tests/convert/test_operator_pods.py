@@ -82,6 +82,23 @@ def test_a_volume_of_the_job_is_its_own() -> None:
     assert mounts(pods(conversion_of(body))["launcher"]) == {"ssh-auth": "/root/.ssh"}
 
 
+def test_objects_of_the_operator_are_those_of_the_framework() -> None:
+    volumes = [
+        {"name": "a", "configMap": {"name": "old-config"}},
+        {"name": "b", "secret": {"secretName": "old-ssh"}},
+        {"name": "c", "projected": {"sources": [{"secret": {"name": "old-ssh"}}, {"configMap": {"name": "own"}}]}},
+    ]
+    found = pods(conversion_of(mpi(volumes=volumes)))["launcher"]["volumes"][:3]
+    assert found == [
+        {"name": "a", "configMap": {"name": "old-mpi-hostfile"}},
+        {"name": "b", "secret": {"secretName": "old-mpi-ssh-auth"}},
+        {
+            "name": "c",
+            "projected": {"sources": [{"secret": {"name": "old-mpi-ssh-auth"}}, {"configMap": {"name": "own"}}]},
+        },
+    ]
+
+
 @pytest.mark.parametrize("field", ["command", "args"])
 def test_the_script_of_hosts_is_lost(field: str) -> None:
     container = {field: ["sh", "-c", "for h in $(/etc/mpi/discover_hosts.sh); do ssh $h true; done"]}
@@ -132,7 +149,15 @@ def role(kind: str, field: str, container: str, **more: Any) -> Body:
 PYTORCH = ("PyTorchJob", "pytorchReplicaSpecs", "pytorch")
 
 
-@pytest.mark.parametrize("kind", [PYTORCH, ("PaddleJob", "paddleReplicaSpecs", "paddle")])
+KINDS = (
+    PYTORCH,
+    ("PaddleJob", "paddleReplicaSpecs", "paddle"),
+    ("JAXJob", "jaxReplicaSpecs", "jax"),
+    ("XGBoostJob", "xgbReplicaSpecs", "xgboost"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_logs_are_not_buffered(kind: tuple[str, str, str]) -> None:
     (pod,) = pods(conversion_of(role(*kind))).values()
     assert {"name": "PYTHONUNBUFFERED", "value": "1"} in pod["containers"][0]["env"]

@@ -88,6 +88,7 @@ def test_with_metrics_the_range_stays() -> None:
     [
         (["--nnodes=2"], 2),
         (["--nnodes", "2"], 2),
+        (["--num_machines=2"], 2),
         (["--nnodes=1:4"], 4),
         (["--nnodes=$(PET_NNODES)"], 4),
         (["--nnodes", "$PET_NNODES"], 4),

@@ -64,7 +64,7 @@ def literal(name: str, value: str | int) -> Variable:
 
 
 UNBUFFERED: Final = literal("PYTHONUNBUFFERED", 1)
-"""Python's output at once in the log, as the training operator sets it for PyTorch and Paddle."""
+"""Python's output at once in the log, as the training operator sets it except for TensorFlow and MPI."""
 
 
 def indexed(name: str, field: str = JOB_COMPLETION_INDEX_FIELD) -> Variable:

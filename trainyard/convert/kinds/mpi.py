@@ -49,7 +49,7 @@ def convert(draft: Draft) -> None:
         raise source.malformed(f"{_PATH}.Worker", "is missing, or has no pods")
     policy = _policy(draft)
     for part in draft.parts:
-        map_operator_volumes(source, part)
+        map_operator_volumes(source, part, draft.name)
     lead(draft, launcher, worker, policy, trains=trains)
     if not first:
         # The entry points of the operator's images wait for the workers by this variable.
