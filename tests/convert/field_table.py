@@ -41,7 +41,7 @@ def table() -> str:
             _add(rows, body["kind"], conversion.notes)
     for schema in sorted(SCHEMAS.glob("*.txt")):
         for _, path, conversion in conversions_of(schema.stem):
-            _add(rows, schema.stem, notes_of(path, conversion))
+            _add(rows, schema.stem.partition("-")[0], notes_of(path, conversion))
     lines = ["| kind | field | becomes | |", "|---|---|---|---|"]
     for (_, kind, field), found in sorted(rows.items()):
         for severity, message in sorted(found):

@@ -248,7 +248,7 @@ def spark(draw: st.DrawFn) -> Body:
             {
                 "mainClass": st.just("a.B"),
                 "arguments": st.just(["--date", "today"]),
-                "sparkConf": some({"spark.x": "1", "spark.kubernetes.y": "2"}, _SPARK_CONF),
+                "sparkConf": some({"spark.x": st.just("1"), "spark.kubernetes.y": st.just("2")}, _SPARK_CONF),
                 "deps": st.just({"jars": ["a.jar", "b.jar"]}),
                 "restartPolicy": st.sampled_from(({"type": "Never"}, {"type": "OnFailure", "onFailureRetries": 2})),
                 "dynamicAllocation": st.sampled_from(({"enabled": True, "maxExecutors": 4}, {"enabled": False})),

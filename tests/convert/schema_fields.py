@@ -1,7 +1,8 @@
 """Every field of a legacy kind's schema, each in a job that sets it.
 
 The files of folder ``schemas`` list the fields of a CustomResourceDefinition with their types, one a line; what is a
-type of Kubernetes itself (pod templates, volumes, affinity) is one field.
+type of Kubernetes itself (pod templates, volumes, affinity) is one field. A file is named after its kind, and after the
+version if another one has the kind too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,20 @@ _POD: Final = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main"
 _HEAD: Final = {"rayStartParams": {}, "template": _POD}
 _CLUSTER: Final = {"headGroupSpec": _HEAD, "workerGroupSpecs": [{"groupName": "w", "replicas": 2, **_HEAD}]}
 _APPLICATION: Final = {"image": _IMAGE, "mainApplicationFile": "local:///a.py", "driver": {}, "executor": {}}
+
+
+def _roles(field: str, *names: str) -> Body:
+    return {field: {name: {"replicas": 1, "template": _POD} for name in names}}
+
+
 _BASES: Final[Mapping[str, tuple[str, Body]]] = {
+    "JAXJob": ("kubeflow.org/v1", _roles("jaxReplicaSpecs", "Worker")),
+    "MPIJob": ("kubeflow.org/v1", _roles("mpiReplicaSpecs", "Launcher", "Worker")),
+    "MPIJob-v2beta1": ("kubeflow.org/v2beta1", _roles("mpiReplicaSpecs", "Launcher", "Worker")),
+    "PaddleJob": ("kubeflow.org/v1", _roles("paddleReplicaSpecs", "Worker")),
+    "PyTorchJob": ("kubeflow.org/v1", _roles("pytorchReplicaSpecs", "Worker")),
+    "TFJob": ("kubeflow.org/v1", _roles("tfReplicaSpecs", "Worker")),
+    "XGBoostJob": ("kubeflow.org/v1", _roles("xgbReplicaSpecs", "Worker")),
     "Job": ("batch.volcano.sh/v1alpha1", {"tasks": [{"name": "a", "replicas": 2, "template": _POD}]}),
     "RayCluster": ("ray.io/v1", _CLUSTER),
     "RayJob": ("ray.io/v1", {"entrypoint": "python a.py", "rayClusterSpec": _CLUSTER}),
@@ -63,7 +77,16 @@ _FIELDS: Final[Mapping[str, Any]] = {
     r"dependsOn\.name$": ["b"],
     r"topologyPolicy$": "single-numa-node",
     r"totalPartitions$": 1,
-    r"(?<=\.)resources$": {"cpu": "2"},
+    r"(?<=\.)resources$|minResources$": {"cpu": "2"},
+    r"(Master|Launcher|Chief)\.replicas$": 1,
+    r"ReplicaSpecs\.\w+\.restartPolicy$": "OnFailure",
+    r"cleanPodPolicy$": "Running",
+    r"launcherCreationPolicy$": "AtStartup",
+    r"mainContainer$": "main",
+    r"elasticPolicy\.metrics$": [{"type": "Resource"}],
+    r"nprocPerNode$": "2",
+    r"sshAuthMountPath$": "/home/a/.ssh",
+    r"successPolicy$": "AllWorkers",
     r"\.secretType$": "Generic",
     r"ingressTLS$": [{"hosts": ["a"]}],
     r"(ingressRules|egressRules)$": [{}],
@@ -91,6 +114,7 @@ _TOGETHER: Final[Mapping[str, Body]] = {
     r"gpu\.": {"name": "nvidia.com/gpu", "quantity": 1},
     r"volumes\[\]": {"mountPath": "/a"},
     r"tasks\[\]\.partitionPolicy": {f"{_PARTITIONS}.totalPartitions": 1, f"{_PARTITIONS}.partitionSize": 2},
+    r"ReplicaSpecs\.\w+\.(replicas|restartPolicy)$": {"template": _POD},
     r"policies\[\]": {"event": "PodFailed", "action": "RestartJob"},
 }
 """Siblings that a field needs."""
@@ -118,7 +142,7 @@ def notes_of(path: str, conversion: Conversion) -> list[FieldFinding]:
     for note in conversion.notes:
         own = note.path
         inside = own.startswith((f"{path}.", f"{path}["))
-        around = path.startswith((f"{own}.", f"{own}[")) and own.count(".") > 0
+        around = path.startswith((f"{own}.", f"{own}[")) and own.count(".") > 0 and note.value is not None
         if own == path or inside or around:
             found.append(note)
     return found
@@ -126,6 +150,7 @@ def notes_of(path: str, conversion: Conversion) -> list[FieldFinding]:
 
 def _job(kind: str, path: str, type_: str) -> Body:
     version, spec = _BASES[kind]
+    kind = kind.partition("-")[0]
     body: Body = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "language"}}
     body["spec"] = deepcopy(dict(spec))
     if "dependsOn" in path:

@@ -30,7 +30,7 @@ def test_a_file_is_printed_with_its_report_beside_it() -> None:
     assert job["spec"]["runtimeRef"]["name"] == "torch-distributed"
     assert report.startswith("# PyTorchJob language/mnist: TrainJob mnist\n")
     assert all(line.startswith("# ") for line in report.splitlines())
-    assert "# 1 job converted: 0 lost, 3 changed, 9 the same\n" in report
+    assert "# 1 job converted: 0 lost, 5 changed, 9 the same\n" in report
 
 
 def test_every_field_is_listed_on_demand() -> None:

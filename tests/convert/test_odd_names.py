@@ -66,6 +66,14 @@ def test_an_unknown_field_is_named_and_left_out(place: tuple[str | int, ...]) ->
         assert "odd-value" not in str(conversion.objects)
 
 
+def test_a_template_may_say_that_it_is_a_pod() -> None:
+    body = job()
+    at(body, TEMPLATE).update({"apiVersion": "v1", "kind": "Pod"})
+    conversion = conversion_of(body)
+    assert not conversion.lost
+    assert "'Pod'" not in str(conversion.objects)
+
+
 def test_paths_of_odd_names_can_be_read() -> None:
     assert dotted(("spec", "", "a.b", "x[0]", "a b", 3, "plain")) == 'spec[""][a.b]["x[0]"]["a b"][3].plain'
 

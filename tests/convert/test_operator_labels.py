@@ -91,6 +91,12 @@ def test_the_old_name_stays_the_value_when_the_job_gets_another() -> None:
     assert labels(parts(conversion_of(body))["node"]) == {"job-name": "7th.run"}
 
 
+def test_a_generated_name_is_that_of_the_job() -> None:
+    body = pytorch({"Worker": 2}, spread(job_name="old"))
+    body["metadata"] = {"generateName": "old-", "namespace": "vision"}
+    assert labels(parts(conversion_of(body))["node"]) == {"job-name": "old"}
+
+
 def test_a_label_reaches_the_pods_on_a_runtime_of_the_catalog() -> None:
     pod = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(job_name="old")]}}}
     (train_job,) = conversion_of(pytorch({"Worker": 2}, pod), runtime="auto").objects
@@ -117,7 +123,12 @@ def test_the_index_is_the_completion_index() -> None:
 def test_the_index_of_a_role_of_its_own_jobs_is_the_index_of_the_job() -> None:
     """Master and workers count from 0 each, which one replicatedJob does not."""
     pod = {"containers": [{"name": "pytorch", "image": "a", "env": [index_variable()]}]}
-    found = parts(conversion_of(pytorch({"Master": 1, "Worker": 2}, pod)))
+    conversion = conversion_of(pytorch({"Master": 1, "Worker": 2}, pod))
+    found = parts(conversion)
+    assert [note.path for note in conversion.notes if "the index of a pod in its role" in note.message] == [
+        f"spec.pytorchReplicaSpecs.{role}.template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
+        for role in ("Master", "Worker")
+    ]
     paths = {
         name: next(
             entry["valueFrom"]["fieldRef"]["fieldPath"]

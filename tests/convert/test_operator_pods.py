@@ -82,6 +82,23 @@ def test_a_volume_of_the_job_is_its_own() -> None:
     assert mounts(pods(conversion_of(body))["launcher"]) == {"ssh-auth": "/root/.ssh"}
 
 
+def test_objects_of_the_operator_are_those_of_the_framework() -> None:
+    volumes = [
+        {"name": "a", "configMap": {"name": "old-config"}},
+        {"name": "b", "secret": {"secretName": "old-ssh"}},
+        {"name": "c", "projected": {"sources": [{"secret": {"name": "old-ssh"}}, {"configMap": {"name": "own"}}]}},
+    ]
+    found = pods(conversion_of(mpi(volumes=volumes)))["launcher"]["volumes"][:3]
+    assert found == [
+        {"name": "a", "configMap": {"name": "old-mpi-hostfile"}},
+        {"name": "b", "secret": {"secretName": "old-mpi-ssh-auth"}},
+        {
+            "name": "c",
+            "projected": {"sources": [{"secret": {"name": "old-mpi-ssh-auth"}}, {"configMap": {"name": "own"}}]},
+        },
+    ]
+
+
 @pytest.mark.parametrize("field", ["command", "args"])
 def test_the_script_of_hosts_is_lost(field: str) -> None:
     container = {field: ["sh", "-c", "for h in $(/etc/mpi/discover_hosts.sh); do ssh $h true; done"]}
@@ -121,3 +138,51 @@ def test_a_dns_policy_of_the_job_stays() -> None:
 )
 def test_a_host_is_named_by_its_whole_name(text: str, named: bool) -> None:
     assert bool(lost(conversion_of(mpi({"command": ["run", text]})))) == named
+
+
+def role(kind: str, field: str, container: str, **more: Any) -> Body:
+    pod = {"containers": [{"name": container, "image": "registry.example/a:1", "command": ["python", "train.py"]}]}
+    spec = {field: {"Worker": {"replicas": 2, "template": {"spec": pod}, **more}}}
+    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "old"}, "spec": spec}
+
+
+PYTORCH = ("PyTorchJob", "pytorchReplicaSpecs", "pytorch")
+
+
+KINDS = (
+    PYTORCH,
+    ("PaddleJob", "paddleReplicaSpecs", "paddle"),
+    ("JAXJob", "jaxReplicaSpecs", "jax"),
+    ("XGBoostJob", "xgbReplicaSpecs", "xgboost"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logs_are_not_buffered(kind: tuple[str, str, str]) -> None:
+    (pod,) = pods(conversion_of(role(*kind))).values()
+    assert {"name": "PYTHONUNBUFFERED", "value": "1"} in pod["containers"][0]["env"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+def test_images_of_the_mpi_operator_know_their_role(version: str) -> None:
+    found = pods(conversion_of(mpi(version=version)))
+    roles = {
+        name: [entry["value"] for entry in pod["containers"][0].get("env", ()) if entry["name"] == "K_MPI_JOB_ROLE"]
+        for name, pod in found.items()
+    }
+    assert roles == (
+        {"launcher": ["launcher"], "node": ["worker"]} if version == "v2beta1" else {"launcher": [], "node": []}
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "limit", "noted"),
+    [("OnFailure", None, True), ("ExitCode", None, True), ("Never", None, False), ("OnFailure", 3, False)],
+)
+def test_restarts_without_a_limit_are_noted(policy: str, limit: int | None, noted: bool) -> None:
+    """A Job has a limit of its own, which the training operator does not have."""
+    body = role(*PYTORCH, restartPolicy=policy)
+    if limit is not None:
+        body["spec"]["runPolicy"] = {"backoffLimit": limit}
+    notes = [note for note in conversion_of(body).notes if "gives up after 6 failures" in note.message]
+    assert len(notes) == noted

@@ -67,12 +67,12 @@ def test_without_metrics_the_replicas_run(runtime: str, args: list[str]) -> None
     assert pods(conversion) == 2
     (found,) = variables(conversion)
     assert {name: found.get(name) for name in ("PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")} == {
-        "PET_NNODES": "2",
+        "PET_NNODES": "2:2",
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": "old-node-0-0.old:29500",
     }
     assert (found["PET_MAX_RESTARTS"], found["PET_RDZV_ID"]) == ("3", "old")
-    assert "changed: numNodes is the number of replicas" in notes(conversion, "spec.elasticPolicy.maxReplicas")[0]
+    assert "changed: the number of replicas: without metrics" in notes(conversion, "spec.elasticPolicy.maxReplicas")[0]
 
 
 def test_with_metrics_the_range_stays() -> None:
@@ -88,6 +88,7 @@ def test_with_metrics_the_range_stays() -> None:
     [
         (["--nnodes=2"], 2),
         (["--nnodes", "2"], 2),
+        (["--num_machines=2"], 2),
         (["--nnodes=1:4"], 4),
         (["--nnodes=$(PET_NNODES)"], 4),
         (["--nnodes", "$PET_NNODES"], 4),
@@ -109,28 +110,15 @@ def test_one_bound_is_both(policy: Body, bounds: str) -> None:
     assert variables(conversion)[0]["PET_NNODES"] == f"{bounds}:{bounds}"
 
 
-def test_the_rendezvous_keeps_its_settings() -> None:
-    policy = {
-        "rdzvBackend": "c10d",
-        "rdzvPort": 29400,
-        "rdzvId": "run-7",
-        "rdzvHost": "old-worker-0",
-        "rdzvConf": [{"key": "timeout", "value": "900"}],
-    }
-    conversion = conversion_of(job({"Worker": 2}, elasticPolicy=policy))
-    (found,) = variables(conversion)
-    assert found["PET_RDZV_ENDPOINT"] == "old-node-0-0.old:29400"
-    assert (found["PET_RDZV_ID"], found["PET_RDZV_CONF"]) == ("run-7", "timeout=900")
-    assert not conversion.lost
-
-
 def test_elastic_roles_that_differ_meet_at_the_master() -> None:
-    policy = {"minReplicas": 1, "maxReplicas": 9, "maxRestarts": 3}
-    conversion = conversion_of(job({"Master": 1, "Worker": 2}, unlike=True, elasticPolicy=policy))
+    bounds = {"minReplicas": 1, "maxReplicas": 9, "maxRestarts": 3}
+    meeting = {"rdzvPort": 29400, "rdzvId": "run-7", "rdzvConf": [{"key": "timeout", "value": "900"}]}
+    conversion = conversion_of(job({"Master": 1, "Worker": 2}, unlike=True, elasticPolicy={**bounds, **meeting}))
     assert pods(conversion) == 3
     for found in variables(conversion):
         assert (found["PET_NNODES"], found["PET_MAX_RESTARTS"]) == ("3", "3")
-        assert found["PET_RDZV_ENDPOINT"] == "old-master-0-0.old:29500"
+        assert found["PET_RDZV_ENDPOINT"] == "old-master-0-0.old:29400"
+        assert (found["PET_RDZV_ID"], found["PET_RDZV_CONF"]) == ("run-7", "timeout=900")
 
 
 @pytest.mark.parametrize("roles", [{"Worker": 2}, {"Master": 1, "Worker": 1}, {"Master": 1}])
@@ -163,7 +151,14 @@ def test_the_job_ends_with_its_master() -> None:
     assert found["spec"]["successPolicy"] == {"operator": "All", "targetReplicatedJobs": ["master"]}
 
 
-@pytest.mark.parametrize(("policy", "said"), [(None, False), ({"rdzvBackend": "c10d"}, True)])
-def test_an_elastic_job_without_a_master_says_when_it_ends(policy: Body | None, said: bool) -> None:
-    conversion = conversion_of(job({"Worker": 2}, **({"elasticPolicy": policy} if policy else {})))
-    assert bool(notes(conversion, "spec.elasticPolicy")) == said
+@pytest.mark.parametrize("policy", [None, {"rdzvBackend": "c10d"}])
+def test_variables_that_the_operator_overrides_are_left_out(policy: Body | None) -> None:
+    body = job({"Worker": 2}, **({"elasticPolicy": policy} if policy else {}))
+    names = ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_RDZV_ID", "OWN")
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": name, "value": "own-value"} for name in names]
+    conversion = conversion_of(body, "always")
+    kept = {name for name, value in variables(conversion)[0].items() if value == "own-value"}
+    assert kept == ({"OWN"} if policy else {"OWN", "PET_RDZV_ID"})
+    path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].env[1]"
+    assert notes(conversion, path)[0].startswith("changed: left out: the framework sets it")

@@ -14,6 +14,7 @@ from tests.convert.conversions import catalog
 from trainyard.api import Body
 from trainyard.convert import Conversion, convert_documents
 from trainyard.convert.conversion_report import as_yaml
+from trainyard.errors import TrainyardError
 
 IMAGE: Final = "rayproject/ray:2.50.0"
 LIMITS: Final = {"cpu": "8", "memory": "16Gi"}
@@ -260,7 +261,7 @@ def test_bounds_are_a_loss_only_where_the_cluster_scales() -> None:
     assert {"spec.enableInTreeAutoscaling", "spec.autoscalerOptions", "spec.workerGroupSpecs[0].maxReplicas"} <= lost
 
 
-def test_a_job_without_an_entry_point_and_a_submitter_is_a_cluster() -> None:
+def test_an_interactive_job_without_an_entry_point_is_a_cluster() -> None:
     body = job("", None, group(), submissionMode="InteractiveMode")
     conversion = converted(body)
     assert container(conversion, "head").get("args") is None
@@ -288,3 +289,24 @@ def test_labels_of_a_group_are_not_lost_where_something_names_them() -> None:
     }
     conversion = converted(ray("RayCluster", cluster(None, worker)))
     assert not conversion.lost
+
+
+def test_labels_of_the_network_topology_limit_the_gang() -> None:
+    prefix = "volcano.sh/network-topology-"
+    labels = {f"{prefix}mode": "hard", f"{prefix}highest-tier-allowed": "2", "ray.io/scheduler-name": "volcano"}
+    conversion = converted(ray("RayCluster", cluster(None, group()), labels=labels))
+    wanted = {"mode": "hard", "highestTierAllowed": 2}
+    assert conversion.objects[0]["spec"]["podGroupPolicy"]["volcano"]["networkTopology"] == wanted
+    assert prefix not in str(conversion.objects[-1])
+    assert not conversion.lost
+    conversion = converted(ray("RayCluster", cluster(None, group()), labels={f"{prefix}highest-tier-allowed": "2"}))
+    assert conversion.objects[0]["spec"]["podGroupPolicy"] == {"volcano": {}}
+    assert "no effect" in notes(conversion)[f"metadata.labels[{prefix}highest-tier-allowed]"]
+
+
+@pytest.mark.parametrize(("mode", "tier"), [("firm", "1"), ("hard", "first")])
+def test_labels_of_the_network_topology_are_validated(mode: str, tier: str) -> None:
+    prefix = "volcano.sh/network-topology-"
+    labels = {f"{prefix}mode": mode, f"{prefix}highest-tier-allowed": tier}
+    with pytest.raises(TrainyardError, match="network-topology"):
+        converted(ray("RayCluster", cluster(None, group()), labels=labels))

@@ -344,3 +344,23 @@ def test_master_and_worker_take_little_of_the_memory_that_is_sized_without_them(
         role: [each["value"] for each in env if each["name"] == "SPARK_DAEMON_MEMORY"] for role, env in found.items()
     }
     assert sizes == {"driver": ["256m"], "executor": ["2g"]}
+
+
+def test_the_vendor_of_a_device_is_that_of_the_operators_field_where_spark_conf_names_none() -> None:
+    conf = {"spark.executor.resource.gpu.amount": "1", "spark.executor.resource.gpu.discoveryScript": "/a.sh"}
+    conversion = converted(application(conf, executor={"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}))
+    assert not losses(conversion)
+    assert "-Dspark.worker.resource.gpu.amount=1" in str(container(conversion, "executor")["env"])
+
+
+@pytest.mark.parametrize("name", ["spark-kubernetes-executor", "executor"])
+def test_the_container_of_spark_in_a_template_is_found_by_its_name(name: str) -> None:
+    side = {"name": "logs", "image": "registry.example/logs:1"}
+    main = {"name": name, "image": "registry.example/unused:1", "workingDir": "/work"}
+    template = {"spec": {"containers": [side, main]}}
+    conversion = converted(application(executor={"template": template}))
+    found = pods(conversion, "executor")["template"]["spec"]["containers"]
+    assert [each["name"] for each in found] == ["executor", "logs"]
+    assert found[0]["image"] == "registry.example/spark:3.5.4"
+    assert found[0]["workingDir"] == "/work"
+    assert found[1] == side

@@ -66,6 +66,7 @@ def messages(conversion: Conversion) -> dict[str, str]:
         ([task("ps", 4), task("chief", 1, **COMPLETES)], {}, "chief"),
         ([task("ps", 2, minAvailable=0), task("worker", 2, minAvailable=2)], {}, "worker"),
         ([task("ps", 4), task("worker", 2)], {"minSuccess": 2}, "worker"),
+        ([task("ps", 4, minAvailable=0), task("worker", 2)], {}, "worker"),
         ([task("ps", 2), task("worker", 2)], {}, "ps"),
         ([task("ps", 2), task("worker", 4)], {}, "worker"),
         (
@@ -175,6 +176,7 @@ def test_a_host_name_is_a_name_and_no_part_of_another_text(text: str, named: boo
         ("labels", "kueue.x-k8s.io/pod-group-name"),
         ("annotations", "kueue.x-k8s.io/pod-group-total-count"),
         ("labels", "scheduling.x-k8s.io/pod-group"),
+        ("annotations", "scheduling.volcano.sh/group-min-member"),
         ("labels", "pod-group.scheduling.sigs.k8s.io/name"),
         ("labels", "pod-group.scheduling.sigs.k8s.io"),
     ],
@@ -210,3 +212,32 @@ def test_pods_on_the_network_of_their_node_still_find_names_of_the_cluster() -> 
     assert pods["a"]["dnsPolicy"] == "ClusterFirstWithHostNet"
     assert pods["b"]["dnsPolicy"] == "None"
     assert messages(conversion)["spec.tasks[0].template.spec.hostNetwork"].startswith("changed: ")
+
+
+def test_a_queue_of_kueue_on_the_pods_is_that_of_the_job() -> None:
+    body = job(task("a", 2))
+    body["spec"]["tasks"][0]["template"]["metadata"] = {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    conversion = converted(body)
+    assert conversion.objects[-1]["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "lq"}
+    assert "kueue" not in json.dumps(replicated(conversion))
+    path = "spec.tasks[0].template.metadata.labels[kueue.x-k8s.io/queue-name]"
+    assert messages(conversion)[path].startswith("changed: ")
+
+
+def test_any_of_several_tasks_that_complete_the_job_ends_it() -> None:
+    conversion = converted(job(task("a", 1, **COMPLETES), task("b", 2, **COMPLETES), task("c", 1)))
+    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
+    assert policy == {"operator": "Any", "targetReplicatedJobs": ["a", "b"]}
+    conversion = converted(job(task("a", 1), task("b", 2), **COMPLETES))
+    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
+    assert policy == {"operator": "Any", "targetReplicatedJobs": ["a", "b"]}
+    assert not conversion.lost
+    conversion = converted(job(task("a", 1), task("b", 2, **COMPLETES)))
+    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
+    assert policy == {"operator": "All", "targetReplicatedJobs": ["b"]}
+
+
+def test_the_service_of_plug_in_ray_is_named_as_lost() -> None:
+    tasks = [task("head", 1), task("worker", 2), task("submit", 1, "ray job submit --address http://old-head-svc:8265")]
+    conversion = converted(job(*tasks, plugins={"ray": []}))
+    assert "names the host old-head-svc" in messages(conversion)["spec.tasks[2].template.spec.containers"]

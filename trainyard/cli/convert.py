@@ -54,7 +54,7 @@ def _convert(
         str | None, typer.Option("--namespace", "-n", help="Namespace of the jobs that name none")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a field cannot be converted")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Also list unchanged fields")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List each field by itself, unchanged ones too")] = False,
 ) -> None:
     """Convert jobs of older operators to TrainJobs; notes are printed to standard error; exit 1 if a job is skipped."""
     from trainyard.convert import convert_documents

@@ -33,6 +33,8 @@ _OF_STORAGE: Final = "belongs to the stored old job"
 _GROUPS: Final = (
     GROUP_NAME_ANNOTATION,
     "pod-group.scheduling.sigs.k8s.io",
+    "scheduling.volcano.sh/group-min-member",
+    "scheduling.volcano.sh/group-min-resources",
     "scheduling.volcano.sh/group-name",
     "scheduling.x-k8s.io/pod-group",
 )
@@ -126,6 +128,11 @@ def read_pod_annotations(draft: Draft, part: Part) -> None:
         entries = metadata.get(kind, {})
         for key in [key for key in entries if key not in part.known_labels]:
             path = (*parts_of(part.path), "metadata", kind, key)
+            if key == KUEUE_QUEUE_LABEL:
+                # Kueue would count each pod beside the job.
+                draft.labels.setdefault(key, entries.pop(key))
+                source.changed(path, "label of the TrainJob, which Kueue counts as a whole")
+                continue
             queue = key in (*_QUEUES, *_FOREIGN_QUEUES)
             if not queue and not _is_group(key):
                 continue

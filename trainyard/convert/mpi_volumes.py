@@ -28,8 +28,15 @@ _SCRIPTS: Final = {
 _SUB_PATHS: Final = ("subPath", "subPathExpr")
 
 
-def map_operator_volumes(source: Source, part: Part) -> None:
-    """Replace mounts of the operator's volumes by those of the MPI framework, and note what is no longer there."""
+def map_operator_volumes(source: Source, part: Part, name: str) -> None:
+    """Replace volumes of the operator by those of the MPI framework, and note what is no longer there.
+
+    Parameters
+    ----------
+    name
+        Name of the TrainJob.
+    """
+    _rename_objects(source, part, name)
     declared = {volume["name"] for volume in part.pod.get("volumes", ())}
     new = {_KEYS: KEYS_VOLUME}
     if part.name == LAUNCHER:
@@ -55,6 +62,26 @@ def map_operator_volumes(source: Source, part: Part) -> None:
             if mounts and not kept:
                 del container["volumeMounts"]
             _note_scripts(source, container, path)
+
+
+def _rename_objects(source: Source, part: Part, name: str) -> None:
+    """Replace names of the operator's ConfigMap and Secret in the job's own volumes; their keys are the same."""
+    old = source.peek("metadata.name")
+    for index, volume in enumerate(part.pod.get("volumes", ())):
+        path = f"{part.path}.spec.volumes[{index}]"
+        sources = [(path, volume)]
+        projected = volume.get("projected", {}).get("sources", ())
+        sources += [(f"{path}.projected.sources[{number}]", each) for number, each in enumerate(projected)]
+        for own, each in sources:
+            for kind, former, new in (
+                ("configMap", f"{old}-config", f"{name}-{HOST_FILE_VOLUME}"),
+                ("secret", f"{old}-ssh", f"{name}-{KEYS_VOLUME}"),
+            ):
+                reference = each.get(kind, {})
+                field = "secretName" if "secretName" in reference else "name"
+                if reference.get(field) == former:
+                    reference[field] = new
+                    source.changed(f"{own}.{kind}.{field}", f"{new}, which the framework creates")
 
 
 def _script(mount: Body) -> str:

@@ -70,7 +70,7 @@ def label_part(draft: Draft, part: Part, labels: OperatorLabels) -> None:
             continue
         for kind in _kinds(part, key):
             part.template.setdefault("metadata", {}).setdefault(kind, {})[key] = value
-        path = next(iter(_paths(part, key)), dotted((*parts_of(part.path), "metadata", "labels", key)))
+        path = next(iter(_paths(draft, part, key)), dotted((*parts_of(part.path), "metadata", "labels", key)))
         _note(draft.source, path, key, Fidelity.LOSSLESS, "a label of the pods, as the old operator set it")
     part.operator_labels = (labels.prefix,) if isinstance(labels.prefix, str) else labels.prefix
     part.known_labels = frozenset(static) | frozenset(labels.index)
@@ -87,7 +87,7 @@ def resolve_operator_labels(draft: Draft) -> None:
         new = _index_label(part)
         for key in part.index_labels:
             message = f"the index of a pod in its role is {new}"
-            for path, field in _named_at(part, key):
+            for path, field in _named_at(draft, part, key):
                 if field:
                     _note(draft.source, path, key, Fidelity.CHANGED, message)
                 else:
@@ -97,7 +97,7 @@ def resolve_operator_labels(draft: Draft) -> None:
     for key in gone:
         for part in draft.parts:
             own = part.template.get("metadata", {}).get("labels", {})
-            for path in _paths(part, key) if key not in own else ():
+            for path in _paths(draft, part, key) if key not in own else ():
                 _lose(draft.source, path, key, "remove it, or set the label in the pod template")
     _note_other_objects(draft, gone)
 
@@ -105,7 +105,7 @@ def resolve_operator_labels(draft: Draft) -> None:
 def _lose_first(draft: Draft, part: Part, first: Mapping[str, str], named: frozenset[str]) -> None:
     for key in first:
         fix = f'select the first pod by {_COMPLETION_INDEX}: "0"'
-        for path in _paths(part, key) if key in named else ():
+        for path in _paths(draft, part, key) if key in named else ():
             _lose(draft.source, path, key, fix)
         part.known_labels |= {key}
         for other in draft.label_uses.get(key, ()):
@@ -172,14 +172,17 @@ def _with_key(value: Any, old: str, new: str) -> Any:
     return new if value == old else value
 
 
-def _paths(part: Part, key: str) -> list[str]:
-    return [path for path, _ in _named_at(part, key)]
+def _paths(draft: Draft, part: Part, key: str) -> list[str]:
+    return [path for path, _ in _named_at(draft, part, key)]
 
 
-def _named_at(part: Part, key: str) -> list[tuple[str, bool]]:
+def _named_at(draft: Draft, part: Part, key: str) -> list[tuple[str, bool]]:
     """Return where a template names a label, and whether a selector or a field reference does."""
     found = []
-    for path, text in _texts(part.template, ()):
+    written = draft.source.peek(part.path)
+    # The new template has other variables before those of the job.
+    template = written if isinstance(written, dict) and "spec" in written else part.template
+    for path, text in _texts(template, ()):
         if key in _KEY.findall(text):
             fields = (_field(key), _field(key, _ALL_ANNOTATIONS))
             field = text in fields or (path[:1] == ("spec",) and path[1] in _SELECTING)

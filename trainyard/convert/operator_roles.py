@@ -10,7 +10,6 @@ from trainyard.convert.draft import Draft
 from trainyard.convert.operator_labels import OperatorLabels, label_part
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import apply_restart_policy
-from trainyard.convert.source import Source
 
 __all__ = ["Roles", "require"]
 
@@ -81,15 +80,18 @@ class Roles:
             return None
         source.same(f"{path}.replicas", "number of pods")
         part = draft.read(f"{path}.template", name, replicas or 1, (*mains, self.container))
-        label_part(draft, part, self._labels(source, key.lower()))
+        label_part(draft, part, self._labels(draft, key.lower()))
         limit = source.peek("spec.runPolicy.backoffLimit")
         limit = limit if isinstance(limit, int) and not isinstance(limit, bool) else None
-        apply_restart_policy(source, part, restart_policy or self.restart_policy, limit)
+        # The launcher of the MPI operator is a Job with its default limit.
+        unlimited = not self.launched
+        apply_restart_policy(source, part, restart_policy or self.restart_policy, limit, unlimited=unlimited)
         return part
 
-    def _labels(self, source: Source, role: str) -> OperatorLabels:
+    def _labels(self, draft: Draft, role: str) -> OperatorLabels:
         """Return the labels that the operator sets on the pods of a role."""
-        static = {_OPERATOR: self.operator, _JOB: str(source.peek("metadata.name"))}
+        source = draft.source
+        static = {_OPERATOR: self.operator, _JOB: str(source.peek("metadata.name") or draft.name)}
         if self.launched:
             # With the launcher as a worker, the operator counts the workers from 1.
             counted = role == "worker" and not source.peek("spec.runLauncherAsWorker")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard.api import Body
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.part import Part
 from trainyard.convert.source import Source
 
@@ -15,10 +16,13 @@ NEVER: Final = "Never"
 _ALWAYS: Final = "Always"
 _EXIT_CODE: Final = "ExitCode"
 _PERMANENT: Final = range(1, 128)
+_LIMITED: Final = "a Job gives up after 6 failures of its pods, where the operator had no limit"
 _ALWAYS_MESSAGE: Final = "OnFailure: the pods of a Job cannot be started again after they succeeded"
 
 
-def apply_restart_policy(source: Source, part: Part, default: str, limit: int | None) -> None:
+def apply_restart_policy(
+    source: Source, part: Part, default: str, limit: int | None, *, unlimited: bool = False
+) -> None:
     """Read the restart policy of a training operator's role.
 
     Parameters
@@ -27,6 +31,8 @@ def apply_restart_policy(source: Source, part: Part, default: str, limit: int | 
         The operator's default.
     limit
         Retries before the job fails; None if unset.
+    unlimited
+        Whether the operator retries without end where the limit is unset.
     """
     path = f"{part.role}.restartPolicy"
     named = source.text(path)
@@ -52,6 +58,8 @@ def apply_restart_policy(source: Source, part: Part, default: str, limit: int | 
             source.same(path, "restartPolicy of the pods")
     else:
         raise source.malformed(path, f"must be Always, OnFailure, Never or ExitCode, but is {policy!r}")
+    if unlimited and limit is None and policy != NEVER:
+        source.notes.append(FieldFinding.of(path, policy, Fidelity.CHANGED, _LIMITED, "set runPolicy.backoffLimit"))
 
 
 def adapt_restart_policy(source: Source, part: Part, *, fails: bool) -> None:

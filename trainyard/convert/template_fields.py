@@ -12,13 +12,18 @@ from trainyard.convert.source import Path, Source, parts_of
 __all__ = ["drop_unknown_fields"]
 
 _TEMPLATE: Final = ("replicatedJobs", None, "template", "spec", "template")
+_IDENTITY: Final = ("apiVersion", "kind")
 _FIX: Final = "correct its name, or remove it: the API server rejects or drops it"
 
 
 def drop_unknown_fields(source: Source, template: Body, path: Path) -> None:
     """Remove the unknown fields of a pod template; metadata has its own notes."""
     for name in [name for name in template if name not in ("metadata", "spec")]:
-        _drop(source, template, name, parts_of(path))
+        if name in _IDENTITY:
+            source.same((*parts_of(path), name), "left out: a template is no object of its own")
+            del template[name]
+        else:
+            _drop(source, template, name, parts_of(path))
     _walk(source, template.get("spec"), _schema()["properties"]["spec"], (*parts_of(path), "spec"))
 
 

@@ -22,7 +22,7 @@ from trainyard.convert.variables import (
 
 __all__ = ["fixed_nodes", "number_of_processes", "ranks", "set_node_variables", "set_role_variables"]
 
-_NODES: Final = re.compile(r"--nnodes(?:=|\s+)['\"]?(\d+)(?![\d:])")
+_NODES: Final = re.compile(r"--(?:nnodes|num[_-]machines)(?:=|\s+)['\"]?(\d+)(?![\d:])")
 _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune run")
 
 
@@ -69,7 +69,7 @@ def ranks(address: str, port: int, world: int) -> Iterable[Variable]:
 
 
 def fixed_nodes(node: Part) -> int | None:
-    """Return the number of nodes in the arguments of torchrun; None if they have no number or a range."""
+    """Return the number of nodes in the arguments of torchrun or accelerate; None if they have no number or a range."""
     found = _NODES.search(words_of(node.container))
     return int(found.group(1)) if found else None
 

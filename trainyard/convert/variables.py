@@ -17,6 +17,7 @@ from trainyard.render.pod_editing import field_ref_env, prepend_env
 
 __all__ = [
     "GLOBAL_INDEX_FIELD",
+    "UNBUFFERED",
     "Variable",
     "indexed",
     "literal",
@@ -60,6 +61,10 @@ class Variable:
 def literal(name: str, value: str | int) -> Variable:
     """Return a variable with a constant value."""
     return Variable(name, {"name": name, "value": str(value)})
+
+
+UNBUFFERED: Final = literal("PYTHONUNBUFFERED", 1)
+"""Python's output at once in the log, as the training operator sets it except for TensorFlow and MPI."""
 
 
 def indexed(name: str, field: str = JOB_COMPLETION_INDEX_FIELD) -> Variable:

@@ -8,7 +8,7 @@ from trainyard.api.constants import CONTAINER_NODE, TRAINER_PORT
 from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.run_policy import read_run_policy
-from trainyard.convert.variables import indexed, literal, note_legacy_hosts, referred, set_variables
+from trainyard.convert.variables import UNBUFFERED, indexed, literal, note_legacy_hosts, referred, set_variables
 
 __all__ = ["CONVERTERS", "convert"]
 
@@ -26,6 +26,7 @@ def convert(draft: Draft) -> None:
         literal("COORDINATOR_PORT", TRAINER_PORT),
         referred(literal("NUM_PROCESSES", node.pods), "JAX_NUM_PROCESSES"),
         referred(indexed("PROCESS_ID"), "JAX_PROCESS_ID"),
+        UNBUFFERED,
     ]
     set_variables(draft.source, node, variables, always=True)
     note_legacy_hosts(draft.source, node, [f"{draft.source.peek('metadata.name')}-worker-"], first)

@@ -13,7 +13,7 @@ from trainyard.convert.mpi_volumes import map_operator_volumes
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
-from trainyard.convert.variables import note_legacy_hosts
+from trainyard.convert.variables import literal, note_legacy_hosts, set_first
 from trainyard.render.pod_set import LAUNCHER
 
 __all__ = ["CONVERTERS", "IMPLEMENTATIONS", "convert", "lead"]
@@ -49,8 +49,12 @@ def convert(draft: Draft) -> None:
         raise source.malformed(f"{_PATH}.Worker", "is missing, or has no pods")
     policy = _policy(draft)
     for part in draft.parts:
-        map_operator_volumes(source, part)
+        map_operator_volumes(source, part, draft.name)
     lead(draft, launcher, worker, policy, trains=trains)
+    if not first:
+        # The entry points of the operator's images wait for the workers by this variable.
+        for part in draft.parts:
+            set_first(part, [literal("K_MPI_JOB_ROLE", LAUNCHER if part is launcher else "worker")])
     if worker is not None:
         _serve(draft, worker, first=first)
     for part in draft.parts:
@@ -90,7 +94,7 @@ def lead(draft: Draft, launcher: Part, worker: Part | None, policy: Body, *, tra
 
 
 def _share_keys(draft: Draft, part: Part) -> None:
-    """Let a user other than root read the keys, which the old operators make readable for all users."""
+    """Let users other than root read the keys, as the old operators did."""
     context = part.pod.get("securityContext") or {}
     own = {**context, **(part.container.get("securityContext") or {})}
     if "fsGroup" in context or own.get("runAsUser") == 0:

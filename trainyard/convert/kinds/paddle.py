@@ -8,7 +8,7 @@ from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.run_policy import read_run_policy
-from trainyard.convert.variables import Variable, literal, note_legacy_hosts, set_variables
+from trainyard.convert.variables import UNBUFFERED, Variable, literal, note_legacy_hosts, set_variables
 from trainyard.render.pod_editing import field_ref_env
 
 __all__ = ["CONVERTERS", "convert"]
@@ -16,6 +16,7 @@ __all__ = ["CONVERTERS", "convert"]
 _ROLES: Final = Roles("spec.paddleReplicaSpecs", "paddle", "OnFailure", "paddlejob-controller")
 _SERVER: Final = "ps"
 _ELASTIC: Final = "spec.elasticPolicy"
+_ELASTIC_FIELDS: Final = ("minReplicas", "maxReplicas", "maxRestarts", "metrics")
 
 
 def convert(draft: Draft) -> None:
@@ -32,10 +33,11 @@ def convert(draft: Draft) -> None:
         set_variables(source, servers, [own, literal("PADDLE_SERVER_NUM", 1)], always=False)
         message = "replicatedJob ps: parameter servers by PADDLE_SERVERS_ENDPOINTS; the job ends with its workers"
         source.changed(f"{servers.role}.replicas", message)
-    if source.mapping(_ELASTIC):
-        message = "the number of nodes is fixed: Paddle's elastic training needs its own etcd"
-        source.lost(_ELASTIC, message, "set the replicas that the job needs")
+    source.keys(_ELASTIC)
+    for name in _ELASTIC_FIELDS:
+        source.same(f"{_ELASTIC}.{name}", "without effect, as for the training operator: the replicas run")
     for part in draft.parts:
+        set_variables(source, part, [UNBUFFERED], always=True)
         old = [f"{source.peek('metadata.name')}-{role}-" for role in ("master", "worker")]
         note_legacy_hosts(source, part, old, part.first_host(draft.name))
     read_run_policy(draft)

@@ -8,20 +8,21 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.convert.draft import Draft
-from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part, require_pod_count
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.convert.run_policy import read_run_policy, succeed_with_role
-from trainyard.convert.source import shown
+from trainyard.convert.source import Source, shown
 from trainyard.convert.torch_environment import (
     fixed_nodes,
     number_of_processes,
     set_node_variables,
     set_role_variables,
 )
-from trainyard.convert.variables import Variable, literal
-from trainyard.render.pod_editing import prepend_env, upsert_env
+from trainyard.convert.variables import UNBUFFERED, literal, set_first, set_variables
+from trainyard.render.frameworks.elastic import ELASTIC_RESERVED
+from trainyard.render.frameworks.torch import RESERVED
+from trainyard.render.pod_editing import upsert_env
 
 __all__ = ["CONVERTERS", "convert"]
 
@@ -52,19 +53,22 @@ def convert(draft: Draft) -> None:
     had_master = master is not None
     node = merge(draft, master, worker)
     if node is not None:
+        _drop_overridden(source, node, RESERVED | ELASTIC_RESERVED if elastic else RESERVED)
         draft.policy = {"torch": {}}
         if isinstance(processes, int):
             draft.processes = processes
         elif stated is not None:
             draft.policy["torch"]["numProcPerNode"] = processes
         if elastic:
-            _read_elastic(draft, node, (worker or node).role, led=had_master)
+            _read_elastic(draft, node, (worker or node).role)
         set_node_variables(draft, node, number_of_processes(processes), always=had_master and not elastic)
     elif master is not None and worker is not None:
         succeed_with_role(draft, master)
         if elastic:
-            _read_fixed(draft, [master, worker], led=True)
+            _read_elastic_roles(draft, [master, worker])
         set_role_variables(draft, master, worker, processes, _port(master))
+    for part in draft.parts:
+        set_variables(source, part, [UNBUFFERED], always=True)
     _note_processes(draft, stated, own)
     note_former_hosts(draft)
     read_run_policy(draft)
@@ -89,53 +93,77 @@ def _note_processes(draft: Draft, stated: int | str | None, own: int | None) -> 
     source.same(f"{_ELASTIC}.nProcPerNode", "TrainJob spec.trainer.numProcPerNode")
 
 
-def _read_elastic(draft: Draft, node: Part, role: str, *, led: bool) -> None:
+def _drop_overridden(source: Source, node: Part, reserved: frozenset[str]) -> None:
+    """Leave out variables of the job that the framework sets, as the operator did."""
+    position = node.pod["containers"].index(node.container)
+    kept = []
+    for index, entry in enumerate(node.container.get("env", ())):
+        if entry["name"] not in reserved:
+            kept.append(entry)
+            continue
+        path = f"{node.path}.spec.containers[{position}].env[{index}]"
+        source.changed(path, "left out: the framework sets it over the job's own value, as the old operator did")
+    if kept:
+        node.container["env"] = kept
+    else:
+        node.container.pop("env", None)
+
+
+def _read_elastic(draft: Draft, node: Part, role: str) -> None:
     """Read the elastic policy: a range of nodes if the operator scaled the job by metrics, else the replicas."""
     source = draft.source
-    count = fixed_nodes(node)
-    if not source.peek(f"{_ELASTIC}.metrics") or count is not None:
-        _read_fixed(draft, [node], led=led)
-        return
     least, most = _bounds(draft)
-    workers = source.peek(f"{role}.replicas") or 1
-    policy: Body = {"minNodes": least or most or workers, "maxNodes": most or least or workers}
-    require_pod_count(source, f"{_ELASTIC}.maxReplicas", policy["maxNodes"])
-    source.same(f"{_ELASTIC}.minReplicas", "torch.elasticPolicy.minNodes")
-    source.same(f"{_ELASTIC}.maxReplicas", "torch.elasticPolicy.maxNodes")
-    if policy["maxNodes"] != workers:
-        source.changed(f"{role}.replicas", "all nodes up to maxNodes join as soon as there is room")
+    scaled = bool(source.items(f"{_ELASTIC}.metrics"))
+    if scaled and fixed_nodes(node) is None:
+        workers = source.peek(f"{role}.replicas") or 1
+        policy: Body = {"minNodes": least or most or workers, "maxNodes": most or least or workers}
+        require_pod_count(source, f"{_ELASTIC}.maxReplicas", policy["maxNodes"])
+        reason = "nothing scales by metrics: nodes join as capacity allows"
+        if policy["maxNodes"] != workers:
+            source.changed(f"{role}.replicas", "all nodes up to maxNodes join as soon as there is room")
+    else:
+        policy = {"minNodes": node.pods, "maxNodes": node.pods}
+        reason = "the command has a fixed number of nodes"
+    if scaled:
+        source.lost(f"{_ELASTIC}.metrics", reason, "set maxNodes")
+    _note_bounds(draft, least or policy["minNodes"], most or policy["maxNodes"], policy)
     restarts = source.integer(f"{_ELASTIC}.maxRestarts")
     if restarts is not None:
         policy["maxRestarts"] = restarts
         source.same(f"{_ELASTIC}.maxRestarts", "torch.elasticPolicy.maxRestarts")
-    source.items(f"{_ELASTIC}.metrics")
-    source.lost(f"{_ELASTIC}.metrics", "nothing scales by metrics: nodes join as capacity allows", "set maxNodes")
     _note_backend(draft)
     for name in ("rdzvHost", "rdzvPort", "rdzvId"):
         source.changed(f"{_ELASTIC}.{name}", f"the nodes meet at the first one, port {TRAINER_PORT}, by the job's name")
-    if pairs := _configuration(draft):
-        upsert_env(node.container, [pairs])
+    _configure(draft, [node])
     draft.nodes, node.pods = None, policy["maxNodes"]
     draft.policy["torch"]["elasticPolicy"] = policy
 
 
-def _read_fixed(draft: Draft, parts: Sequence[Part], *, led: bool) -> None:
-    """Read the elastic policy of a job with a fixed number of pods: the rendezvous of torchrun stays dynamic."""
-    source = draft.source
-    least, most = _bounds(draft)
-    message = "numNodes is the number of replicas: without metrics, the operator adds none"
-    if source.items(f"{_ELASTIC}.metrics"):
-        message = "the command has a fixed number of nodes"
-        source.lost(f"{_ELASTIC}.metrics", message, "remove --nnodes from the command if nodes may join")
-    for name, bound in (("minReplicas", least), ("maxReplicas", most)):
-        if bound == draft.pods:
-            source.same(f"{_ELASTIC}.{name}", "TrainJob spec.trainer.numNodes")
+def _note_bounds(draft: Draft, least: int, most: int, policy: Body) -> None:
+    message = "the number of replicas: without metrics, the operator runs no others"
+    for name, bound in (("min", least), ("max", most)):
+        path, field = f"{_ELASTIC}.{name}Replicas", f"{name}Nodes"
+        if bound == policy.get(field):
+            draft.source.same(path, f"torch.elasticPolicy.{field}")
         else:
-            source.changed(f"{_ELASTIC}.{name}", message, "use torch.elasticPolicy if it can start with fewer")
+            draft.source.changed(path, message, f"set {field} of torch.elasticPolicy if the job can run with others")
+
+
+def _read_elastic_roles(draft: Draft, parts: Sequence[Part]) -> None:
+    """Read the elastic policy of roles with different templates: their number is fixed, the rendezvous dynamic."""
+    source = draft.source
+    if source.items(f"{_ELASTIC}.metrics"):
+        message = "master and workers have different pods, and elastic nodes must be alike"
+        source.lost(f"{_ELASTIC}.metrics", message, "give Master and Worker one template, or remove Master")
+    least, most = _bounds(draft)
+    _note_bounds(draft, least or 0, most or 0, {})
     _note_backend(draft)
+    port = source.integer(f"{_ELASTIC}.rdzvPort", 1) or TRAINER_PORT
+    source.same(f"{_ELASTIC}.rdzvPort", f"port of the variable {_ENDPOINT}")
+    source.changed(f"{_ELASTIC}.rdzvHost", "the nodes meet at the first one")
     variables = [
         literal(_BACKEND, "c10d"),
-        _endpoint(draft, parts[0]),
+        literal(_ENDPOINT, f"{parts[0].first_host(draft.name)}:{port}"),
         literal(_ID, source.text(f"{_ELASTIC}.rdzvId") or draft.name),
     ]
     source.same(f"{_ELASTIC}.rdzvId", f"variable {_ID}")
@@ -144,22 +172,8 @@ def _read_fixed(draft: Draft, parts: Sequence[Part], *, led: bool) -> None:
         variables.append(literal(_RESTARTS, restarts))
         source.same(f"{_ELASTIC}.maxRestarts", f"variable {_RESTARTS}")
     for part in parts:
-        prepend_env(part.container, [each.for_container(part.container, part) for each in variables])
-    if pairs := _configuration(draft):
-        for part in parts:
-            upsert_env(part.container, [pairs])
-    if not led and draft.pods > 1:
-        note = "the job has succeeded when all nodes have, not with the first one"
-        source.notes.append(FieldFinding.of(_ELASTIC, None, Fidelity.CHANGED, note))
-
-
-def _endpoint(draft: Draft, first: Part) -> Variable:
-    """Return the variable with host and port of the first node."""
-    source = draft.source
-    port = source.integer(f"{_ELASTIC}.rdzvPort", 1) or TRAINER_PORT
-    source.same(f"{_ELASTIC}.rdzvPort", f"port of the variable {_ENDPOINT}")
-    source.changed(f"{_ELASTIC}.rdzvHost", "the nodes meet at the first one")
-    return literal(_ENDPOINT, f"{first.first_host(draft.name)}:{port}")
+        set_first(part, variables)
+    _configure(draft, parts)
 
 
 def _bounds(draft: Draft) -> tuple[int | None, int | None]:
@@ -181,16 +195,18 @@ def _note_backend(draft: Draft) -> None:
         source.same(f"{_ELASTIC}.standalone", "every node joins the others")
 
 
-def _configuration(draft: Draft) -> Body | None:
-    """Return the variable with the configuration of the rendezvous; None if unset."""
+def _configure(draft: Draft, parts: Sequence[Part]) -> None:
+    """Set the variable with the configuration of the rendezvous."""
     source = draft.source
     pairs = []
     for index, entry in enumerate(source.items(f"{_ELASTIC}.rdzvConf")):
         if set(entry) - {"key", "value"}:
             raise source.malformed(f"{_ELASTIC}.rdzvConf[{index}]", "has key and value only")
         pairs.append(f"{entry.get('key', '')}={entry.get('value', '')}")
-    source.changed(f"{_ELASTIC}.rdzvConf", f"variable {_CONF} of the container")
-    return {"name": _CONF, "value": ",".join(pairs)} if pairs else None
+    if pairs:
+        for part in parts:
+            upsert_env(part.container, [{"name": _CONF, "value": ",".join(pairs)}])
+        source.changed(f"{_ELASTIC}.rdzvConf", f"variable {_CONF} of the container; rule ENV-001 warns of it")
 
 
 def _port(master: Part) -> int:

@@ -33,6 +33,7 @@ _LABELS: Final = (
     ("ray.io/gang-scheduling-enabled", "all pods are one gang"),
     ("ray.io/scheduler-name", "podGroupPolicy says which scheduler"),
 )
+_TOPOLOGY: Final = "volcano.sh/network-topology-"
 _PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
 _INTERACTIVE: Final = "InteractiveMode"
@@ -114,6 +115,7 @@ def _read_rest(draft: Draft) -> None:
     if draft.annotations.pop(_OVERWRITE, None) is not None:
         source.forget(("metadata", "annotations", _OVERWRITE))
         source.changed(("metadata", "annotations", _OVERWRITE), "the commands of the containers stay as they are")
+    _read_topology(draft)
     cluster = "spec.rayClusterSpec" if source.peek("spec.rayClusterSpec") is not None else "spec"
     for path in dict.fromkeys((f"{cluster}.suspend", "spec.suspend")):
         if path == "spec.suspend" and draft.suspend is not None:
@@ -125,6 +127,28 @@ def _read_rest(draft: Draft) -> None:
     read_schedulers(draft)
     for part in draft.parts:
         adapt_restart_policy(source, part, fails=False)
+
+
+def _read_topology(draft: Draft) -> None:
+    """Read the labels from which KubeRay sets the network topology of the PodGroup."""
+    source = draft.source
+    mode, tier = (draft.labels.pop(f"{_TOPOLOGY}{name}", None) for name in ("mode", "highest-tier-allowed"))
+    paths = [("metadata", "labels", f"{_TOPOLOGY}{name}") for name in ("mode", "highest-tier-allowed")]
+    for path in paths:
+        source.forget(path)
+    if mode is None:
+        source.changed(paths[1], "has no effect without a mode")
+        return
+    if mode not in ("hard", "soft"):
+        raise source.malformed(paths[0], f"must be hard or soft, but is {shown(mode)}")
+    topology: Body = {"mode": mode}
+    if tier is not None:
+        if not tier.isdecimal():
+            raise source.malformed(paths[1], f"must be a whole number, but is {shown(tier)}")
+        topology["highestTierAllowed"] = int(tier)
+    draft.gang = {"volcano": {"networkTopology": topology}}
+    for path in paths:
+        source.changed(path, "podGroupPolicy.volcano.networkTopology")
 
 
 def _submit_options(draft: Draft) -> list[str]:

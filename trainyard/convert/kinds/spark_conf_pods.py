@@ -1,4 +1,4 @@
-"""Settings ``spark.kubernetes.*`` of sparkConf about the pods of the driver or the executors."""
+"""Pod settings of a SparkApplication in sparkConf: ``spark.kubernetes.*`` of the driver or the executors."""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ _POD_FIELDS: Final = {
     "initContainers": "initContainers",
     "priorityClassName": "priorityClassName",
 }
+_CONTAINERS: Final = ("spark-kubernetes-driver", "spark-kubernetes-executor", "executor")
+"""Names by which Spark and its operator find their container in a template; otherwise, it is the first."""
 _KUEUE: Final = "kueue.x-k8s.io/"
 _CONTAINER_FIELDS: Final = ("envFrom", "securityContext", "lifecycle", "ports", "volumeMounts")
 _WITHOUT: Final = {
@@ -64,7 +66,9 @@ def read_pod(draft: Draft, settings: SparkSettings, name: str, pods: int) -> Par
     own = pod.get("containers") or [{"name": name}]
     if not isinstance(own, list) or not isinstance(own[0], dict):
         raise source.malformed(f"{path}.template.spec.containers", "must be a list of objects")
-    pod["containers"] = [{**own[0], "name": name}, *own[1:], *source.items(f"{path}.sidecars")]
+    main = next((each for each in own if isinstance(each, dict) and each.get("name") in _CONTAINERS), own[0])
+    others = [each for each in own if each is not main]
+    pod["containers"] = [{**main, "name": name}, *others, *source.items(f"{path}.sidecars")]
     source.same(f"{path}.sidecars", "containers of the pods")
     part = _checked(source, path, name, pods, template)
     apply_conf(settings, name, part.template, part.container)

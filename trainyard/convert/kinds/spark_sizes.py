@@ -198,8 +198,9 @@ def _devices(settings: SparkSettings, role: str) -> list[_Device]:
         vendor = settings.of_conf(f"{prefix}{name}.vendor", "resource of the container", passed=True)
         became = "script of the worker" if role == EXECUTOR else "script of the driver"
         script = settings.of_conf(f"{prefix}{name}.discoveryScript", became, passed=True)
+        field, _, resource = str(settings.source.peek(f"spec.{role}.gpu.name") or "").rpartition("/")
         if amount:
-            found.append(_Device(name, amount, vendor, script))
+            found.append(_Device(name, amount, vendor or (field if resource == name and field else None), script))
     return found
 
 

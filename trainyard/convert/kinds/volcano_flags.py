@@ -50,7 +50,7 @@ _FLAGS: Final = {
         _PRIVATE: (
             Fidelity.LOST,
             "is not carried over: each job has keys of its own",
-            "make a new key for what is outside the job, because all readers of the manifest have this one",
+            "make a new key for what is outside the job, because each reader of the manifest has this one",
         ),
         "ssh-public-key": (_CHANGED, "each job has keys of its own", ""),
     },

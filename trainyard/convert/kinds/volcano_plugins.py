@@ -23,6 +23,7 @@ from trainyard.render.pod_set import LAUNCHER
 __all__ = ["apply_plugins"]
 
 _PLUGINS: Final = "spec.plugins"
+_HEAD_SERVICE: Final = "head-svc"
 _HOSTS_FOLDER: Final = "/etc/volcano"
 _HOSTS_VOLUME: Final = "volcano-hosts"
 _TF_ROLES: Final = ("chief", "worker", "ps", "evaluator")
@@ -59,18 +60,20 @@ def apply_plugins(draft: Draft) -> None:
             set_variables(source, part, [indexed("VC_TASK_INDEX"), indexed("VK_TASK_INDEX")], always=False)
         set_variables(source, part, list(_host_variables(hosts)), always=False)
         note_legacy_hosts(source, part, [f"{old}-{name}-" for name in old_names.values()], part.first_host(draft.name))
+        if framework == "ray":
+            note_legacy_hosts(source, part, [f"{old}-{_HEAD_SERVICE}"], "$RAY_HEAD_HOST")
     if any(mentions(part, _HOSTS_FOLDER) for part in draft.parts):
         _mount_hosts(draft, hosts)
 
 
 def _deciding(draft: Draft) -> Part:
-    """Return the task that trains: the one that completes the job, else that of the most pods."""
+    """Return the task that trains: the one that completes the job, else that of the most pods it needs."""
     source = draft.source
     least = source.peek("spec.minSuccess")
 
-    def weight(part: Part) -> tuple[bool, bool, int, bool]:
+    def weight(part: Part) -> tuple[bool, bool, bool, int]:
         needed = source.peek(f"{part.role}.minAvailable") != 0
-        return completes_job(source, part), part.pods == least != 1, part.pods, needed
+        return completes_job(source, part), part.pods == least != 1, needed, part.pods
 
     return max(draft.parts, key=weight)
 

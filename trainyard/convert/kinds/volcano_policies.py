@@ -50,6 +50,9 @@ def apply_policies(draft: Draft, tasks: Mapping[str, Part]) -> None:
             policies.take(f"{task.role}.policies[{index}]", part, leads=gathered and task is draft.trainer)
     if policies.completing:
         draft.succeed_with(*dict.fromkeys(policies.completing))
+        if len(set(policies.completing)) > 1:
+            # Each of these tasks completes the job by itself.
+            draft.job_set["successPolicy"]["operator"] = "Any"
     if "failurePolicy" in draft.job_set:
         source.same("spec.maxRetry", "failurePolicy.maxRestarts")
     elif limit is not None:
@@ -116,7 +119,7 @@ class _Policies:
             self.completing += [each.name for each in parts]
             if leads:
                 parts[0].job["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
-            return len(parts) == 1
+            return True
         if event not in _EVENTS:
             return False
         if action == "RestartJob":

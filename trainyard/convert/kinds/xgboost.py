@@ -10,7 +10,7 @@ from trainyard.convert.operator_roles import Roles
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.convert.run_policy import read_run_policy, succeed_with_role
 from trainyard.convert.torch_environment import ranks
-from trainyard.convert.variables import indexed, literal, referred, set_variables
+from trainyard.convert.variables import UNBUFFERED, indexed, literal, referred, set_variables
 
 __all__ = ["CONVERTERS", "convert"]
 
@@ -35,6 +35,7 @@ def convert(draft: Draft) -> None:
             referred(indexed("RANK"), "DMLC_TASK_ID"),
             literal("WORKER_PORT", TRAINER_PORT),
             literal("WORKER_ADDRS", ",".join(hosts[1:])),
+            UNBUFFERED,
         ]
         set_variables(source, node, variables, always=True)
     elif master is not None and worker is not None:
@@ -46,6 +47,7 @@ def convert(draft: Draft) -> None:
             *ranks(master.first_host(draft.name), port, master.total + worker.total),
             literal("WORKER_PORT", port),
             literal("WORKER_ADDRS", addresses),
+            UNBUFFERED,
         ]
         for part in (master, worker):
             set_variables(source, part, variables, always=True)
