@@ -64,6 +64,7 @@ def unaccounted(body: Body, conversion: Conversion) -> list[str]:
     for path, value in leaves(body):
         prefixes = {written(path[:length]) for length in range(1, len(path) + 1)}
         by_value = (last_key(path), type(value), value) in carried or (isinstance(value, str) and value in texts)
+        by_value |= isinstance(value, float) and (last_key(path), str, str(value)) in carried
         if not (by_value or prefixes & (noted | left_out) or written(path) in same):
             found.append(written(path))
     return found
