@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,11 +29,11 @@ while [ $# -gt 0 ]; do
     *) [ -z "$host" ] || break; host=$1; shift ;;
   esac
 done
-echo "$(hostname) $host" >> {folder}/ssh.log
+echo "$(hostname) $host" >> "{folder}/ssh.log"
 address=$(getent ahostsv4 "$host" | head -1 | cut -d" " -f1)
-[ -n "$address" ] && [ -f {folder}/pids/$address ] || {{ echo "ssh: cannot resolve or reach $host" >&2; exit 255; }}
-exec nsenter --target "$(cat {folder}/pids/$address)" --net --uts --mount -- \
-  env -i HOME=/root SHELL=/bin/sh PATH={path} /bin/sh -c "$*"
+[ -n "$address" ] && [ -f "{folder}/pids/$address" ] || {{ echo "ssh: cannot resolve or reach $host" >&2; exit 255; }}
+exec nsenter --target "$(cat "{folder}/pids/$address")" --net --uts --mount -- \
+  env -i HOME=/root SHELL=/bin/sh "PATH={path}" /bin/sh -c "$*"
 """
 
 BASE = {"HOME": "/root", "SHELL": "/bin/sh"}
@@ -55,8 +56,8 @@ def start(pod: Mapping[str, Any], number: int, plan: Mapping[str, Any], folder: 
     hosts.write_text(hosts_file(plan["pods"], pod))
     (folder / "resolv.conf").write_text("")
     mounts = [
-        f"mount --bind {hosts} /etc/hosts",
-        f"mount --bind {folder}/resolv.conf /etc/resolv.conf",
+        f"mount --bind {shlex.quote(str(hosts))} /etc/hosts",
+        f"mount --bind {shlex.quote(str(folder / 'resolv.conf'))} /etc/resolv.conf",
         "mount -t tmpfs none /dev/shm",
     ]
     script = "; ".join(["set -e", f"hostname {pod['hostname']}", *mounts, "echo ready", "exec sleep 600"])
