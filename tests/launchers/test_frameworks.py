@@ -1,7 +1,8 @@
 """The real libraries of other frameworks, with the commands and variables that render returns, in pods of this machine.
 
 They are large, so they are not part of the toolchain: TRAINYARD_FRAMEWORKS names folders of Python environments that
-have them (``/venv-a/bin:/venv-b/bin``), and a framework that none of them has is skipped.
+have them (``/venv-a/bin:/venv-b/bin``), and a framework that none of them has is skipped. The pods share their process
+ids: on a busy machine, a Ray worker whose start times out runs ``ray stop``, which then ends Ray in all pods.
 """
 
 from __future__ import annotations
