@@ -1,9 +1,10 @@
 """Pods as network, host name and mount namespaces, in which launchers reach each other through a stub of SSH.
 
-Run as a program inside new namespaces: it reads a plan (JSON) from standard input, starts the pods, runs a command in
-one of them and exits with its status; the end of the program ends its pods. Each pod has its own host name, interface
-and address, and a host file as the kubelet writes it: its own fully qualified name and short name. Names of other pods
-resolve as the DNS server of a cluster answers: fully qualified, or with the subdomain, never the short name alone.
+Run as a program inside new namespaces: it reads a plan (JSON) from standard input, starts the pods with their commands,
+and exits with the status of one of them; the end of the program ends its pods. Each pod has its own host name,
+interface and address, and a host file as the kubelet writes it: its own fully qualified name and short name. Names of
+other pods resolve as the DNS server of a cluster answers: fully qualified, or with the subdomain, never the short name
+alone.
 """
 
 from __future__ import annotations
@@ -28,33 +29,35 @@ while [ $# -gt 0 ]; do
     *) [ -z "$host" ] || break; host=$1; shift ;;
   esac
 done
-echo "$(hostname) $host" >> {folder}/ssh.log
+echo "$(hostname) $host" >> "{folder}/ssh.log"
 address=$(getent ahostsv4 "$host" | head -1 | cut -d" " -f1)
-[ -n "$address" ] && [ -f {folder}/pids/$address ] || {{ echo "ssh: cannot resolve or reach $host" >&2; exit 255; }}
-exec nsenter --target "$(cat {folder}/pids/$address)" --net --uts --mount -- \
-  env -i HOME=/root SHELL=/bin/sh PATH={path} /bin/sh -c "$*"
+[ -n "$address" ] && [ -f "{folder}/pids/$address" ] || {{ echo "ssh: cannot resolve or reach $host" >&2; exit 255; }}
+exec nsenter --target "$(cat "{folder}/pids/$address")" --net --uts --mount -- \
+  env -i HOME=/root SHELL=/bin/sh "PATH={path}" /bin/sh -c "$*"
 """
+
+BASE = {"HOME": "/root", "SHELL": "/bin/sh"}
 
 
 def run(*command: str) -> None:
     subprocess.run(command, check=True)
 
 
-def hosts_file(pods: Sequence[Mapping[str, str]], own: Mapping[str, str]) -> str:
+def hosts_file(pods: Sequence[Mapping[str, Any]], own: Mapping[str, Any]) -> str:
     """Return /etc/hosts of a pod."""
     lines = ["127.0.0.1 localhost", f"{own['address']} {own['fqdn']} {own['hostname']}"]
     lines += [f"{pod['address']} {pod['fqdn']} {pod['name']}" for pod in pods]
     return "".join(f"{line}\n" for line in lines)
 
 
-def start(pod: Mapping[str, str], number: int, plan: Mapping[str, Any], folder: Path) -> int:
+def start(pod: Mapping[str, Any], number: int, plan: Mapping[str, Any], folder: Path) -> int:
     """Start a pod and return the id of the process that holds its namespaces."""
     hosts = folder / f"hosts-{number}"
     hosts.write_text(hosts_file(plan["pods"], pod))
     (folder / "resolv.conf").write_text("")
     mounts = [
-        f"mount --bind {hosts} /etc/hosts",
-        f"mount --bind {folder}/resolv.conf /etc/resolv.conf",
+        f"mount --bind {shlex.quote(str(hosts))} /etc/hosts",
+        f"mount --bind {shlex.quote(str(folder / 'resolv.conf'))} /etc/resolv.conf",
         "mount -t tmpfs none /dev/shm",
     ]
     script = "; ".join(["set -e", f"hostname {pod['hostname']}", *mounts, "echo ready", "exec sleep 600"])
@@ -90,15 +93,24 @@ def main() -> int:
     for number, pod in enumerate(plan["pods"]):
         pids[pod["name"]] = start(pod, number, plan, folder)
         # The launcher runs the job's command and no server of SSH.
-        if pod["name"] != plan["launcher"]:
+        if pod["name"] != plan["main"]:
             (folder / "pids" / pod["address"]).write_text(str(pids[pod["name"]]))
-    environment = {"PATH": search, "HOME": "/root", "SHELL": "/bin/sh", **plan["environment"]}
-    enter = ("nsenter", "--target", str(pids[plan["launcher"]]), "--net", "--uts", "--mount", "--")
-    words = [*enter, "env", "-i", *(f"{name}={value}" for name, value in environment.items()), *plan["command"]]
+    programs = {
+        pod["name"]: subprocess.Popen(
+            [
+                *("nsenter", "--target", str(pids[pod["name"]]), "--net", "--uts", "--mount", "--", "env", "-i"),
+                *(f"{name}={value}" for name, value in {**BASE, "PATH": search, **pod["environment"]}.items()),
+                *pod["command"],
+            ],
+            stdin=subprocess.DEVNULL,
+        )
+        for pod in plan["pods"]
+        if pod.get("command")
+    }
     try:
-        return subprocess.run(words, timeout=plan["seconds"], stdin=subprocess.DEVNULL, check=False).returncode
+        return programs[plan["main"]].wait(timeout=plan["seconds"])
     except subprocess.TimeoutExpired:
-        print(f"timed out: {shlex.join(plan['command'])}", file=sys.stderr)
+        print(f"timed out: {programs[plan['main']].args}", file=sys.stderr)
         return 124
 
 

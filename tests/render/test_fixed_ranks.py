@@ -92,8 +92,16 @@ def test_a_job_with_its_own_coordinator_may_number_processes_itself() -> None:
 
 @pytest.mark.parametrize("source", ["configMapKeyRef", "secretKeyRef"])
 def test_a_rank_from_one_object_is_the_same_in_all_pods(source: str) -> None:
-    variable = {"name": "RANK", "valueFrom": {source: {"name": "a", "key": "b"}}}
+    variable = {"name": "RANK", "valueFrom": {source: {"name": "a", "key": "b"}, "fieldRef": None}}
     assert only(verdict(job(variable), of("torch")).warnings).path == "spec.trainer.env[0]"
+
+
+def test_a_reference_to_a_constant_and_a_field_of_the_job_are_the_same_in_all_pods() -> None:
+    reference = job(fixed("ZERO"), fixed("RANK", "$(ZERO)"))
+    assert only(verdict(reference, of("torch")).warnings).path == "spec.trainer.env[1]"
+    assert verdict(job(fixed("RANK", "$(JOB_COMPLETION_INDEX)")), of("torch")).warnings == ()
+    namespace = {"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
+    assert only(verdict(job(namespace), of("torch")).warnings).path == "spec.trainer.env[0]"
 
 
 def test_ranks_in_patches_are_found_too() -> None:

@@ -6,6 +6,7 @@ to such a variable. Each framework lists the names that its programs read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,9 @@ from trainyard.render.template import template_of
 __all__ = ["fixed_ranks"]
 
 _RANK_FIX = "remove it: the runtime gives each pod its own; or read a field of the pod with valueFrom.fieldRef"
+_SHARED_FIELDS = ("metadata.namespace", "spec.serviceAccountName")
+"""Fields that are the same in all pods of a job."""
+_REFERENCE = re.compile(r"\$\((\S+?)\)")
 _SIZE_FIX = "remove it: the runtime sets the number of nodes"
 
 
@@ -40,9 +44,12 @@ def fixed_ranks(job: ResolvedJob, framework: Framework[Any]) -> Iterator[Finding
     own_coordinator = framework.coordinator in {variable.get("name") for variable in trainer}
     counts = {pods, sum(pod_set.pods for pod_set in participants if pod_set.name != LAUNCHER)}
     severity = Severity.ERROR if framework.coordinator and not own_coordinator else Severity.WARNING
+    constants = set[str]()
     for index, variable in enumerate(trainer):
-        for message, fix in _messages(variable, framework, counts, sizes=not own_coordinator):
+        for message, fix in _messages(variable, framework, counts, constants, sizes=not own_coordinator):
             yield Finding(f"spec.trainer.env[{index}]", message, fix, severity=severity)
+        if _is_constant(variable, constants):
+            constants.add(str(variable.get("name")))
     replaced = {str(variable.get("name")) for variable in trainer}
     for pod_set in participants:
         for finding in _in_template(job, pod_set, framework, replaced, counts):
@@ -68,22 +75,29 @@ def _in_template(
 
 
 def _messages(
-    variable: Mapping[str, Any], framework: Framework[Any], counts: Set[int], *, sizes: bool = True
+    variable: Mapping[str, Any],
+    framework: Framework[Any],
+    counts: Set[int],
+    constants: Set[str] = frozenset(),
+    *,
+    sizes: bool = True,
 ) -> Iterator[tuple[str, str]]:
     name, pods = str(variable.get("name")), max(counts)
     if name in framework.reserved:
         return
-    if name in framework.ranks and _is_constant(variable):
+    if name in framework.ranks and _is_constant(variable, constants):
         yield f"{name} is the same in all {pods} pods, but each process needs its own", _RANK_FIX
     if sizes and name in framework.sizes and _is_wrong(variable, counts):
         yield f"{name} is {variable['value']}, but the job has {pods} pods", _SIZE_FIX
 
 
-def _is_constant(variable: Mapping[str, Any]) -> bool:
+def _is_constant(variable: Mapping[str, Any], constants: Set[str]) -> bool:
+    """Return whether a variable has the same value in all pods; references may be to other constants."""
     source = variable.get("valueFrom")
     if source:
-        return "fieldRef" not in source
-    return "$(" not in str(variable.get("value") or "")
+        field = source.get("fieldRef")
+        return not field or field.get("fieldPath") in _SHARED_FIELDS
+    return set(_REFERENCE.findall(str(variable.get("value") or ""))) <= constants
 
 
 def _is_wrong(variable: Mapping[str, Any], counts: Set[int]) -> bool:

@@ -30,6 +30,9 @@ def refused() -> Iterator[Draft]:
         yield Draft(name, runtime_spec(trainer(), mlPolicy={"xgboost": {}}), {"trainer": {"env": env}})
     env = [{"name": "JAX_NUM_PROCESSES", "value": "1"}]
     yield Draft("jax-own", runtime_spec(trainer(), mlPolicy={"jax": {}}), {"trainer": {"env": env}})
+    env = [{"name": "JAX_PROCESS_ID", "value": "0"}]
+    fields = {"trainer": {"numNodes": 2, "env": env}}
+    yield Draft("jax-one-rank", runtime_spec(trainer(), mlPolicy={"jax": {}}), fields)
     installer = trainer(pod={"initContainers": [container("flux-installer")]})
     yield Draft("flux-installer", runtime_spec(installer, mlPolicy={"flux": {}}), {"trainer": {"numNodes": 2}})
     yield torch_draft("runtime-missing", {"runtimeRef": {"name": "nobody", "kind": "TrainingRuntime"}})
