@@ -20,6 +20,7 @@ from trainyard.checks.printable_text import printable
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import Policies, message_of
+from trainyard.controller.runtime_deletion import deletion_warnings
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
@@ -164,6 +165,8 @@ class Admission:
     async def _validate_runtime(self, request: Request, body: Object, model: type[_AnyRuntime]) -> Response:
         """Validate a runtime; an update that leaves its spec alone is accepted whatever the stored spec is."""
         old = request.get("oldObject")
+        if request.get("operation") == "DELETE":
+            return {"allowed": True, **_warnings(deletion_warnings(body, self._cache.train_jobs.store))}
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
         if _keeps_spec(body, old):
@@ -216,6 +219,8 @@ async def _review(http: web.Request, decide: Callable[[Request], Awaitable[Respo
     try:
         review = orjson.loads(await http.read())
         request = review["request"]
+        if request.get("operation") == "DELETE":
+            request["object"] = request["oldObject"]
         uid, body = request["uid"], request["object"]
         metadata = body["metadata"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
