@@ -185,7 +185,7 @@ def test_runtimes_are_deleted_and_labeled_with_warnings(platform: LiveCluster) -
             "trainer.kubeflow.org/webhook-validation": "disabled",
         },
     }
-    runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
+    runtime["spec"]["template"]["metadata"] = {"labels": {"a": "b c"}}
     result = platform.apply(runtime)
     assert "accepted because of label" in result.stderr, result
     platform.kubectl("delete", "clustertrainingruntime", "labeled")
