@@ -49,7 +49,7 @@ def rendered(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, A
         ({"metadata": {"labels": {"a": "1"}}}, {"metadata": {"labels": {"a": "2"}}}, False),
     ],
 )
-def test_removals_are_told_from_changes(before: dict[str, Any], after: dict[str, Any], lacks: bool) -> None:
+def test_removals_are_distinguished_from_changes(before: dict[str, Any], after: dict[str, Any], lacks: bool) -> None:
     stored = as_created(rendered(**before), OWNER)
     stored["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     assert lacks_parts(rendered(**after), stored) is lacks
