@@ -13,7 +13,7 @@ from typing import Any, Final
 import pulumi
 
 import trainyard
-from trainyard.api.constants import CONTROLLER_SERVICE
+from trainyard.api.constants import CONTROLLER_SERVICE, WEBHOOK_VALIDATION_LABEL
 from trainyard.api.crds import build
 from trainyard.controller.configuration import (
     SERVING_SECRET,
@@ -235,15 +235,24 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
 
 
 def _webhook_configurations(args: TrainerArgs) -> list[dict[str, Any]]:
-    opt_out = {
-        "matchExpressions": [
-            {"key": "trainer.kubeflow.org/webhook-validation", "operator": "NotIn", "values": ["disabled"]}
-        ]
-    }
+    opt_out, opted_out = (
+        {"matchExpressions": [{"key": WEBHOOK_VALIDATION_LABEL, "operator": operator, "values": ["disabled"]}]}
+        for operator in ("NotIn", "In")
+    )
     validating = [
         _webhook(args, "validate", "clustertrainingruntime", {"objectSelector": opt_out}),
         _webhook(args, "validate", "trainingruntime", {}),
         _webhook(args, "validate", "trainjob", {}),
+        # These only warn, so nothing waits for their answer.
+        _webhook(
+            *(args, "validate", "clustertrainingruntime"),
+            {"objectSelector": opted_out, "failurePolicy": "Ignore"},
+            name="labeled",
+        ),
+        *(
+            _webhook(args, "validate", kind, {"failurePolicy": "Ignore"}, name="deleted", operations=("DELETE",))
+            for kind in ("clustertrainingruntime", "trainingruntime")
+        ),
     ]
     # Defaulting only unifies the notation of runtimes; the validating webhook, which must answer, rejects invalid ones.
     notation = {"failurePolicy": "Ignore", "reinvocationPolicy": "Never"}
@@ -267,7 +276,15 @@ def _webhook_configuration(kind: str, name: str, webhooks: list[dict[str, Any]])
     }
 
 
-def _webhook(args: TrainerArgs, verb: str, kind: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+def _webhook(
+    args: TrainerArgs,
+    verb: str,
+    kind: str,
+    extra: Mapping[str, Any],
+    *,
+    name: str = "",
+    operations: Sequence[str] = ("CREATE", "UPDATE"),
+) -> dict[str, Any]:
     configuration = VALIDATOR if verb == "validate" else DEFAULTER
     first, _, rest = configuration.partition(".")
     client_config = args.target.access.client_config(
@@ -277,7 +294,7 @@ def _webhook(args: TrainerArgs, verb: str, kind: str, extra: Mapping[str, Any]) 
         path=f"/{verb}-{_PATH}-{kind}",
     )
     return {
-        "name": f"{first}.{kind}.{rest}",
+        "name": f"{first}.{f'{name}-' if name else ''}{kind}.{rest}",
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config,
         "failurePolicy": "Fail",
@@ -286,7 +303,7 @@ def _webhook(args: TrainerArgs, verb: str, kind: str, extra: Mapping[str, Any]) 
             {
                 "apiGroups": ["trainer.kubeflow.org"],
                 "apiVersions": ["v1alpha1"],
-                "operations": ["CREATE", "UPDATE"],
+                "operations": list(operations),
                 "resources": [f"{kind}s"],
             }
         ],

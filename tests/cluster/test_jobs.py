@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.jobs import node_patch, train_job
+from tests.cluster.jobs import lasting, node_patch, train_job
 from tests.support import LiveCluster, awaited, require
 
 pytestmark = pytest.mark.cluster
@@ -184,6 +184,44 @@ def test_a_suspended_job_holds_no_pods_and_resumes(platform: LiveCluster) -> Non
         )
     )
     platform.condition("pause", "vision", "Complete")
+
+
+def test_a_resumed_job_runs_for_kubectl_and_the_sdk(platform: LiveCluster) -> None:
+    from kubeflow.common.types import KubernetesBackendConfig
+    from kubeflow.trainer import TrainerClient
+
+    body = train_job("resumed", "vision", "torch-distributed-gang", suspend=True, runtimePatches=[lasting("1h")])
+    require(platform.apply(body))
+    platform.condition("resumed", "vision", "Suspended")
+    resume = '{"spec":{"suspend":false}}'
+    require(platform.kubectl("patch", "trainjob", "resumed", "-n", "vision", "--type=merge", "-p", resume))
+    client = TrainerClient(KubernetesBackendConfig(namespace="vision", config_file=str(platform.kubeconfig)))
+    assert client.wait_for_job_status("resumed", status={"Running"}, timeout=60, polling_interval=1).status == "Running"
+    (line,) = require(platform.kubectl("get", "trainjob", "resumed", "-n", "vision", "--no-headers")).splitlines()
+    assert "Suspended" not in line
+    deleted = require(platform.kubectl("delete", "trainjob", "resumed", "-n", "vision"))
+    assert "deleted" in deleted
+
+
+def test_runtimes_are_deleted_and_labeled_with_warnings(platform: LiveCluster) -> None:
+    make_runtime(platform, "torch-used")
+    require(platform.apply(train_job("uses", "vision", "torch-used", suspend=True)))
+    platform.condition("uses", "vision", "Suspended")
+    deleted = platform.kubectl("delete", "clustertrainingruntime", "torch-used")
+    assert 'Warning: 1 TrainJob references ClusterTrainingRuntime "torch-used" (vision/uses)' in deleted.stderr
+    require(platform.kubectl("delete", "trainjob", "uses", "-n", "vision"))
+    runtime = platform.get("clustertrainingruntime", "torch-distributed")
+    runtime["metadata"] = {
+        "name": "labeled",
+        "labels": {
+            "trainer.kubeflow.org/framework": "torch",
+            "trainer.kubeflow.org/webhook-validation": "disabled",
+        },
+    }
+    runtime["spec"]["template"]["metadata"] = {"labels": {"a": "b c"}}
+    result = platform.apply(runtime)
+    assert "accepted because of label" in result.stderr, result
+    platform.kubectl("delete", "clustertrainingruntime", "labeled")
 
 
 def test_a_runtime_with_two_frameworks_is_refused(platform: LiveCluster) -> None:

@@ -201,6 +201,15 @@ _SITUATIONS: Final[_Rows] = {
     "Condition `Suspended` after a resume": (
         "controller/test_status.py::test_a_resumed_job_is_running_for_kubectl_and_the_sdk",
     ),
+    "Deletion of a runtime that TrainJobs reference": (
+        "controller/test_webhooks.py::test_the_deletion_of_a_runtime_that_jobs_reference_is_a_warning",
+    ),
+    "`runtimePatches` that change while a job is suspended": (
+        "controller/test_removed_parts.py::test_a_job_set_is_kept_if_something_was_added_or_changed",
+    ),
+    "A label, node selector, toleration or gate that is removed from a suspended job": (
+        "controller/test_removed_parts.py::test_a_job_set_is_recreated_if_a_node_selector_was_removed",
+    ),
     "Suspending": (
         "controller/test_lifecycle.py::test_a_running_job_set_of_a_suspended_job_is_always_suspended",
         "controller/test_lifecycle.py::test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back",

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, Clock, runtime, train_job
+from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, TRAIN_JOBS, Clock, runtime, train_job
 from tests.kube.fake_api import FakeApi
 from trainyard import pki
 from trainyard.controller.cluster_cache import ClusterCache
@@ -35,7 +35,13 @@ class Server:
             return response.status, await response.read()
 
     async def review(
-        self, path: str, body: Body, old: Body | None = None, user: Body | None = None, manager: str | None = None
+        self,
+        path: str,
+        body: Body,
+        old: Body | None = None,
+        user: Body | None = None,
+        manager: str | None = None,
+        operation: str = "",
     ) -> Body:
         request = {
             "uid": "42",
@@ -47,6 +53,8 @@ class Server:
         }
         if old is not None:
             request["oldObject"] = old
+        if operation == "DELETE":
+            request |= {"operation": operation, "object": None, "oldObject": body}
         if manager is not None:
             request["options"] = {"kind": "UpdateOptions", "fieldManager": manager}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
@@ -396,3 +404,41 @@ async def test_a_runtime_is_stored_as_go_clients_write_it(api: FakeApi, kind: st
         assert '"nvidia.com/gpu": "8"' in json.dumps(stored)
         unchanged = await server.review(f"{MUTATE_PREFIX}{kind.lower()}", released)
     assert unchanged == {"uid": "42", "allowed": True}
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+async def test_the_deletion_of_a_runtime_that_jobs_reference_is_a_warning(api: FakeApi, kind: str) -> None:
+    reference = {"name": "torch", "kind": kind}
+    started = train_job("started", runtimeRef=reference) | {"status": {"jobSet": {"uid": "1"}}}
+    done = train_job("done", runtimeRef=reference)
+    done["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    other = train_job("other", runtimeRef={"name": "other", "kind": kind})
+    foreign = train_job("foreign", runtimeRef=reference)
+    foreign["metadata"]["namespace"] = "elsewhere"
+    for body in (train_job("waiting", runtimeRef=reference), started, done, other, foreign):
+        api.put(TRAIN_JOBS, body)
+    deleted = runtime() | {"kind": kind}
+    async with serving(api) as server:
+        path = f"{VALIDATE_PREFIX}{kind.lower()}"
+        (warning,) = (await server.review(path, deleted, operation="DELETE"))["warnings"]
+        unused = runtime("unused") | {"kind": kind}
+        assert await server.review(path, unused, operation="DELETE") == {"uid": "42", "allowed": True}
+    listed, waiting, number = (
+        ("team/started, team/waiting", 1, 2)
+        if kind == "TrainingRuntime"
+        else ("elsewhere/foreign, team/started, team/waiting", 2, 3)
+    )
+    assert warning == (
+        f'{number} TrainJobs reference {kind} "torch" ({listed}): {waiting} cannot start without it, '
+        "1 keep their snapshot (create it again, or delete these jobs)"
+    )
+
+
+async def test_an_invalid_runtime_with_the_label_is_accepted_with_warnings(api: FakeApi) -> None:
+    invalid = runtime()
+    invalid["metadata"]["labels"] = {"trainer.kubeflow.org/webhook-validation": "disabled"}
+    invalid["spec"]["mlPolicy"] = {"torch": {}, "mpi": {}}
+    async with serving(api) as server:
+        answer = await server.review(f"{VALIDATE_PREFIX}clustertrainingruntime", invalid)
+    assert answer["allowed"]
+    assert "accepted because of label" in answer["warnings"][0]

@@ -122,3 +122,14 @@ def test_capabilities_are_those_that_depend_on_the_review() -> None:
         "features": ["rego_v1"],
         "allow_net": [],
     }
+
+
+@pytest.mark.cluster
+def test_the_memory_of_the_server_is_limited() -> None:
+    server = OpaServer(opa, bundle("violation contains 1"))
+    with server:
+        assert server._process is not None
+        limits = Path(f"/proc/{server._process.pid}/limits").read_text()
+        variables = Path(f"/proc/{server._process.pid}/environ").read_bytes()
+    assert any(line.split()[:4] == ["Max", "address", "space", str(8 * 1024**3)] for line in limits.splitlines())
+    assert b"PATH=" not in variables

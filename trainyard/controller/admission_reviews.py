@@ -56,7 +56,7 @@ _METADATA: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def read_review(data: bytes, kind: str) -> tuple[str, Request]:
-    """Return the version of an AdmissionReview, and its request.
+    """Return the version of an AdmissionReview, and its request; the object of a deletion is the one that is deleted.
 
     Parameters
     ----------
@@ -82,6 +82,9 @@ def read_review(data: bytes, kind: str) -> tuple[str, Request]:
         raise TrainyardError("apiVersion is not a text")
     for path, fits in _OPTIONAL.items():
         _require(request, path, fits)
+    if request.get("operation") == "DELETE":
+        # Handlers read what is deleted like every other object.
+        request["object"] = request.get("oldObject")
     _require_object(request.get("object"), "object", kind)
     if request.get("oldObject") is not None:
         _require_object(request["oldObject"], "oldObject", kind)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, labeled
+from trainyard.controller.removed_parts import RENDERED_PARTS, rendered_parts, with_parts
 from trainyard.kube import Object, uid_of
 from trainyard.render.gangs import names_group
 
@@ -83,7 +84,8 @@ def as_created(rendered: Object, train_job: Object) -> Object:
     """
     body = labeled(rendered, train_job)
     spec = {name: value for name, value in body["spec"].items() if name != _TTL}
-    annotations = {**(body["metadata"].get("annotations") or {}), FROZEN_DIGEST: _digest(rendered["spec"])}
+    digests = {FROZEN_DIGEST: _digest(rendered["spec"]), RENDERED_PARTS: rendered_parts(rendered["spec"])}
+    annotations = {**(body["metadata"].get("annotations") or {}), **digests}
     if body["spec"].get(_TTL) is not None:
         annotations[TTL_ANNOTATION] = str(body["spec"][_TTL])
     return {**body, "metadata": {**body["metadata"], "annotations": annotations}, "spec": spec}
@@ -151,8 +153,9 @@ def resume_patch(rendered: Object, stored: Object, train_job: Object, *, changes
     if not changes:
         return patch
     metadata["labels"] = {**(rendered["metadata"].get("labels") or {}), **metadata["labels"]}
-    if annotations := rendered["metadata"].get("annotations"):
-        metadata["annotations"] = dict(annotations)
+    annotations = {**(rendered["metadata"].get("annotations") or {}), **with_parts(rendered, stored)}
+    if annotations:
+        metadata["annotations"] = annotations
     patch["spec"]["replicatedJobs"] = _with_mutable_parts(stored["spec"], rendered["spec"])
     return patch
 

@@ -35,6 +35,7 @@ from trainyard.controller.actions import (
     Suspend,
 )
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
+from trainyard.controller.removed_parts import lacks_parts
 from trainyard.kube import Object, Resource, uid_of
 from trainyard.render import Rejected, render
 
@@ -50,9 +51,8 @@ __all__ = [
 ]
 
 _IMMUTABLE_CHANGED: Final = "the rendered JobSet differs in immutable fields"
-_NOT_SUSPENDED_YET: Final = (
-    f"{_IMMUTABLE_CHANGED}; it is recreated when JobSet's controller has suspended it (condition Suspended)"
-)
+_PARTS_REMOVED: Final = "labels, node selectors, tolerations or gates were removed, which JobSet keeps on its Jobs"
+_NOT_SUSPENDED_YET: Final = "it is recreated when JobSet's controller has suspended it (condition Suspended)"
 _SUSPENDED: Final = "Suspended"
 _FOREGROUND: Final = "foregroundDeletion"
 """Finalizer of a deletion that waits for the objects, which the garbage collector deletes."""
@@ -234,15 +234,18 @@ def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
     if stored is None:
         return Nothing()
     same = job_sets.same_immutable_fields(rendered, stored)
+    changed = "" if same else _IMMUTABLE_CHANGED
+    if same and lacks_parts(rendered, stored):
+        changed = _PARTS_REMOVED
     active = job_sets.active_replicated_jobs(observed.job_set)
-    if not same and not active and observed.record_supported:
+    if changed and not active and observed.record_supported:
         # Counts that are missing or old do not show that no pod runs.
         if statuses.condition(stored, _SUSPENDED, "True"):
-            return Recreate(stored, _IMMUTABLE_CHANGED)
-        return Report((Finding("", _NOT_SUSPENDED_YET, "check that JobSet's controller runs"),))
+            return Recreate(stored, changed)
+        return Report((Finding("", f"{changed}; {_NOT_SUSPENDED_YET}", "check that JobSet's controller runs"),))
     patch = job_sets.resume_patch(rendered, stored, observed.train_job, changes=same)
     why = f"{', '.join(active)} still has running pods" if active else "the TrainJob CRD lacks status.jobSet"
-    unchanged = "" if same else f"{_IMMUTABLE_CHANGED}, and {why}"
+    unchanged = f"{changed}, and {why}" if changed else ""
     return Resume(result.objects, inputs, stored, patch, unchanged)
 
 

@@ -25,6 +25,7 @@ from trainyard.controller.discreet_answers import discreet_decision, discreet_ve
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import Policies, message_of
 from trainyard.controller.review_bodies import BODY_LIMIT, RefusedBodyError, ReviewBodies
+from trainyard.controller.runtime_deletion import deletion_warnings
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.webhook_clients import is_api_server
 from trainyard.errors import TrainyardError
@@ -186,6 +187,9 @@ class Admission:
     async def _validate_runtime(self, request: Request, body: Object, model: type[_AnyRuntime]) -> Response:
         """Validate a runtime; an update that leaves its spec alone is accepted whatever the stored spec is."""
         old = request.get("oldObject")
+        if request.get("operation") == "DELETE":
+            shown = not self._discreet
+            return {"allowed": True, **_warnings(deletion_warnings(body, self._cache.train_jobs.store, named=shown))}
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
         if _keeps_spec(body, old):

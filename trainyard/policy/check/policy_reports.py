@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.printable_text import printable
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Resource
@@ -130,7 +131,7 @@ def _entry(
         "scored": True,
         "timestamp": dict(stamp),
         "resources": [dict(resource)],
-        "message": f"{result.path}: {result.message}" if result.path else result.message,
+        "message": printable(f"{result.path}: {result.message}" if result.path else result.message),
         "properties": {"path": result.path, "fix": result.fix},
     }
 

@@ -7,6 +7,7 @@ request contains one of the texts. Texts that typical objects contain are droppe
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tarfile
 import tempfile
@@ -20,6 +21,7 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.derivation.assumptions import Absence, Assumption
 from trainyard.policy.derivation.interpreter import Program
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle, package_name
+from trainyard.policy.engines.opa.capabilities import capabilities_file, environment
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.required_texts import RequiredTexts, rego_digest
 from trainyard.policy.rules.admission_rule import Rule
@@ -59,8 +61,12 @@ def compiled(program: Path, bundle: Bundle, rules: Iterable[str]) -> Program:
         source, result = Path(name) / "bundle.tar.gz", Path(name) / "plan.tar.gz"
         bundle.write(source)
         entries = [f"--entrypoint={rule}" for rule in rules]
-        command = [str(program), "build", "--target=plan", "--bundle", str(source), "--output", str(result), *entries]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        variables = environment(os.environ)
+        limits = f"--capabilities={capabilities_file(program, Path(name), variables)}"
+        command = [str(program), "build", "--target=plan", limits, "--bundle", str(source), "--output", str(result)]
+        done = subprocess.run(  # noqa: S603
+            [*command, *entries], capture_output=True, text=True, env=variables, check=False
+        )
         if done.returncode:
             raise TrainyardError(
                 f"The Rego of the rules cannot be compiled: {done.stderr.strip() or done.stdout.strip()}",

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.checks.finding import Severity
+from trainyard.checks.printable_text import printable
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.train_job_check import Resolved, resolved
 from trainyard.policy.check.world import DEFAULT_NAMESPACE
@@ -274,7 +275,7 @@ class PolicyPack:
     def _report(self, subject: _Subject, key: Key, finding: Violation, *, sure: bool) -> Report:
         label, rule, path = key
         where = f"{label}{path}" if label else f"{subject.object.prefix}{path}"
-        text = masked(f"{where}: {finding.message}. Fix: {finding.fix}", subject.object.secrets)
+        text = printable(masked(f"{where}: {finding.message}. Fix: {finding.fix}", subject.object.secrets))
         if not sure:
             text = f"undecided until the stack is up: {text}"
         mandatory = sure and finding.state is PolicyState.DENY

@@ -16,7 +16,7 @@ from typing import Any, Final
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 
-__all__ = ["CapabilityCheck", "environment"]
+__all__ = ["CapabilityCheck", "capabilities_file", "environment"]
 
 _HARMLESS: Final = frozenset({"rand.intn", "time.now_ns", "uuid.rfc4122"})
 """Functions that are not deterministic, but read nothing."""
@@ -28,6 +28,26 @@ _KEPT: Final = ("TMPDIR", "GOGC", "GOMEMLIMIT", "GOMAXPROCS")
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a policy server gets: those of the Go runtime."""
     return {name: value for name, value in variables.items() if name in _KEPT}
+
+
+def capabilities_file(program: Path, folder: Path, variables: Mapping[str, str]) -> Path:
+    """Write the capabilities of rules into a folder, and return the file.
+
+    Parameters
+    ----------
+    program
+        The ``opa`` program.
+    folder
+        The folder.
+    variables
+        Environment of the program.
+    """
+    listed = subprocess.run(  # noqa: S603
+        [str(program), "capabilities", "--current"], capture_output=True, env=dict(variables), check=False
+    )
+    path = folder / "capabilities.json"
+    path.write_bytes(_limited(listed.stdout))
+    return path
 
 
 class CapabilityCheck:
@@ -44,11 +64,7 @@ class CapabilityCheck:
     """
 
     def __init__(self, program: Path, bundle: Path, variables: Mapping[str, str]) -> None:
-        capabilities = bundle.with_name("capabilities.json")
-        listed = subprocess.run(  # noqa: S603
-            [str(program), "capabilities", "--current"], capture_output=True, env=dict(variables), check=False
-        )
-        capabilities.write_bytes(_limited(listed.stdout))
+        capabilities = capabilities_file(program, bundle.parent, variables)
         command = ("check", "--bundle", str(bundle), "--capabilities", str(capabilities), "--format", "json")
         self._process = subprocess.Popen(  # noqa: S603
             [str(program), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(variables)

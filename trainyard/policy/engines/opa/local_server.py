@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import socket
 import subprocess
 import tempfile
@@ -54,8 +56,8 @@ _GARBAGE: Final = "800"
 """GOGC: collect after ninefold growth, to 200 MiB; the server is short-lived, and latency matters more."""
 
 
-_LIMITED: Final = 'ulimit -v 8388608 2>/dev/null; exec "$@"'
-"""Limits the memory of the server to 8 GiB, which no rule needs."""
+_MEMORY: Final = 8 * 1024**3
+"""Bytes of memory of the server, which no rule needs."""
 
 
 class OpaServer:
@@ -95,7 +97,6 @@ class OpaServer:
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603
                 [
-                    *("/bin/sh", "-c", _LIMITED, "sh"),
                     *(str(program), "run", "--server", "--addr", f"unix://{address}", "--unix-socket-perm=600"),
                     *("--disable-telemetry", "--authorization=basic", "--log-level=error"),
                     "--optimize-store-for-read-speed",
@@ -105,6 +106,8 @@ class OpaServer:
                 stderr=subprocess.STDOUT,
                 env=variables,
             )
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(self._process.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         try:
             self._await(address, log)
             check.require()
