@@ -8,8 +8,9 @@ import socket
 
 __all__ = ["ANY_ADDRESS", "bound_socket", "has_address", "url_host"]
 
-ANY_ADDRESS = "::"
+ANY_ADDRESS = ""
 """Every address of both families; of IPv4 alone where the machine has no IPv6."""
+_BOTH = (ANY_ADDRESS, "::")
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
 
 
@@ -19,7 +20,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     Parameters
     ----------
     host
-        An address of either family, or a name of this machine.
+        An address of either family, or a name of this machine; empty or ``::``: `ANY_ADDRESS`.
     port
         Port; 0: a free one.
 
@@ -29,9 +30,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
         The machine does not have the address, or the port is taken or no port.
     """
     try:
-        return _bound(host, port)
+        return _bound("::" if host in _BOTH else host, port)
     except OSError as error:
-        if host != ANY_ADDRESS or error.errno not in _NO_IPV6:
+        if host not in _BOTH or error.errno not in _NO_IPV6:
             raise
         return _bound("0.0.0.0", port)  # noqa: S104
 
