@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ __all__ = [
     "local_environment",
     "offline_environment",
     "tool_path",
+    "user_name",
+    "user_variables",
 ]
 
 NO_CLUSTER_VARIABLE = "TRAINYARD_NO_CLUSTER"
@@ -24,6 +27,19 @@ NO_CLUSTER_VARIABLE = "TRAINYARD_NO_CLUSTER"
 LOCAL_PASSPHRASE = "trainyard"  # noqa: S105
 """Passphrase of the Pulumi state of clusters on this machine. Pulumi requires one, although this state contains no
 secrets. It is constant, so that the salt in a stack's file is valid in every checkout."""
+
+
+def user_name() -> str:
+    """Return the name of the user; its number where the machine knows no name, as in containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def user_variables() -> dict[str, str]:
+    """Return the variable in which Pulumi looks for a user whom the machine does not know; nothing if it has a name."""
+    return {} if os.environ.get("USER") else {"USER": user_name()}
 
 
 def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -> dict[str, str]:
@@ -42,6 +58,7 @@ def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -
     return {
         **tool_path(folders),
         **home,
+        **user_variables(),
         "KUBECONFIG": str(kubeconfig),
         "PULUMI_BACKEND_URL": f"file://{pulumi}",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(pulumi / "passphrase"),

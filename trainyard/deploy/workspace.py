@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard.cluster.environment import LOCAL_PASSPHRASE
+from trainyard.cluster.environment import LOCAL_PASSPHRASE, user_variables
 from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.data import project_root
 from trainyard.deploy.recovery import backend_folder, compressed_state, has_former_layout, state_file
@@ -113,6 +113,7 @@ def open_workspace(
         Pulumi is not installed or the stack cannot be opened.
     """
     variables = {
+        **user_variables(),
         **environment,
         # A stack file without a salt uses that of the state instead of a new one.
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
