@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import ipaddress
 import socket
 
-__all__ = ["ANY_ADDRESS", "bound_socket", "has_address", "url_host"]
+__all__ = ["ANY_ADDRESS", "bound_socket", "client_key", "has_address", "url_host"]
 
 ANY_ADDRESS = ""
 """Every address of both families; of IPv4 alone where the machine has no IPv6."""
@@ -64,3 +65,19 @@ def has_address(host: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def client_key(address: str) -> str:
+    """Return what stands for a client in limits by address.
+
+    One machine has a whole /64 of IPv6; an address of IPv4 looks the same to a socket of one family and of both.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((parsed, 64), strict=False))
