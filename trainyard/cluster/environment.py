@@ -18,7 +18,6 @@ __all__ = [
     "offline_environment",
     "tool_path",
     "user_name",
-    "user_variables",
 ]
 
 NO_CLUSTER_VARIABLE = "TRAINYARD_NO_CLUSTER"
@@ -37,11 +36,6 @@ def user_name() -> str:
         return str(os.getuid())
 
 
-def user_variables() -> dict[str, str]:
-    """Return the variable in which Pulumi looks for a user whom the machine does not know; nothing if it has a name."""
-    return {} if os.environ.get("USER") else {"USER": user_name()}
-
-
 def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -> dict[str, str]:
     """Return the variables of a cluster whose Pulumi state is in its folder.
 
@@ -58,7 +52,6 @@ def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -
     return {
         **tool_path(folders),
         **home,
-        **user_variables(),
         "KUBECONFIG": str(kubeconfig),
         "PULUMI_BACKEND_URL": f"file://{pulumi}",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(pulumi / "passphrase"),

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard.cluster.environment import LOCAL_PASSPHRASE, user_variables
+from trainyard.cluster.environment import LOCAL_PASSPHRASE
 from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.data import project_root
 from trainyard.deploy.recovery import backend_folder, compressed_state, has_former_layout, state_file
@@ -113,7 +113,6 @@ def open_workspace(
         Pulumi is not installed or the stack cannot be opened.
     """
     variables = {
-        **user_variables(),
         **environment,
         # A stack file without a salt uses that of the state instead of a new one.
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
@@ -202,6 +201,11 @@ def _failure(error: Exception) -> TrainyardError:
         return TrainyardError(
             "No Pulumi backend is configured for this stack's state",
             fix="run `pulumi login`, or set PULUMI_BACKEND_URL (s3://…, azblob://…, gs://… or file://…)",
+        )
+    if "unknown userid" in said:
+        return TrainyardError(
+            f"Pulumi needs the name of the user, and this machine knows none ({said})",
+            fix="add the user to /etc/passwd; in containers, `nss_wrapper` does so without root",
         )
     return TrainyardError(f"Pulumi failed: {said}", fix="correct this, then run the command again")
 
