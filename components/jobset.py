@@ -20,6 +20,7 @@ from trainyard.settings.versions import component_release
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
 from .common.job_set_definition import JOB_SET_CRD, custom_resource_definition
+from .common.network_policies import program_policy
 from .common.objects import Component, KubernetesObject
 from .common.pod_settings import ZAP_LOG
 from .common.program_deployments import declare_program
@@ -67,6 +68,7 @@ class JobSetArgs:
 
     settings: JobSetSettings
     target: Target
+    webhooks_from: tuple[str, ...] | None = None
 
 
 class JobSet(Component):
@@ -105,6 +107,8 @@ class JobSet(Component):
             service(workload, "jobset-controller-manager-metrics-service", {"https": (8443, "metrics")}),
             depends_on=[own_namespace],
         )
+        if (policy := program_policy(workload, webhooks_from=args.webhooks_from)) is not None:
+            self.child(policy, depends_on=[own_namespace])
         manager = declare_program(self, workload, depends_on=[*permissions, configuration, webhook_service, *self.crds])
         webhooks = [
             self.child(wait_for_ca_bundles(each), depends_on=[manager])
@@ -203,7 +207,9 @@ def _gates_annotation(settings: JobSetSettings) -> dict[str, str]:
 
 
 def _install(context: Installation, _needed: Resources) -> JobSet:
-    return JobSet("jobset", JobSetArgs(JobSetSettings.of(context.settings), context.target), context.options)
+    settings = context.settings
+    args = JobSetArgs(JobSetSettings.of(settings), context.target, settings.network_policies.webhooks_from)
+    return JobSet("jobset", args, context.options)
 
 
 COMPONENT: Final = Declaration(

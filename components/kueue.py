@@ -23,6 +23,7 @@ from trainyard.settings.versions import component_release
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
 from .common.kueue_queues import local_queues, queue_objects
+from .common.network_policies import program_policy
 from .common.objects import Component, KubernetesObject
 from .common.pod_settings import ZAP_LOG
 from .common.program_deployments import declare_program
@@ -110,10 +111,13 @@ class KueueArgs:
         Version, namespace, replicas and queues.
     target
         The cluster.
+    webhooks_from
+        Address blocks of the API servers, which reach the webhooks; None: all addresses.
     """
 
     settings: KueueSettings
     target: Target
+    webhooks_from: tuple[str, ...] | None = None
 
 
 class Kueue(Component):
@@ -136,12 +140,12 @@ class Kueue(Component):
         self.namespaces: dict[str, KubernetesObject] = {}
         self.ready: list[KubernetesObject] = []
         if settings.install is True:
-            self._install(settings, target)
+            self._install(settings, target, args.webhooks_from)
         if settings.install is not False:
             self._queues(settings, target)
         self.register_outputs({})
 
-    def _install(self, settings: KueueSettings, target: Target) -> None:
+    def _install(self, settings: KueueSettings, target: Target, webhooks_from: tuple[str, ...] | None) -> None:
         own_namespace = self.namespaces[settings.namespace] = self.child(namespace(settings.namespace))
         self.crds = [self.child(definition) for definition in custom_resource_definitions(settings.version)]
         text = configuration(settings)
@@ -156,6 +160,8 @@ class Kueue(Component):
             service(workload, "kueue-controller-manager-metrics-service", {"https": (8443, "metrics")}),
             depends_on=[own_namespace],
         )
+        if (policy := program_policy(workload, webhooks_from=webhooks_from)) is not None:
+            self.child(policy, depends_on=[own_namespace])
         manager = declare_program(self, workload, depends_on=[*permissions, file, webhook_service, *self.crds])
         webhooks = [
             self.child(wait_for_ca_bundles(each), depends_on=[manager])
@@ -339,7 +345,9 @@ def _install(context: Installation, _needed: Resources) -> Kueue | None:
     settings = KueueSettings.of(context.settings)
     if settings.install is False:
         return None
-    return Kueue("kueue", KueueArgs(settings, context.target), context.options)
+    return Kueue(
+        "kueue", KueueArgs(settings, context.target, context.settings.network_policies.webhooks_from), context.options
+    )
 
 
 def _tenant_objects(stack: StackSettings, tenant: str) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from .common.declaration import Declaration, Group, Resources
 from .common.flow_control import flow_schemas, priority_levels
 from .common.installation import Installation
 from .common.job_set_definition import custom_resource_definition
-from .common.network_policies import metrics_policy
+from .common.network_policies import program_policy
 from .common.objects import Component, KubernetesObject
 from .common.pod_settings import CONTROLLER_LOG
 from .common.policy_server import PolicyServerParts, policy_server
@@ -84,6 +84,8 @@ class TrainerArgs:
         Further namespaces, by name, in which the leader writes certificates.
     metrics_from
         Namespaces whose pods may read metrics; None: all.
+    webhooks_from
+        Address blocks of the API servers, which reach the webhooks; None: all addresses.
     """
 
     settings: TrainerSettings
@@ -94,6 +96,7 @@ class TrainerArgs:
     crds: Sequence[pulumi.Resource] = ()
     namespaces: Mapping[str, pulumi.Resource] = field(default_factory=dict)
     metrics_from: tuple[str, ...] | None = None
+    webhooks_from: tuple[str, ...] | None = None
 
 
 class Trainer(Component):
@@ -134,8 +137,14 @@ class Trainer(Component):
         ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
         webhook_service = self.child(service(workload, CONTROLLER_SERVICE, ports), depends_on=[own_namespace])
         self._publish_version(settings.namespace, own_namespace)
-        if args.metrics_from is not None:
-            self.child(metrics_policy(workload, args.metrics_from), depends_on=[own_namespace])
+        policy = program_policy(
+            workload,
+            webhooks_from=args.webhooks_from,
+            metrics_from=args.metrics_from,
+            reports=settings.progress_reports,
+        )
+        if policy is not None:
+            self.child(policy, depends_on=[own_namespace])
         controller = declare_program(
             self,
             workload,
@@ -326,6 +335,7 @@ def _install(context: Installation, needed: Resources) -> Trainer:
         crds=needed.crds,
         namespaces=needed.namespaces,
         metrics_from=settings.network_policies.metrics_from,
+        webhooks_from=settings.network_policies.webhooks_from,
     )
     return Trainer("trainer", args, context.options)
 

@@ -21,7 +21,7 @@ from trainyard.settings.versions import component_release
 
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
-from .common.network_policies import metrics_policy
+from .common.network_policies import program_policy
 from .common.objects import Component, KubernetesObject
 from .common.pod_settings import KLOG
 from .common.program_deployments import declare_program
@@ -90,12 +90,15 @@ class VolcanoArgs:
         The cluster.
     metrics_from
         Namespaces whose pods may read metrics; None: all.
+    webhooks_from
+        Address blocks of the API servers, which reach the webhooks; None: all addresses.
     """
 
     settings: VolcanoSettings
     scheduler_configuration: str
     target: Target
     metrics_from: tuple[str, ...] | None = None
+    webhooks_from: tuple[str, ...] | None = None
 
 
 class Volcano(Component):
@@ -156,9 +159,9 @@ class Volcano(Component):
                 depends_on=[own_namespace],
             ),
         ]
-        if args.metrics_from is not None:
-            for workload in (controllers, schedulers):
-                self.child(metrics_policy(workload, args.metrics_from), depends_on=[own_namespace])
+        for workload in (admission, controllers, schedulers):
+            if (policy := _policy(workload, args)) is not None:
+                self.child(policy, depends_on=[own_namespace])
         webhooks = [self.child(each, depends_on=[*self.crds, services[0]]) for each in configurations]
         admission_deployment = declare_program(self, admission, depends_on=[*permissions[admission.name], *webhooks])
         controller_deployment = declare_program(
@@ -180,6 +183,10 @@ class Volcano(Component):
             cluster_role_binding(f"{workload.name}-role", workload.name, [subject]), depends_on=[role, account]
         )
         return [account, binding]
+
+
+def _policy(workload: Workload, args: VolcanoArgs) -> dict[str, Any] | None:
+    return program_policy(workload, webhooks_from=args.webhooks_from, metrics_from=args.metrics_from)
 
 
 def custom_resource_definitions(version: str) -> list[dict[str, Any]]:
@@ -342,8 +349,9 @@ def _elected(settings: VolcanoSettings, replicas: int) -> tuple[str, ...]:
 
 def _install(context: Installation, _needed: Resources) -> Volcano:
     settings = context.settings
-    configuration, readers = scheduler.configuration(settings), settings.network_policies.metrics_from
-    args = VolcanoArgs(VolcanoSettings.of(settings), configuration, context.target, readers)
+    configuration, networks = scheduler.configuration(settings), settings.network_policies
+    readers, callers = networks.metrics_from, networks.webhooks_from
+    args = VolcanoArgs(VolcanoSettings.of(settings), configuration, context.target, readers, callers)
     return Volcano("volcano", args, context.options)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import ipaddress
 import socket
 
-__all__ = ["ANY_ADDRESS", "bound_socket", "has_address", "url_host"]
+__all__ = ["ANY_ADDRESS", "bound_socket", "client_key", "has_address", "url_host"]
 
-ANY_ADDRESS = "::"
+ANY_ADDRESS = ""
 """Every address of both families; of IPv4 alone where the machine has no IPv6."""
+_BOTH = (ANY_ADDRESS, "::")
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
 
 
@@ -19,7 +21,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     Parameters
     ----------
     host
-        An address of either family, or a name of this machine.
+        An address of either family, or a name of this machine; empty or ``::``: `ANY_ADDRESS`.
     port
         Port; 0: a free one.
 
@@ -29,9 +31,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
         The machine does not have the address, or the port is taken or no port.
     """
     try:
-        return _bound(host, port)
+        return _bound("::" if host in _BOTH else host, port)
     except OSError as error:
-        if host != ANY_ADDRESS or error.errno not in _NO_IPV6:
+        if host not in _BOTH or error.errno not in _NO_IPV6:
             raise
         return _bound("0.0.0.0", port)  # noqa: S104
 
@@ -63,3 +65,19 @@ def has_address(host: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def client_key(address: str) -> str:
+    """Return what stands for a client in limits by address.
+
+    One machine has a whole /64 of IPv6; an address of IPv4 looks the same to a socket of one family and of both.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((parsed, 64), strict=False))

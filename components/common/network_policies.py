@@ -1,18 +1,21 @@
-"""NetworkPolicies of tenants and of programs with metrics that anyone may read."""
+"""NetworkPolicies of tenants, and of programs with webhooks and metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.settings.network import NetworkPolicySettings
 
 from .workload import Workload
 
-__all__ = ["metrics_policy", "tenant_network_policy"]
+__all__ = ["program_policy", "tenant_network_policy"]
 
 _OWN: dict[str, Any] = {"podSelector": {}}
 """All pods of the policy's namespace."""
+_SYSTEM = "kube-system"
+"""Its pods may bring requests of API servers into the cluster, as konnectivity's agents do."""
 _WEBHOOK, _METRICS = "webhook", "metrics"
 """Names of container ports."""
 _DNS = [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
@@ -38,7 +41,7 @@ def tenant_network_policy(
         "ingress": [{"from": [_OWN, *_namespaces(settings.from_namespaces)]}],
     }
     if settings.egress_to is not None:
-        blocks = [{"ipBlock": {"cidr": block}} for block in settings.egress_to]
+        blocks = _blocks(settings.egress_to)
         # DNS without a peer: its pods, or a cache on the node, whose address no selector matches.
         allowed: list[dict[str, Any]] = [{"to": [_OWN, *blocks]}, {"ports": _DNS}]
         if status_server is not None:
@@ -48,8 +51,14 @@ def tenant_network_policy(
     return _policy("tenant", tenant, spec)
 
 
-def metrics_policy(workload: Workload, readers: Iterable[str]) -> dict[str, Any]:
-    """Return the policy of a program: its webhooks are for all, its metrics for the pods of some namespaces.
+def program_policy(
+    workload: Workload,
+    *,
+    webhooks_from: Iterable[str] | None,
+    metrics_from: Iterable[str] | None = None,
+    reports: bool = False,
+) -> dict[str, Any] | None:
+    """Return the policy of a program: who reaches its webhooks, and who its metrics; None: everyone reaches both.
 
     Probes come from the node of a pod, whose packets no policy denies.
 
@@ -57,20 +66,34 @@ def metrics_policy(workload: Workload, readers: Iterable[str]) -> dict[str, Any]
     ----------
     workload
         The program.
-    readers
-        Namespaces of the pods.
+    webhooks_from
+        Address blocks of the API servers; None: all addresses.
+    metrics_from
+        Namespaces whose pods may read metrics; None: all.
+    reports
+        Whether pods of tenants send progress reports to the port of its webhooks.
     """
-
-    def ports(name: str) -> list[dict[str, Any]]:
-        return [{"port": workload.ports[name], "protocol": "TCP"}] if name in workload.ports else []
-
-    allowed: list[dict[str, Any]] = []
-    if webhooks := ports(_WEBHOOK):
-        allowed.append({"ports": webhooks})
-    if peers := _namespaces(readers):
-        allowed.append({"from": peers, "ports": ports(_METRICS)})
-    spec = {"podSelector": {"matchLabels": workload.selector}, "policyTypes": ["Ingress"], "ingress": allowed}
+    tenants = [{"namespaceSelector": {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}}]
+    callers = readers = None
+    if webhooks_from is not None:
+        callers = [*_blocks(webhooks_from), *_namespaces([_SYSTEM]), *(tenants if reports else ())]
+    if metrics_from is not None:
+        readers = _namespaces(metrics_from)
+    peers = {_WEBHOOK: callers, _METRICS: readers}
+    limited = {name: allowed for name, allowed in peers.items() if name in workload.ports}
+    if all(allowed is None for allowed in limited.values()):
+        return None
+    ingress = [
+        {**({} if allowed is None else {"from": allowed}), "ports": [{"port": workload.ports[name], "protocol": "TCP"}]}
+        for name, allowed in limited.items()
+        if allowed is None or allowed
+    ]
+    spec = {"podSelector": {"matchLabels": workload.selector}, "policyTypes": ["Ingress"], "ingress": ingress}
     return _policy(workload.name, workload.namespace, spec)
+
+
+def _blocks(blocks: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"ipBlock": {"cidr": block}} for block in blocks]
 
 
 def _namespaces(names: Iterable[str]) -> list[dict[str, Any]]:

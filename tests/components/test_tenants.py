@@ -121,6 +121,30 @@ def test_metrics_without_a_login_are_for_the_namespaces_that_the_settings_name(
         assert found[name] == {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": allowed}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("reports", [True, False])
+def test_webhooks_are_for_the_blocks_of_the_api_servers_and_progress_reports_for_tenants(
+    monkeypatch_module, reports: bool
+) -> None:
+    config = stack_config()
+    config["networkPolicies"] = {"webhooksFrom": ["10.0.0.0/28", "fd00::/120"]}
+    config["trainer"]["progressReports"] = reports
+    recorded = record(config, monkeypatch_module)
+    found = {each.inputs["metadata"]["name"]: each.inputs["spec"]["ingress"] for each in recorded.of("NetworkPolicy")}
+    assert set(found) == {"kubeflow-trainer-controller-manager", "volcano-admission", "jobset-controller-manager"}
+    callers = [
+        {"ipBlock": {"cidr": "10.0.0.0/28"}},
+        {"ipBlock": {"cidr": "fd00::/120"}},
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}},
+    ]
+    tenants = {"namespaceSelector": {"matchExpressions": [{"key": "trainyard.dev/tenant", "operator": "Exists"}]}}
+    for name, ingress in found.items():
+        webhooks, *metrics = ingress
+        own = [tenants] if reports and name.startswith("kubeflow-trainer") else []
+        assert webhooks["from"] == [*callers, *own]
+        assert [set(each) for each in metrics] == [{"ports"}] * len(metrics)  # metrics stay as they are: for all
+
+
 def test_every_group_with_a_role_may_read_the_catalog(with_groups: Recording) -> None:
     subjects = with_groups.one("ClusterRoleBinding/trainyard-catalogue").inputs["subjects"]
     assert [subject["name"] for subject in subjects] == ["vision-admins", "vision-users"]

@@ -167,8 +167,11 @@ async def test_a_server_listens_on_an_ipv6_address() -> None:
         await servers.close()
 
 
-def test_the_default_address_is_that_of_both_families_or_of_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with bound_socket(Listener(port=0).host, 0) as both:  # Bound only: a test does not listen beyond this machine.
+@pytest.mark.parametrize("host", [Listener(port=0).host, "::"])
+def test_the_default_address_is_that_of_both_families_or_of_the_only_one(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bound_socket(host, 0) as both:  # Bound only: a test does not listen beyond this machine.
         if both.family == socket.AF_INET6:
             assert both.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 0
 
@@ -179,6 +182,6 @@ def test_the_default_address_is_that_of_both_families_or_of_the_only_one(monkeyp
 
     original = socket.socket
     monkeypatch.setattr("trainyard.listening.socket.socket", without_ipv6)
-    with bound_socket(Listener(port=0).host, 0) as only:
+    with bound_socket(host, 0) as only:
         assert only.family == socket.AF_INET
     assert not has_address("::1")

@@ -110,7 +110,7 @@ def test_a_user_without_a_name_edits_the_state(tmp_path: Path, monkeypatch: pyte
     def nameless() -> str:
         raise KeyError("getpwuid(): uid not found: 12345")
 
-    monkeypatch.setattr(recovery.getpass, "getuser", nameless)
+    monkeypatch.setattr("getpass.getuser", nameless)
     with recovery._locked(tmp_path, "trainyard", "local"):
         (own,) = tmp_path.rglob("*.json")
         assert json.loads(own.read_text())["username"] == str(os.getuid())

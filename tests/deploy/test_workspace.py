@@ -12,7 +12,15 @@ import yaml
 from pulumi.automation.errors import CommandError
 
 from trainyard.data import project_root
-from trainyard.deploy.workspace import Program, _collection, _exists, _is_found, _temporary_backend, write_project
+from trainyard.deploy.workspace import (
+    Program,
+    _collection,
+    _exists,
+    _failure,
+    _is_found,
+    _temporary_backend,
+    write_project,
+)
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 
@@ -37,6 +45,12 @@ def test_the_program_keeps_the_error_that_is_meant_for_the_user(tmp_path: Path) 
         program()
     assert isinstance(program.error, TrainyardError)
     assert program.error.fix == "right"
+
+
+def test_a_user_without_a_name_reads_what_pulumi_needs() -> None:
+    error = _failure(RuntimeError("stderr: error: could not create stack: user: unknown userid 12345"))
+    assert "the name of the user" in error.message
+    assert "/etc/passwd" in str(error.fix)
 
 
 def test_pulumi_yaml_describes_every_setting() -> None:

@@ -142,7 +142,7 @@ def _serve(
     ] = None,
     proxy_port: Annotated[int, typer.Option("--proxy-port", min=0, max=65535, help="Port for the proxy.")] = 9444,
     listen: Annotated[
-        str, typer.Option("--listen", help="Address to listen on; `::`: those of both families.")
+        str, typer.Option("--listen", show_default=False, help="Address to listen on; by default all of both families.")
     ] = ANY_ADDRESS,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: a free one.")] = 9443,
     kubeconfig: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ __all__ = [
     "local_environment",
     "offline_environment",
     "tool_path",
+    "user_name",
 ]
 
 NO_CLUSTER_VARIABLE = "TRAINYARD_NO_CLUSTER"
@@ -24,6 +26,14 @@ NO_CLUSTER_VARIABLE = "TRAINYARD_NO_CLUSTER"
 LOCAL_PASSPHRASE = "trainyard"  # noqa: S105
 """Passphrase of the Pulumi state of clusters on this machine. Pulumi requires one, although this state contains no
 secrets. It is constant, so that the salt in a stack's file is valid in every checkout."""
+
+
+def user_name() -> str:
+    """Return the name of the user; its number where the machine knows no name, as in containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -> dict[str, str]:

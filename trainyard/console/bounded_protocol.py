@@ -9,6 +9,8 @@ from typing import ClassVar, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from trainyard.listening import client_key
+
 __all__ = ["BODY_SECONDS", "CONNECTIONS", "HEAD_SECONDS", "OF_ADDRESS", "BoundedProtocol"]
 
 HEAD_SECONDS: Final = 10.0
@@ -35,8 +37,8 @@ class BoundedProtocol(H11Protocol):
         self._phase: object = None
         self._deadline: asyncio.TimerHandle | None = None
         self._await_rest()
-        address = self.client[0] if self.client else ""
-        of_address = [each for each in self._others() if each.client and each.client[0] == address]
+        self._key = client_key(self.client[0] if self.client else "")
+        of_address = [each for each in self._others() if each.key == self._key]
         if self.bounds_addresses and len(of_address) >= OF_ADDRESS:
             _end_oldest(of_address, self)
         elif len(self.connections) > CONNECTIONS:
@@ -58,6 +60,11 @@ class BoundedProtocol(H11Protocol):
         """Whether the client has to send something, and receives nothing."""
         answered = self.cycle is None or self.cycle.response_complete
         return answered or self.conn.their_state is h11.SEND_BODY
+
+    @property
+    def key(self) -> str:
+        """What stands for its client in the limit by address."""
+        return self._key
 
     @property
     def since(self) -> float:

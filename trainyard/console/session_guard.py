@@ -21,6 +21,7 @@ from trainyard.console.request_origin import LOOPBACK_NAMES, refusal
 from trainyard.console.sign_in_limit import SignInLimit
 from trainyard.console.viewer_sessions import SignInError, ViewerSessions
 from trainyard.kube.reviews import MAX_TOKEN, is_token
+from trainyard.listening import client_key
 
 __all__ = ["SIGN_IN", "SIGN_OUT", "SessionGuard"]
 
@@ -117,7 +118,7 @@ class SessionGuard:
             return Response(status_code=400)
         if not is_token(token):
             return self._sign_in_page(request, 401, "The API server does not accept this token.", target)
-        if not self._limit.take(request.client.host if request.client else "", token):
+        if not self._limit.take(client_key(request.client.host if request.client else ""), token):
             return self._sign_in_page(request, 429, "There were too many attempts. Try again in a minute.")
         try:
             identifier = await self._sessions.open(token)

@@ -43,7 +43,7 @@ class _Model(BaseModel):
 class Listener(_Model):
     """Listen address of a server."""
 
-    host: str = Field(default=ANY_ADDRESS, description="Address to listen on; `::`: those of both families")
+    host: str = Field(default=ANY_ADDRESS, description="Address to listen on; empty: all of both families")
     port: int = Field(ge=0, le=65535, description="Port; 0 picks a free one")
 
 

@@ -11,6 +11,7 @@ from aiohttp import web
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.metrics_access import MetricsAccess
 from trainyard.errors import TrainyardError
+from trainyard.listening import client_key
 
 __all__ = ["Checks", "health_application", "metrics_application"]
 
@@ -77,7 +78,8 @@ def metrics_application(
 async def _refusal(request: web.Request, access: MetricsAccess | None) -> web.Response | None:
     if access is None:
         return None
-    status = await access.status(request.headers.get("Authorization", ""), request.path, request.remote or "")
+    sender = client_key(request.remote or "")
+    status = await access.status(request.headers.get("Authorization", ""), request.path, sender)
     if status is HTTPStatus.OK:
         return None
     headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}

@@ -89,7 +89,7 @@ class Servers:
             ssl_handshake_timeout=None if tls is None else self._limits.handshake_seconds,
         )
         self._servers[name] = _Server(runner, server, listening.getsockname()[1])
-        _LOG.info("%s listens on %s:%d", name, url_host(listener.host), self.ports[name])
+        _LOG.info("%s listens on %s:%d", name, url_host(listener.host) or "*", self.ports[name])
 
     def drain(self) -> None:
         """Close each connection after its next response, so that clients reconnect elsewhere; keep listening."""

@@ -202,6 +202,11 @@ def _failure(error: Exception) -> TrainyardError:
             "No Pulumi backend is configured for this stack's state",
             fix="run `pulumi login`, or set PULUMI_BACKEND_URL (s3://…, azblob://…, gs://… or file://…)",
         )
+    if "unknown userid" in said:
+        return TrainyardError(
+            f"Pulumi needs the name of the user, and this machine knows none ({said})",
+            fix="add the user to /etc/passwd; in containers, `nss_wrapper` does so without root",
+        )
     return TrainyardError(f"Pulumi failed: {said}", fix="correct this, then run the command again")
 
 

@@ -27,13 +27,19 @@ class NetworkPolicySettings(SettingsModel):
         description="Address blocks that pods of tenants reach beside their own tenant, DNS and progress reports, such "
         "as `10.20.0.0/16` of an object store; default: all addresses",
     )
+    webhooks_from: tuple[str, ...] | None = Field(
+        default=None,
+        description="Address blocks of the API servers, such as `10.0.0.0/28`: they and pods of kube-system reach the "
+        "webhooks of the platform, and with progress reports pods of tenants those of the controller; default: all "
+        "addresses",
+    )
     metrics_from: tuple[DnsLabel, ...] | None = Field(
         default=None,
         description="Namespaces whose pods, such as Prometheus, reach the metrics of Volcano, which have no login, "
         "and of the controller; default: all pods",
     )
 
-    @field_validator("egress_to")
+    @field_validator("egress_to", "webhooks_from")
     @classmethod
     def _blocks(cls, blocks: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for block in blocks or ():
