@@ -179,7 +179,14 @@ class Checker:
         clustered = scope == "Cluster" or (scope is None and manifest.namespace is None)
         name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
         body = manifest.body
-        findings = () if self._live else (*_shape(manifest, self._world), *self._validator.of_runtime(manifest))
+        findings = (
+            ()
+            if self._live
+            else (
+                *_shape(manifest, self._world),
+                *self._validator.findings(manifest),
+            )
+        )
         rendered: tuple[Body, ...] = ()
         runtime: Body | None = None
         train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)
