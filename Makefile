@@ -28,6 +28,7 @@ clean:  ## remove the local platform, its state and the Python environment (keep
 test: $(READY)  ## all checks and tests, as in CI
 	@$(MAKE) --no-print-directory lint unit
 	@$(BIN)/trainyard cluster toolchain --older
+	@$(BIN)/python -m tests.launchers.programs
 	@$(BIN)/pytest -m "cluster or slow" --ignore=tests/kueue --durations=40 --durations-min=5
 
 nightly: equivalence render-verdicts pod-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-real test-kind test-kueue simulate-controller admission-restarts certificate-rotation kills images-twice  ## full versions of the samples in `make test` (hours; -k continues after a failure)

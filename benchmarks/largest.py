@@ -63,6 +63,7 @@ PODS: Final = int(str(_LIMITS["BND-001"]["pods"]))
 TEMPLATES: Final = int(str(_LIMITS["BND-002"]["templates"]))
 CONTAINERS: Final = int(str(_LIMITS["BND-002"]["containers"]))
 ITEMS: Final = int(str(_LIMITS["BND-002"]["items"]))
+TOGETHER: Final = int(str(_LIMITS["BND-002"]["together"]))
 
 
 def main() -> None:
@@ -171,7 +172,8 @@ ACCEPTED: Final[Mapping[str, int]] = {"TrainJob": 55, "JobSet": 21, "Volcano Job
 def filled(make: Callable[[int, int], Body]) -> Body:
     """Return the largest object: as many containers as fit, then as many variables."""
     count = _most(lambda each: len(json.dumps(make(each, 0))) <= BYTES, 1, CONTAINERS)
-    return make(count, _most(lambda each: len(json.dumps(make(count, each))) <= BYTES, 0, ITEMS))
+    items = min(ITEMS, TOGETHER // (TEMPLATES * count))
+    return make(count, _most(lambda each: len(json.dumps(make(count, each))) <= BYTES, 0, items))
 
 
 def _most(holds: Callable[[int], bool], low: int, end: int) -> int:

@@ -20,6 +20,7 @@ from trainyard.controller.configuration import (
     WEBHOOK_TIMEOUT_SECONDS,
     Certificate,
     Configuration,
+    WebhookClients,
 )
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.settings.sections.jobset import JobSetSettings
@@ -56,6 +57,7 @@ DEFAULTER = "defaulter.trainer.kubeflow.org"
 API_LEVEL = "v2.3.0"
 """The upstream release whose API this controller serves; the Kubeflow SDK reads it."""
 
+_PROGRAM = "trainyard-controller"
 _CONFIG = "/etc/trainyard"
 _PATH = "trainer-kubeflow-org-v1alpha1"
 
@@ -192,7 +194,19 @@ def _configuration(args: TrainerArgs) -> Configuration:
         usage=args.settings.record_usage,
         certificates=(own, *args.certificates),
         policy=args.policies.configuration,
+        webhook_clients=_webhook_clients(args),
     )
+
+
+def _webhook_clients(args: TrainerArgs) -> WebhookClients | None:
+    """Return the API servers that the settings name, or else those of the provider."""
+    if (chosen := args.settings.webhook_clients) is not None:
+        return WebhookClients(authority=chosen.authority, names=chosen.names)
+    own = args.target.access.webhook_client
+    host = args.target.access.webhook_host(_PROGRAM, service=CONTROLLER_SERVICE, namespace=args.settings.namespace)
+    if own is None or host not in own.hosts:
+        return None
+    return WebhookClients(authority=own.authority, names=(own.name,))
 
 
 def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
@@ -257,7 +271,7 @@ def _webhook(args: TrainerArgs, verb: str, kind: str, extra: Mapping[str, Any]) 
     configuration = VALIDATOR if verb == "validate" else DEFAULTER
     first, _, rest = configuration.partition(".")
     client_config = args.target.access.client_config(
-        "trainyard-controller",
+        _PROGRAM,
         service=CONTROLLER_SERVICE,
         namespace=args.settings.namespace,
         path=f"/{verb}-{_PATH}-{kind}",

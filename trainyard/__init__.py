@@ -9,4 +9,4 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib.metadata import version
 
-    return version("trainyard")
+    return version("trainyard-platform")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainyard.checks.finding import Finding
+from trainyard.checks.printable_text import printable
 
 __all__ = ["TrainyardError"]
 
@@ -33,7 +34,8 @@ class TrainyardError(Exception):
         return self.findings or (Finding("", self.message, self.fix),)
 
     def __str__(self) -> str:
-        lines = [self.message, *(f"  {finding}" for finding in self.findings)]
+        # Further lines are indented: names in them cannot pass for other messages.
+        lines = [self.message.replace("\n", "\n  "), *(f"  {printable(str(finding))}" for finding in self.findings)]
         if self.fix:
             lines.append(f"Fix: {self.fix}")
         return "\n".join(lines)

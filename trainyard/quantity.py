@@ -6,13 +6,19 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
+from typing import Final
 
-__all__ = ["format", "multiple", "parse"]
+__all__ = ["LARGEST", "LARGEST_MEMORY", "format", "largest", "multiple", "parse"]
+
+LARGEST: Final = 8 * 10**15
+"""The largest amount: schedulers count thousandths in 64 bits (rule BND-004)."""
+LARGEST_MEMORY: Final = 8 * 10**18
+"""The largest memory of many pods or nodes together, which schedulers count in bytes."""
 
 _QUANTITY = re.compile(
-    r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,2}))?"
+    r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?0*(?:1[0-8]|[0-9])))?"
 )
-_MAX_LENGTH = 64
+_MAX_LENGTH = 32
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 _NANO = 10**9
@@ -27,7 +33,8 @@ def parse(value: str | int | float) -> Fraction:
     Parameters
     ----------
     value
-        A quantity in Kubernetes notation (``500m``, ``1.5Gi``, ``2e3``, ``8``), or a plain number.
+        A quantity in Kubernetes notation (``500m``, ``1.5Gi``, ``2e3``, ``8``) of at most 32 characters, with an
+        exponent from -18 to 18, or a plain number.
 
     Raises
     ------
@@ -64,6 +71,11 @@ def _amount(text: str) -> Fraction | None:
     amount = Fraction(match["number"].rstrip(".")) * _factor(match["suffix"], match["exponent"])
     rounded = Fraction(ceil(amount * _NANO), _NANO)
     return -rounded if match["sign"] == "-" else rounded
+
+
+def largest(resource: str) -> int:
+    """Return the largest amount of a resource that many pods or nodes have together."""
+    return LARGEST_MEMORY if resource == "memory" else LARGEST
 
 
 def multiple(amount: Fraction, count: int) -> Fraction:

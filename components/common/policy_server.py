@@ -126,7 +126,7 @@ def _container(
             "--server",
             f"--addr=unix://{_SOCKET}",
             "--unix-socket-perm=600",
-            "--diagnostic-addr=0.0.0.0:8282",
+            "--diagnostic-addr=:8282",
             "--authorization=basic",
             "--skip-version-check",
             "--log-level=error",

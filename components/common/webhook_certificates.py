@@ -31,7 +31,7 @@ def certificate(
     service_name
         Service of the server; its DNS names are in the certificate.
     target
-        The cluster; if webhooks are called by URL, 127.0.0.1 is in the certificate too.
+        The cluster; if webhooks are called by URL, its address is in the certificate too.
     deployment
         Deployment whose pods read the certificate only when they start; the leader replaces them after a renewal.
     names
@@ -44,7 +44,7 @@ def certificate(
         secret=secret,
         namespace=namespace_name,
         dns_names=(host, f"{host}.cluster.local", *names),
-        ip_addresses=() if target.access.webhook_ports is None else ("127.0.0.1",),
+        ip_addresses=() if target.access.webhook_ports is None else (target.access.webhook_address,),
         deployment=deployment,
         mutating_webhook_configurations=tuple(sorted(mutating)),
         validating_webhook_configurations=tuple(sorted(validating)),

@@ -212,6 +212,7 @@ def service(workload: Workload, name: str, ports: Mapping[str, tuple[int, str]])
         },
         "spec": {
             "type": "ClusterIP",
+            "ipFamilyPolicy": "PreferDualStack",
             "selector": workload.selector,
             "ports": [
                 {"name": key, "port": port, "targetPort": target, "protocol": "TCP"}

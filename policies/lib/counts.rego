@@ -8,10 +8,10 @@ import rego.v1
 
 concurrent_pods := added if {
 	request.kind == "Scale"
-} else := sum([copies |
-	some pod in pod_templates.pods
-	copies := max([product([count | some count in pod.counts; is_number(count)]), 0])
-])
+} else := sum([copies(pod) | some pod in pod_templates.pods])
+
+# The number of concurrent pods of a template.
+copies(pod) := max([product([count | some count in pod.counts; is_number(count)]), 0])
 
 # Replicas of a Scale, where it adds some.
 added := replicas if {

@@ -123,7 +123,6 @@ evaluated_rules := object.remove(object.remove(matching_rules[available_paramete
 
 without_parameters := object.remove(object.remove(matching_rules.all, matching_rules[available_parameters]), excluded_rules) if {
 	available_parameters != "all"
-	not being_deleted
 }
 
 matching_rules := data.trainyard.index[request.api_group][request.kind][request.subresource][request.operation][reach]
@@ -151,9 +150,9 @@ excluded_rules contains id if {
 	unaffected(data.trainyard.catalog[id])
 }
 
-# A rule about objects that a finalizer keeps evaluates these too.
+# The finalizers of an object that is being deleted can be removed, whatever it contains.
 excluded_rules contains id if {
-	being_deleted
+	released
 	some id, _ in matching_rules.all
 	not data.trainyard.catalog[id].deleting
 }
@@ -189,7 +188,20 @@ labelled if "trainyard.dev/tenant" in object.keys(request.namespace_labels)
 
 exempt_namespace if request.namespace in input.exemptNamespaces
 
-being_deleted if input.request.object.metadata.deletionTimestamp
+# An update of an object that is being deleted which only removes finalizers and owner references.
+released if {
+	request.operation == "UPDATE"
+	request.object.metadata.deletionTimestamp
+	part_unchanged("labels")
+	part_unchanged("annotations")
+	object.remove(request.object, ["metadata"]) == object.remove(request.old_object, ["metadata"])
+	former := {owner_identity(owner) | some owner in request.list(request.map(request.old_object, "metadata"), "ownerReferences")}
+	every owner in request.list(request.map(request.object, "metadata"), "ownerReferences") {
+		owner_identity(owner) in former
+	}
+}
+
+owner_identity(owner) := [request.text(owner, "uid"), request.text(owner, "kind"), request.object_get(owner, "controller", false)]
 
 # An update of neither spec nor labels nor annotations, unless the rule evaluates these too.
 unaffected(rule) if {
@@ -275,6 +287,7 @@ exempted(finding) if {
 	finding.path != "parameters"
 	applies(exemption, "namespace", request.namespace)
 	applies(exemption, "kind", request.kind)
+	applies(exemption, "group", request.api_group)
 	applies(exemption, "name", request.text(request.metadata, "name"))
 	exemption.expires > input.now
 }

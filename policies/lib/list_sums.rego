@@ -12,6 +12,16 @@ import rego.v1
 
 lists := object.union_n([list_lengths.lists, requirements, task_lengths.of_tasks])
 
+# Lists of all containers together.
+of_all_containers := list_lengths.exceeding("together", {"spec": items}) if {
+	list_lengths.deeper
+} else := {}
+
+items := sum([count(request.list(entry.container, field)) |
+	some entry in pod_templates.containers
+	some field in ["env", "envFrom", "ports", "volumeMounts", "volumeDevices"]
+])
+
 # Labels, expressions, values, namespaces and keys by which pods choose nodes and each other.
 requirements := {path: {"length": number, "limit": limit, "before": before} |
 	limit := request.parameter("BND-002", "requirements")

@@ -125,7 +125,7 @@ def test_states_are_enforcement_actions() -> None:
 
 def test_gatekeeper_is_asked_about_every_kind_that_is_reviewed() -> None:
     found = {(each["apiGroups"][0], each["resources"][0]): each["operations"] for each in webhook_rules(RULES.values())}
-    assert found["trainer.kubeflow.org", "trainjobs"] == ["CREATE", "UPDATE"]
+    assert found["trainer.kubeflow.org", "trainjobs"] == ["CREATE", "DELETE", "UPDATE"]
     assert found["jobset.x-k8s.io", "jobsets"] == ["CREATE", "DELETE", "UPDATE"]
     assert "CREATE" in found["", "pods"]
 

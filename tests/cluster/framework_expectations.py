@@ -9,7 +9,7 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION
 from trainyard.render.gangs.coscheduling import COSCHEDULING_LABEL
 from trainyard.render.gangs.kai import KAI_QUEUE_LABEL
 
-__all__ = ["HOST_FILES", "LAYOUTS", "OPEN_MPI", "STEPS", "in_gang"]
+__all__ = ["HOST_FILES", "LAYOUTS", "OPEN_MPI", "SHORT_LAUNCHERS", "STEPS", "in_gang"]
 
 OPEN_MPI = "OMPI_MCA_orte_default_hostfile"
 HOST_FILES = {
@@ -28,6 +28,8 @@ HOST_FILES = {
     "resumed": (OPEN_MPI, "{} slots=1", ("launcher", "node")),
 }
 """By job: the variable that names the host file, its lines, and which replicatedJobs it lists."""
+SHORT_LAUNCHERS = ("intel", "intel-alone")
+"""Jobs whose launcher is listed by its host name alone."""
 LAYOUTS = {
     "ray": ({"head": 1, "node": 2}, "head", "head", "head", 3),
     "ray-together": ({"node": 2}, "node", "node", "node", 2),

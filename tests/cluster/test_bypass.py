@@ -56,6 +56,7 @@ CARELESS = {
 
 COUNTED = {
     "count/trainjobs.trainer.kubeflow.org": ("submit", "train-job"),
+    "count/trainingruntimes.trainer.kubeflow.org": ("author", "runtime"),
     "count/pods": ("raw", "pod"),
     "count/jobs.batch": ("raw", "job"),
     "count/jobsets.jobset.x-k8s.io": ("raw", "job-set"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.framework_cells import SCHEDULERS
-from tests.cluster.framework_expectations import HOST_FILES, LAYOUTS, STEPS, in_gang
+from tests.cluster.framework_expectations import HOST_FILES, LAYOUTS, SHORT_LAUNCHERS, STEPS, in_gang
 from tests.cluster.framework_jobs import COMPLETING, DATA, PATCHED, REFUSED, STORED, TUNE, VOLUME
 from tests.cluster.framework_session import GUIDES, HELD, MADE, ended
 from tests.cluster.frameworks import Run, Runs, replicated_job, true_conditions
@@ -132,7 +132,11 @@ def test_a_launcher_has_keys_and_the_hosts_that_train(runs: Runs, name: str) -> 
     assert runs.counts(name) == {part: count for part, count in counts.items() if count}
     assert runs.env(name, "launcher")[variable] == "/etc/mpi/hostfile"
     text = runs.get("configmap", f"{name}-mpi-hostfile")["data"]["hostfile"]
-    hosts = [host for part in parts for host in runs.hosts(name, part)]
+    hosts = [
+        host.partition(".")[0] if part == "launcher" and name in SHORT_LAUNCHERS else host
+        for part in parts
+        for host in runs.hosts(name, part)
+    ]
     assert sorted(text.splitlines()) == sorted(line.format(host) for host in hosts)
     secret = runs.get("secret", f"{name}-mpi-ssh-auth")
     assert secret["type"] == "kubernetes.io/ssh-auth"

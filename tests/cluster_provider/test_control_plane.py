@@ -64,12 +64,47 @@ def test_the_api_server_is_known_by_its_local_and_service_addresses(folder: Clus
     found = certificate(folder.pki / "kube-apiserver.crt").extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
-    assert {str(ip) for ip in found.value.get_values_for_type(x509.IPAddress)} == {"127.0.0.1", "10.96.0.1"}
+    assert {str(ip) for ip in found.value.get_values_for_type(x509.IPAddress)} == {
+        "127.0.0.1",
+        "10.96.0.1",
+        "::1",
+        "fd00:10:96::1",
+    }
+
+
+def test_the_api_server_shows_the_controller_a_certificate_of_an_authority_of_its_own(
+    folder: ClusterFolder, processes: dict[str, ControlPlaneProcess]
+) -> None:
+    command = processes["kube-apiserver"].spec.command
+    (file,) = (each.partition("=")[2] for each in command if each.startswith("--admission-control-config-file="))
+    plugins = yaml.safe_load(Path(file).read_text())["plugins"]
+    assert [each["name"] for each in plugins] == ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]
+    (kubeconfig,) = {each["configuration"]["kubeConfigFile"] for each in plugins}
+    (user,) = yaml.safe_load(Path(kubeconfig).read_text())["users"]
+    assert user["name"] == f"127.0.0.1:{state().ports['trainyard-controller/webhook']}"
+    shown = certificate(Path(user["user"]["client-certificate"]))
+    authority = certificate(folder.pki / "webhook-client-ca.crt")
+    shown.verify_directly_issued_by(authority)
+    others = [certificate(folder.pki / each).public_key() for each in ("ca.crt", "etcd-ca.crt")]
+    assert authority.public_key() not in others
+    assert Path(user["user"]["client-key"]).is_file()
+
+
+def test_a_cluster_of_an_earlier_version_gets_the_certificate_for_webhooks(tmp_path: Path) -> None:
+    folder = tmp_path / "pki"
+    ensure_certificates(folder, NOW)
+    before = (folder / "ca.crt").read_bytes()
+    for file in folder.glob("webhook-client*"):
+        file.unlink()
+    ensure_certificates(folder, NOW)
+    shown = certificate(folder / "webhook-client.crt")
+    shown.verify_directly_issued_by(certificate(folder / "webhook-client-ca.crt"))
+    assert (folder / "ca.crt").read_bytes() == before
 
 
 def test_clients_cannot_serve_and_only_the_administrator_is_a_master(folder: ClusterFolder) -> None:
     masters = []
-    for name in ("admin", "supervisor", "kwok", "kube-scheduler", "kube-controller-manager"):
+    for name in ("admin", "supervisor", "kwok", "kube-scheduler", "kube-controller-manager", "webhook-client"):
         parsed = certificate(folder.pki / f"{name}.crt")
         usages = list(parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
         assert usages == [ExtendedKeyUsageOID.CLIENT_AUTH]

@@ -113,6 +113,10 @@ _SCHEMA: Final[_Rows] = {
 }
 
 _SITUATIONS: Final[_Rows] = {
+    "Requests to the webhooks that the API server did not send": (
+        "controller/test_webhook_strangers.py::test_only_the_client_certificate_of_the_api_server_gets_an_answer",
+        "controller/test_webhook_strangers.py::test_what_no_api_server_sends_gets_400_without_a_trace",
+    ),
     "Runtime is deprecated": (
         "render/test_runtimes.py::test_a_deprecated_runtime_is_warned_about",
         "render/test_admission.py::test_a_deprecated_runtime_of_either_scope_is_warned_about",
@@ -191,10 +195,19 @@ _SITUATIONS: Final[_Rows] = {
     "PodGroup kind that the cluster does not serve": (
         "controller/test_gangs.py::test_a_pod_group_that_is_not_served_is_reported_and_retried",
     ),
+    "Snapshot of a job that v2.0 to v2.2 started, which has none": (
+        "controller/test_missing_snapshots.py::test_a_suspended_job_resumes_with_the_runtime_of_the_takeover",
+    ),
+    "Condition `Suspended` after a resume": (
+        "controller/test_status.py::test_a_resumed_job_is_running_for_kubectl_and_the_sdk",
+    ),
     "Suspending": (
         "controller/test_lifecycle.py::test_a_running_job_set_of_a_suspended_job_is_always_suspended",
         "controller/test_lifecycle.py::test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back",
         "controller/test_policy.py::test_a_job_can_be_suspended_without_being_rendered",
+    ),
+    "A TrainJob is deleted, and a finalizer of a user keeps it": (
+        "controller/test_lifecycle.py::test_a_deleted_job_that_a_finalizer_keeps_stops",
     ),
     "A JobSet is deleted while its job runs or is suspended": (
         "controller/test_lifecycle.py"

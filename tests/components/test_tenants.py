@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from components.tenants import role_rules
 from tests.components.recording import Recording, record, stack_config
 from trainyard.policy.engines.vap.facts import platform_facts, policy_facts_in, tenant_facts
-from trainyard.settings.tenancy import Role
+from trainyard.settings.tenancy import Role, TenantSettings
 from trainyard.usage.record_parts import HEAD, names_of
 
 
@@ -189,6 +191,16 @@ def test_no_role_has_what_only_rbac_protects(role: Role) -> None:
 def test_every_role_writes_the_inputs_of_its_jobs(role: Role) -> None:
     written = {name for rule in role_rules(role) if "create" in rule["verbs"] for name in rule["resources"]}
     assert {"configmaps", "secrets", "persistentvolumeclaims"} <= written
+
+
+def test_quota_counts_every_kind_that_a_role_creates() -> None:
+    counted = set(TenantSettings(queues=("a",)).object_quota)
+    for role in Role:
+        for rule in role_rules(role):
+            if "create" not in rule["verbs"]:
+                continue
+            for group, name in itertools.product(rule["apiGroups"], rule["resources"]):
+                assert {f"count/{name}.{group}" if group else f"count/{name}", name} & counted, f"{name}.{group}"
 
 
 def test_quota_bounds_counts_and_leaves_compute_to_the_queue(local: Recording) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.components.recording import Recording, record, stack_config
+from tests.components.recording import Recording, embedded_access, record, stack_config
+from trainyard.cluster.provider import WebhookClient
 
 NAME = "kubeflow-trainer-controller-manager"
 DEPLOYMENT = f"Deployment/kubeflow-system/{NAME}"
 SCHEDULER = "scheduler-plugins-scheduler"
+PEM = "-----BEGIN CERTIFICATE-----"
 ACCOUNT = {"kind": "ServiceAccount", "name": NAME, "namespace": "kubeflow-system"}
 
 
@@ -62,6 +65,32 @@ def test_the_scheduler_of_coscheduling_gangs_is_unset_unless_the_stack_names_it(
     for recording, expected in ((local, None), (changed, SCHEDULER)):
         file = recording.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
         assert yaml.safe_load(file).get("coschedulingScheduler") == expected
+
+
+def test_webhooks_know_the_api_servers_of_the_settings_or_else_those_of_the_provider(
+    local: Recording, monkeypatch_module: pytest.MonkeyPatch
+) -> None:
+    chosen = {"authority": f"{PEM}\nchosen", "names": ["kube-apiserver"]}
+    shown = WebhookClient(f"{PEM}\nown", "webhook-client", ("127.0.0.1:20003",))
+    own = replace(embedded_access(), webhook_client=shown)
+    elsewhere = replace(own, webhook_client=replace(shown, hosts=("127.0.0.1:1",)))
+    quiet = {"policies": {"preview": False}}
+    recorded = {
+        "none": local,
+        "own": record(stack_config(**quiet), monkeypatch_module, access=own),
+        "elsewhere": record(stack_config(**quiet), monkeypatch_module, access=elsewhere),
+        "chosen": record(stack_config(trainer={"webhookClients": chosen}, **quiet), monkeypatch_module, access=own),
+    }
+    found = {}
+    for name, recording in recorded.items():
+        file = recording.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
+        found[name] = yaml.safe_load(file).get("webhookClients")
+    assert found == {
+        "none": None,
+        "elsewhere": None,
+        "own": {"authority": f"{PEM}\nown", "names": ["webhook-client"]},
+        "chosen": chosen,
+    }
 
 
 def test_the_lease_has_a_priority_level_of_its_own_and_no_burst_of_others_delays_the_controller(

@@ -64,7 +64,7 @@ def create(folder: Path) -> Environment:
     """Create an environment as a user does: hash-locked requirements, the wheel, and the upstream manifests."""
     environment = Environment(folder / "environment")
     locked = folder / "requirements.txt"
-    locked.write_text("".join(_locked("trainyard", "pulumi")))
+    locked.write_text("".join(_locked("trainyard-platform", "pulumi")))
     _require([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)])
     (wheel,) = folder.glob("*.whl")
     _require([sys.executable, "-m", "venv", str(environment.folder)])

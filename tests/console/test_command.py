@@ -130,7 +130,7 @@ def test_without_the_extra_the_error_names_it(snapshot: Path, package: str) -> N
     found = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert found.returncode == 2
     assert found.stderr == (
-        f"Error: The console needs the Python package {package}\nFix: pip install 'trainyard[console]'\n"
+        f"Error: The console needs the Python package {package}\nFix: pip install 'trainyard-platform[console]'\n"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import itertools
 from collections.abc import Iterator
@@ -377,6 +378,33 @@ def test_a_job_of_another_controller_and_one_that_is_going_away_are_left_alone()
     for change in ({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}, {"metadata": {"deletionTimestamp": "now"}}):
         job = {name: {**each.train_job[name], **change.get(name, {})} for name in ("metadata", "spec", "status")}
         assert decide(Observed(job, NOW, each.job_set)) == actions.Nothing()
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "managed_by", "job_set", "stops"),
+    [
+        (["example.com/hold"], None, "running", True),
+        (["foregroundDeletion", "example.com/hold"], None, "running", True),
+        # The garbage collector deletes the JobSet, or the platform hands it over.
+        (["foregroundDeletion"], None, "running", False),
+        (["orphan", "example.com/hold"], None, "running", False),
+        ([], None, "running", False),
+        (["example.com/hold"], "kueue.x-k8s.io/multikueue", "running", False),
+        (["example.com/hold"], None, "suspended", False),
+        (["example.com/hold"], None, "leaving", False),
+        (["example.com/hold"], None, "none", False),
+    ],
+)
+def test_a_deleted_job_that_a_finalizer_keeps_stops(
+    finalizers: list[str], managed_by: str | None, job_set: str, stops: bool
+) -> None:
+    each = observed("recorded", job_set=job_set)
+    job = copy.deepcopy(each.train_job)
+    job["metadata"] |= {"deletionTimestamp": "now", "finalizers": finalizers}
+    if managed_by is not None:
+        job["spec"]["managedBy"] = managed_by
+    action = decide(Observed(job, NOW, each.job_set))
+    assert type(action) is (actions.Suspend if stops else actions.Nothing)
 
 
 def test_the_time_to_live_waits_in_an_annotation_until_the_end_is_recorded() -> None:

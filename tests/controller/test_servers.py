@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,8 +12,10 @@ import pytest
 from aiohttp import web
 
 from trainyard.controller.configuration import Listener
+from trainyard.controller.connection_limits import ConnectionLimits
 from trainyard.controller.servers import Servers
 from trainyard.errors import TrainyardError
+from trainyard.listening import bound_socket, has_address, url_host
 
 LOCAL = Listener(host="127.0.0.1", port=0)
 
@@ -34,8 +39,10 @@ class Slow:
 
 
 @asynccontextmanager
-async def serving(slow: Slow) -> AsyncIterator[tuple[Servers, aiohttp.ClientSession, str]]:
-    servers = Servers()
+async def serving(
+    slow: Slow, limits: ConnectionLimits | None = None
+) -> AsyncIterator[tuple[Servers, aiohttp.ClientSession, str]]:
+    servers = Servers(limits)
     await servers.start("webhook", slow.app, LOCAL)
     async with aiohttp.ClientSession() as session:
         try:
@@ -83,3 +90,95 @@ async def test_a_port_that_is_taken_names_server_and_flag() -> None:
             await servers.start("metrics", web.Application(), taken)
         assert refused.value.fix == "Free the port or choose another with --metrics-port"
         assert list(servers.ports) == ["webhook"]
+
+
+async def ends(reader: asyncio.StreamReader) -> bool:
+    """Whether the server closes a connection within a second."""
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        async with asyncio.timeout(1):
+            return await reader.read() == b"" or True
+    return False
+
+
+async def test_connections_end_that_send_nothing_or_a_header_byte_by_byte() -> None:
+    limits = ConnectionLimits(idle_seconds=0.2)
+    slow = Slow()
+    slow.go.set()
+    async with serving(slow, limits) as (servers, _, _):
+        port = servers.ports["webhook"]
+        silent, _ = await asyncio.open_connection("127.0.0.1", port)
+        _, dripping = await asyncio.open_connection("127.0.0.1", port)
+        answered, asked = await asyncio.open_connection("127.0.0.1", port)
+        asked.write(b"GET /refused HTTP/1.1\r\nHost: a\r\n\r\n")
+        dripped = asyncio.create_task(drip(dripping))
+        assert await ends(silent)
+        assert await ends(answered)
+        assert await asyncio.wait_for(dripped, 2) < 40
+
+
+async def drip(writer: asyncio.StreamWriter) -> int:
+    """Return after how many parts of a header the connection has ended."""
+    for sent in range(40):
+        try:
+            writer.write(b"G" if sent == 0 else b"E")
+            await writer.drain()
+        except ConnectionError:
+            return sent
+        await asyncio.sleep(0.02)
+    return 40
+
+
+async def test_a_slow_request_is_answered_however_long_it_takes() -> None:
+    slow = Slow()
+    async with serving(slow, ConnectionLimits(idle_seconds=0.1)) as (_, session, url):
+        asked = asyncio.create_task(session.get(url))
+        await asyncio.sleep(0.3)
+        slow.go.set()
+        async with await asyncio.wait_for(asked, 2) as response:
+            assert await response.text() == "done"
+
+
+async def test_beyond_the_limit_a_new_connection_takes_the_place_of_the_oldest_that_asks_nothing() -> None:
+    slow = Slow()
+    async with serving(slow, ConnectionLimits(connections=3)) as (servers, session, url):
+        asked = asyncio.create_task(session.get(url))
+        await asyncio.wait_for(slow.begun.wait(), 5)
+        idle = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(4)]
+        assert [await ends(reader) for reader, _ in idle[:2]] == [True, True]
+        slow.go.set()
+        async with await asyncio.wait_for(asked, 5) as response:
+            assert response.status == 200
+        for _, writer in idle:
+            writer.close()
+
+
+async def test_a_server_listens_on_an_ipv6_address() -> None:
+    if not has_address("::1"):
+        pytest.skip("this machine has no ::1")
+    slow = Slow()
+    slow.go.set()
+    servers = Servers()
+    await servers.start("webhook", slow.app, Listener(host="::1", port=0))
+    try:
+        url = f"http://{url_host('::1')}:{servers.ports['webhook']}/"
+        async with aiohttp.ClientSession() as session, session.get(url) as response:
+            assert await response.text() == "done"
+    finally:
+        await servers.close()
+
+
+def test_the_default_address_is_that_of_both_families_or_of_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with bound_socket(Listener(port=0).host, 0) as both:  # Bound only: a test does not listen beyond this machine.
+        if both.family == socket.AF_INET6:
+            assert both.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 0
+
+    def without_ipv6(family: int, *_: object) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return original(family, socket.SOCK_STREAM)
+
+    original = socket.socket
+    monkeypatch.setattr("trainyard.listening.socket.socket", without_ipv6)
+    with bound_socket(Listener(port=0).host, 0) as only:
+        assert only.family == socket.AF_INET
+    assert not has_address("::1")

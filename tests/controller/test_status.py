@@ -166,3 +166,79 @@ def test_the_counts_of_more_jobs_than_the_schema_admits_are_cut() -> None:
     observed = [{"name": f"job-{number}", "active": 1} for number in range(121)]
     found = status.status_of(job(), job_set_with(replicatedJobsStatus=observed), now=NOW)
     assert [entry["name"] for entry in found["jobsStatus"]] == [f"job-{number}" for number in range(100)]
+
+
+RUNNING = {"replicatedJobsStatus": [{"name": "node", "active": 1}]}
+
+
+def state_column(found: dict[str, Any]) -> str:
+    """Return what `kubectl get trainjobs` prints as STATE: `.status.conditions[-1:].type`."""
+    return next((entry["type"] for entry in (found.get("conditions") or [])[-1:]), "")
+
+
+def sdk_state(found: dict[str, Any], *, pods_run: bool) -> str:
+    """Return the state that the Kubeflow SDK derives: conditions in their order, or its pods if there are none."""
+    shown = "Created"
+    if found.get("conditions"):
+        for each in found["conditions"]:
+            if each["type"] in ("Complete", "Failed") and each["status"] == "True":
+                shown = each["type"]
+        return shown
+    return "Running" if pods_run else shown
+
+
+def stored(body: dict[str, Any], desired: dict[str, Any]) -> dict[str, Any]:
+    """Return a TrainJob after the merge patch of its status."""
+    patch = status.status_patch(body.get("status") or {}, desired)
+    merged = {**(body.get("status") or {}), **patch}
+    return {**body, "status": {name: value for name, value in merged.items() if value is not None}}
+
+
+@pytest.mark.parametrize("limit", [{}, {"activeDeadlineSeconds": 7200}])
+def test_a_resumed_job_is_running_for_kubectl_and_the_sdk(limit: dict[str, Any]) -> None:
+    body = stored(job(entry("Suspended", "True"), **limit), {})
+    body = stored(body, status.status_of(body, job_set_with() | {"spec": {"suspend": True}}, now=NOW))
+    assert types(body["status"]) == [("Suspended", "False")], "it has no pods yet, as upstream says"
+    later = NOW + datetime.timedelta(minutes=5)
+    for _ in range(3):
+        body = stored(body, status.status_of(body, job_set_with(**RUNNING), now=later))
+    assert body["status"]["jobSet"] == {"uid": "job-set", "resumed": STAMP}
+    assert (state_column(body["status"]), sdk_state(body["status"], pods_run=True)) == ("", "Running")
+    assert status.status_patch(body["status"], status.status_of(body, job_set_with(**RUNNING), now=later)) == {}
+    if limit:
+        assert status.deadline(body, body["status"]) == NOW + datetime.timedelta(hours=2)
+
+
+def test_a_deadline_counts_from_the_resume_where_its_record_is_not_stored() -> None:
+    body = job(entry("Suspended", "False", when=STAMP), activeDeadlineSeconds=60)
+    for _ in range(2):
+        found = status.status_of(body, job_set_with(**RUNNING), now=NOW)
+        body = stored(body, {name: value for name, value in found.items() if name != "jobSet"})
+    assert types(body["status"]) == [("Suspended", "False")]
+    assert status.deadline(body, body["status"]) == NOW + datetime.timedelta(minutes=1)
+
+
+def test_a_job_that_is_suspended_again_says_so() -> None:
+    body = job(suspend=True) | {"status": {"jobSet": {"uid": "job-set", "resumed": STAMP}}}
+    found = status.status_of(body, job_set_with(**RUNNING), now=NOW)
+    assert (types(found), state_column(found)) == ([("Suspended", "True")], "Suspended")
+    assert status.deadline(body, found) is None
+
+
+@pytest.mark.parametrize("suspended", [True, False])
+@pytest.mark.parametrize("end", ["Complete", "Failed"])
+def test_the_end_is_the_state_that_is_printed(end: str, *, suspended: bool) -> None:
+    body = job(entry(end, "True"), suspend=suspended)
+    found = status.status_of(body, job_set_with(**RUNNING), now=NOW)
+    assert (state_column(found), sdk_state(found, pods_run=False)) == (end, end)
+    first = job(entry("Suspended", "True"), entry(end, "True"), suspend=suspended)
+    assert state_column(status.status_of(first, None, now=NOW)) == end
+
+
+def test_a_recreated_job_set_keeps_the_time_of_the_resume() -> None:
+    record = {"jobSet": {"uid": "job-set", "resumed": STAMP}}
+    remade = status.with_recreation(record, "job-set", "why")
+    assert remade["jobSet"] == {"uid": "job-set", "remake": "why", "resumed": STAMP}
+    second = {"metadata": {"uid": "second"}, "status": {}}
+    found = status.status_of(job() | {"status": remade}, second, now=NOW)
+    assert found["jobSet"] == {"uid": "second", "resumed": STAMP}

@@ -135,11 +135,11 @@ async def test_updates_that_leave_the_spec_alone_and_deletions_are_never_rejecte
     async with serving(api) as server:
         assert (await server.review(VALIDATE, train_job(), train_job()))["allowed"]
         assert (await server.review(VALIDATE, deleting, train_job()))["allowed"]
-        for kind in ("trainingruntime", "clustertrainingruntime"):
-            bad = runtime()
+        for kind in ("TrainingRuntime", "ClusterTrainingRuntime"):
+            bad = {**runtime(), "kind": kind}
             bad["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
             bad["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
-            assert (await server.review(VALIDATE_PREFIX + kind, bad))["allowed"]
+            assert (await server.review(VALIDATE_PREFIX + kind.lower(), bad))["allowed"]
 
 
 async def test_a_job_that_gets_the_label_of_kueue_is_validated(api: FakeApi) -> None:

@@ -1,19 +1,20 @@
-"""The table of docs/convert.md: what each field becomes, as the conversions of all inputs say it."""
+"""The table of docs/convert.md: what each field becomes, as the conversions of all inputs and of each field say it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.convert.conversions import NAMES, bodies_of, catalog
-from trainyard.convert import KINDS, Conversion, FieldFinding, convert_documents
+from tests.convert.schema_fields import SCHEMAS, conversions_of, notes_of
+from trainyard.convert import KINDS, FieldFinding, convert_documents
 from trainyard.convert.conversion_report import as_yaml
 
 _ROLES = re.compile(r"^spec\.\w+ReplicaSpecs\.\w+")
 _TEMPLATE = re.compile(r"^.*?emplate\.(?=spec|metadata)")
 _KEYS = {
     re.compile(r"\[\d+\]"): "[]",
-    re.compile(r"(sparkConf|hadoopConf)\[.*?\]"): r"\1.*",
+    re.compile(r"(sparkConf|hadoopConf)(\[.*?\]|\.\w+$)"): r"\1.*",
     re.compile(r"rayStartParams\.[\w-]+$"): "rayStartParams.*",
     re.compile(r"^metadata\.(labels|annotations)\[(?!scheduling|ray|volcano|kueue|kubectl).*\]"): r"metadata.\1.*",
     re.compile(r"^metadata\.(labels|annotations)\.[\w-]+$"): r"metadata.\1.*",
@@ -22,6 +23,8 @@ _KEYS = {
 _OF_ONE_JOB = re.compile(
     r"^(names [A-Z/]|names the |runs on the|not \d)|is not known here|are rejected|is not done|named after the job"
 )
+_NUMBER = re.compile(r" at \d+, .*")
+Rows = dict[tuple[int, str, str], set[tuple[str, str]]]
 _RUN_POLICY = "runPolicy"
 _EVERY = "every kind"
 _PODS = "pod templates"
@@ -29,15 +32,16 @@ _PODS = "pod templates"
 
 def table() -> str:
     """Return the table as Markdown."""
-    rows: dict[tuple[int, str, str], set[tuple[str, str]]] = {}
+    rows: Rows = {}
     for name in NAMES:
         for body in bodies_of(name):
             if (body["apiVersion"], body["kind"]) not in KINDS:
                 continue
             (conversion,) = convert_documents({name: as_yaml([body])}, catalog(), runtime="always")
-            for kind, field, note in _fields(body["kind"], conversion):
-                order = _order(kind)
-                rows.setdefault((order, kind, field), set()).add((note.fidelity.value, note.message))
+            _add(rows, body["kind"], conversion.notes)
+    for schema in sorted(SCHEMAS.glob("*.txt")):
+        for _, path, conversion in conversions_of(schema.stem):
+            _add(rows, schema.stem, notes_of(path, conversion))
     lines = ["| kind | field | becomes | |", "|---|---|---|---|"]
     for (_, kind, field), found in sorted(rows.items()):
         for severity, message in sorted(found):
@@ -45,8 +49,14 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fields(kind: str, conversion: Conversion) -> Iterator[tuple[str, str, FieldFinding]]:
-    for note in conversion.notes:
+def _add(rows: Rows, kind: str, notes: Iterable[FieldFinding]) -> None:
+    for title, field, note in _fields(kind, notes):
+        message = _NUMBER.sub("", note.message)
+        rows.setdefault((_order(title), title, field), set()).add((note.fidelity.value, message))
+
+
+def _fields(kind: str, notes: Iterable[FieldFinding]) -> Iterator[tuple[str, str, FieldFinding]]:
+    for note in notes:
         if not note.path or _OF_ONE_JOB.search(note.message):
             continue
         path = note.path

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from trainyard.api import Body
 
 _IMAGES: Final = ("docker.io/acme/a:1", "docker.io/acme/b:2", "ghcr.io/acme/c@sha256:0123")
-_WORDS: Final = ("python", "train.py", "--epochs=3", "sh", "-c", "echo $HOME", "torchrun", "$(RANK)", "$MASTER_ADDR")
-_AMOUNTS: Final = {"cpu": ("1", "500m", 2), "memory": ("1Gi", "512Mi"), "nvidia.com/gpu": ("1", "8", 4)}
+_WORDS: Final = (
+    *("python", "train.py", "--epochs=3", "sh", "-c", "echo $HOME", "$(RANK)", "$MASTER_ADDR"),
+    *("torchrun", "--nnodes=2", "--nnodes=1:4", "--nproc-per-node=8"),
+)
+_AMOUNTS: Final = {"cpu": ("1", "500m", 2, 0.5), "memory": ("1Gi", "512Mi"), "nvidia.com/gpu": ("1", "8", 4)}
 
 
 def some(required: dict[str, Any], optional: dict[str, Any]) -> st.SearchStrategy[Body]:
@@ -202,6 +205,16 @@ def ray(draw: st.DrawFn) -> Body:
     return {**body, "spec": {**spec, "rayClusterSpec": cluster}}
 
 
+_SPARK_CONF = {
+    "spark.executor.memory": st.sampled_from(("1g", "1536")),
+    "spark.executor.instances": st.just("2"),
+    "spark.dynamicAllocation.enabled": st.just("true"),
+    "spark.executor.resource.gpu.amount": st.just("1"),
+    "spark.executor.resource.gpu.vendor": st.just("nvidia.com"),
+    "spark.kubernetes.executor.label.team": st.just("vision"),
+}
+
+
 @st.composite
 def spark(draw: st.DrawFn) -> Body:
     def pod(**more: Any) -> Body:
@@ -235,7 +248,7 @@ def spark(draw: st.DrawFn) -> Body:
             {
                 "mainClass": st.just("a.B"),
                 "arguments": st.just(["--date", "today"]),
-                "sparkConf": st.just({"spark.x": "1", "spark.kubernetes.y": "2"}),
+                "sparkConf": some({"spark.x": "1", "spark.kubernetes.y": "2"}, _SPARK_CONF),
                 "deps": st.just({"jars": ["a.jar", "b.jar"]}),
                 "restartPolicy": st.sampled_from(({"type": "Never"}, {"type": "OnFailure", "onFailureRetries": 2})),
                 "dynamicAllocation": st.sampled_from(({"enabled": True, "maxExecutors": 4}, {"enabled": False})),

@@ -78,10 +78,44 @@ def test_jobs_of_one_name_in_two_namespaces_have_files_of_their_own(tmp_path: Pa
     assert names == ["language-jaxjob-simple.yaml", "vision-jaxjob-simple.yaml"]
 
 
-@pytest.mark.parametrize(("name", "code"), [("pytorch-simple", 0), ("pytorch-unknown", 1), ("ray-job-selector", 1)])
+@pytest.mark.parametrize(("name", "code"), [("pytorch-simple", 0), ("pytorch-unknown", 1)])
 def test_strict_says_no_when_something_is_lost(name: str, code: int) -> None:
     assert run("--strict", INPUTS / f"{name}.yaml")[0] == code
     assert run(INPUTS / f"{name}.yaml")[0] == 0
+
+
+SKIPPED = {
+    "a job that is not converted": text_of("ray-job-selector"),
+    "an older version": "{apiVersion: ray.io/v1alpha1, kind: RayJob, metadata: {name: a}}",
+    "a retired kind": "{apiVersion: kubeflow.org/v1, kind: MXJob, metadata: {name: a}}",
+}
+
+
+@pytest.mark.parametrize("skipped", SKIPPED)
+def test_a_skipped_job_fails(skipped: str, tmp_path: Path) -> None:
+    """Also beside jobs that are converted, which are written all the same."""
+    text = f"{SKIPPED[skipped]}\n---\n{text_of('jax-simple')}"
+    code, output, _ = run("-", stdin=text)
+    assert code == 1
+    assert "kind: TrainJob" in output
+    assert run("-", "--out", tmp_path, stdin=text)[0] == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_mxjob_is_recognized() -> None:
+    _, output, report = run("-", stdin=SKIPPED["a retired kind"])
+    assert output == ""
+    assert "lost: kind: MXJob of kubeflow.org/v1 is skipped: the training operator runs no MXJobs" in report
+    assert "move the program to another framework" in report
+
+
+@pytest.mark.parametrize("option", ["--namespace", "-n"])
+def test_jobs_get_a_namespace_if_they_name_none(option: str) -> None:
+    own = text_of("jax-simple")
+    assert run(option, "vision", "-", stdin=own)[1] == run("-", stdin=own)[1]
+    without = own.replace("  namespace: language\n", "")
+    assert without != own
+    assert run(option, "language", "-", stdin=without)[1] == run("-", stdin=own)[1]
 
 
 def test_a_runtime_can_be_named() -> None:
@@ -156,3 +190,29 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainyardError, match="cannot be written"):
         run(INPUTS / "jax-simple.yaml", "--out", tmp_path / "file" / "out")
+
+
+def test_nothing_is_written_through_links(tmp_path: Path) -> None:
+    target, out = tmp_path / "target", tmp_path / "out"
+    target.write_text("kept")
+    out.mkdir()
+    (out / "mnist.yaml").symlink_to(target)
+    assert run(INPUTS / "pytorch-simple.yaml", "--out", out)[0] == 0
+    assert target.read_text() == "kept"
+    assert not (out / "mnist.yaml").is_symlink()
+    (tmp_path / "link").symlink_to(out)
+    with pytest.raises(TrainyardError, match="is a link"):
+        run(INPUTS / "pytorch-simple.yaml", "--out", tmp_path / "link")
+
+
+def test_a_namespace_is_no_path(tmp_path: Path) -> None:
+    job = text_of("pytorch-simple").replace("namespace: language", "namespace: ../../language")
+    text = f"{job}\n---\n{job.replace('../../language', '../../vision')}"
+    run("-", "--out", tmp_path / "a" / "b", stdin=text)
+    assert all(path.is_relative_to(tmp_path / "a" / "b") for path in tmp_path.rglob("*.yaml"))
+
+
+def test_a_link_out_of_the_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").symlink_to("/dev/zero")
+    with pytest.raises(TrainyardError, match="is a link out of"):
+        run(tmp_path)

@@ -94,6 +94,24 @@ def test_no_field_disappears_and_the_result_renders(kind: str, data: st.DataObje
     assert not [warning for warning in answer.warnings if "unknown field" in warning.message]
 
 
+@pytest.mark.parametrize("runtime", ["auto", "always"])
+def test_a_number_for_an_amount_is_written_as_text(runtime: str) -> None:
+    """A Pod accepts a number, the schemas of TrainJobs and runtimes only text or a whole number."""
+    resources = {"limits": {"cpu": 1.5, "memory": "1Gi"}, "requests": {"cpu": 0.5}}
+    volume = {"name": "scratch", "emptyDir": {"sizeLimit": 1000000.5}}
+    main = {"name": "pytorch", "image": "registry.example/a:1", "resources": resources}
+    roles = {"Worker": {"replicas": 1, "template": {"spec": {"containers": [main], "volumes": [volume]}}}}
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "half"}}
+    conversion = conversion_of({**body, "spec": {"pytorchReplicaSpecs": roles}}, runtime)
+    assert not conversion.lost
+    assert {value for path, value in leaves(list(conversion.objects)) if path[-1] in ("cpu", "sizeLimit")} == {
+        "1.5",
+        "0.5",
+        "1000000.5",
+    }
+    assert not rendered(conversion).errors
+
+
 @pytest.mark.parametrize("name", ["pytorch-elastic", "mpi-v1"])
 def test_a_job_in_a_queue_of_kueue_runs_the_pods_that_kueue_counts(name: str) -> None:
     (body,) = bodies_of(name)
@@ -160,7 +178,11 @@ def rendered(conversion: Conversion) -> RenderedTrainJob:
 
 def essence(container: Body) -> str:
     kept = {key: container.get(key) for key in ("image", "command", "args", "resources") if container.get(key)}
-    kept["resources"] = stored_form("core.ResourceRequirements", kept.get("resources", {}))
+    amounts = {
+        kind: {name: str(amount) for name, amount in given.items()}
+        for kind, given in (kept.get("resources") or {}).items()
+    }
+    kept["resources"] = stored_form("core.ResourceRequirements", amounts)
     mounts = [mount["mountPath"] for mount in container.get("volumeMounts", ())]
     names = {variable["name"] for variable in container.get("env", ())} & {"SEED", "MODE", "TZ", "NODE"}
     kept |= {"env": sorted(names), "scratch": "/scratch" in mounts}
@@ -195,8 +217,13 @@ def old_pods(body: Body) -> Counter[Any]:
             for container in template["spec"]["containers"]:
                 container.setdefault("volumeMounts", []).append({"name": "v", "mountPath": entry["mountPath"]})
         found[pod_of(template)] += part["replicas"]
-    if elastic and len(found) == 1:
+    if elastic.get("metrics") and len(found) == 1 and "--nnodes=2" not in words_of_the_trainer(spec):
         workers = spec["pytorchReplicaSpecs"]["Worker"]["replicas"]
-        least = elastic["minReplicas"]
-        found[next(iter(found))] = elastic.get("maxReplicas") or max(workers, least)
+        found[next(iter(found))] = elastic.get("maxReplicas") or elastic.get("minReplicas") or workers
     return found
+
+
+def words_of_the_trainer(spec: Body) -> list[str]:
+    containers = spec["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    trainer = next(each for each in containers if each["name"] == "pytorch")
+    return [*trainer.get("command", ()), *trainer.get("args", ())]

@@ -106,6 +106,16 @@ def test_a_lock_of_an_edit_is_written_whole(tmp_path: Path, monkeypatch: pytest.
     assert [each for each in (tmp_path / ".pulumi").rglob("*") if each.is_file()] == []
 
 
+def test_a_user_without_a_name_edits_the_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr(recovery.getpass, "getuser", nameless)
+    with recovery._locked(tmp_path, "trainyard", "local"):
+        (own,) = tmp_path.rglob("*.json")
+        assert json.loads(own.read_text())["username"] == str(os.getuid())
+
+
 def ended(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE

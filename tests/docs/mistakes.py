@@ -35,6 +35,7 @@ _SHELL = ("the whole command line in one element", _trainer(command=["python tra
 MISTAKES: dict[str, tuple[tuple[str, Change], ...]] = {
     "torch": (
         ("a variable that torchrun reads", _env("PET_NNODES")),
+        ("one rank for all pods", _env("RANK")),
         _SHELL,
         ("more processes than GPUs", _trainer(numProcPerNode=16)),
         _NO_STEP,
@@ -68,7 +69,7 @@ MISTAKES: dict[str, tuple[tuple[str, Change], ...]] = {
         ("a variable that horovodrun reads", _env("HOROVOD_HOSTFILE")),
         ("more processes than GPUs", _trainer(numProcPerNode=16)),
     ),
-    "jax": (_SHELL, _NO_STEP),
+    "jax": (("one rank for all pods", _env("JAX_PROCESS_ID")), _SHELL, _NO_STEP),
     "xgboost": (("a variable that the tracker reads", _env("DMLC_NUM_WORKER")), _SHELL),
     "flux": (
         ("no processes", _trainer(numProcPerNode=0)),
@@ -77,6 +78,7 @@ MISTAKES: dict[str, tuple[tuple[str, Change], ...]] = {
     "tensorflow": (("a variable that TensorFlow reads", _env("TF_CONFIG")), _SHELL),
     "paddle": (
         ("a variable that the launcher reads", _env("PADDLE_MASTER")),
+        ("one rank for all pods", _env("PADDLE_TRAINER_ID")),
         ("more processes than GPUs", _trainer(numProcPerNode=16)),
     ),
     "ray": (("a variable that Ray reads", _env("RAY_ADDRESS")), _NO_STEP),

@@ -390,3 +390,22 @@ def test_a_plan_lists_rejections_first_and_counts() -> None:
     assert plan.as_json()["ok"] is False
     assert [each.path for each in plan.rejections] == ["Deployment volcano-system/it"]
     assert list(TakeoverPlan(STACK).lines()) == ["production: no object of another owner to take over"]
+
+
+def test_the_old_tree_of_a_queue_that_is_taken_is_said() -> None:
+    declared = body("Queue", "scheduling.volcano.sh/v1beta1", spec={"parent": "eng"})
+    live = existing(declared, annotations={"volcano.sh/hierarchy": "root/eng/it"})
+    found = decided(declared, Observation(live, applied=live))
+    assert found.action is TakeoverAction.TAKE
+    assert "volcano.sh/hierarchy: root/eng/it" in found.reason
+    assert "set parent in the stack's queues" in found.fix
+    assert decided(declared, Observation(existing(declared), applied=declared)).reason == ""
+
+
+def test_members_by_label_of_a_hyper_node_that_is_taken_are_said() -> None:
+    members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": "a"}}}}]
+    declared = body("HyperNode", "topology.volcano.sh/v1alpha1", spec={"tier": 1, "members": []})
+    live = existing({**declared, "spec": {"tier": 1, "members": members}})
+    found = decided(declared, Observation(live, applied=declared))
+    assert "labelMatch" in found.reason
+    assert "topology import" in found.fix

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from trainyard.manifests.documents import Source, documents, objects
 
 LISTS = """
@@ -39,6 +41,17 @@ def test_empty_documents_and_empty_lists_hold_no_object() -> None:
 def test_an_object_with_items_that_is_no_list_is_one_object() -> None:
     body = {"kind": "ConfigMap", "items": [{"a": 1}]}
     assert list(objects("kind: ConfigMap\nitems: [{a: 1}]\n")) == [body]
+
+
+def test_objects_in_any_kind_are_unpacked_as_kubectl_does() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "items": [pod, {"apiVersion": "v1", "kind": "list", "items": [pod]}],
+    }
+    found = list(objects(json.dumps(body)))
+    assert found == [body, pod, body["items"][1], pod]
 
 
 def test_lists_in_lists_without_end_are_left_packed() -> None:

@@ -80,3 +80,34 @@ def test_a_folder_that_was_not_there_has_no_texts(repository: Path) -> None:
 def test_errors_name_the_option_that_asks_for_git(tmp_path: Path) -> None:
     with pytest.raises(TrainyardError, match="omit --against"):
         texts_at("main", tmp_path, lambda _: True)
+
+
+@pytest.mark.parametrize("ignored", ["none", "all"])
+def test_the_files_of_a_changed_submodule_count(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, ignored: str
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    git(other, "init", "-q", "-b", "main")
+    (other / "job.yaml").write_text("a: 1")
+    git(other, "add", ".")
+    git(other, "commit", "-qm", "first")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
+    git(repository, "config", "-f", ".gitmodules", "submodule.sub.ignore", ignored)
+    git(repository, "add", ".gitmodules")
+    git(repository, "commit", "-qm", "second")
+    assert {"sub/job.yaml", ".gitmodules"} <= {
+        path.relative_to(repository.resolve()).as_posix() for path in changed_files("main", repository)
+    }
+    git(repository, "branch", "-f", "main")
+    (repository / "sub" / "job.yaml").write_text("a: 2")
+    assert "job.yaml" in changed(repository)
+
+
+def test_the_files_of_an_untracked_repository_count(repository: Path) -> None:
+    inner = repository / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q", "-b", "main")
+    (inner / "job.yaml").write_text("a: 1")
+    git(inner, "add", ".")
+    git(inner, "commit", "-qm", "first")
+    assert "job.yaml" in changed(repository)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.policy.deleted_cases import releases, requests_that_say_so, while_deleted
 from tests.policy.listed_cases import listed_cases, listed_rules
 from tests.support import LiveCluster, awaited, require
 from trainyard.cli.check import policy_program
@@ -76,6 +77,23 @@ def test_a_listed_kind_is_evaluated_like_a_deployment(kinds: LiveCluster) -> Non
             results = [compare(case, found) for case, found in zip(cases, engine.evaluate(cases, world), strict=True)]
             faults = [f"{engine.name}: {each.case.id}: {each.fault}" for each in results if each.fault]
             assert faults == []
+
+
+def test_a_rule_evaluates_what_a_finalizer_keeps(kinds: LiveCluster) -> None:
+    """Only finalizers and owner references of an object that is being deleted change unevaluated."""
+    rules = load_rules()
+    known = load_cases(data_folder("policies"), rules)
+    changed, said = while_deleted(known), list(requests_that_say_so(known))
+    cases = [*changed, *releases(known), *said]
+    updated = {rule.id for rule in rules if any("UPDATE" in match.operations for match in rule.matches)}
+    apart = {rule.id for rule in rules if rule.gate is Gate.OPA or (rule.cel and rule.cel.deleting)}
+    assert {case.rule.id for case in changed} == updated - apart
+    assert {case.rule.id for case in said} == {"TEN-004", "TEN-012"}
+    world = load_world(data_folder("policies"))
+    with Session(kinds.kubeconfig) as session:
+        for engine in (OpaEngine(policy_program, build_bundle()), ApiServerEngine(session)):
+            results = [compare(case, found) for case, found in zip(cases, engine.evaluate(cases, world), strict=True)]
+            assert "\n".join(f"{engine.name}: {each.case.id}: {each.fault}" for each in results if each.fault) == ""
 
 
 def test_the_scale_of_a_listed_kind_has_the_limits_of_its_pods(kinds: LiveCluster) -> None:

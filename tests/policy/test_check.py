@@ -140,6 +140,32 @@ async def test_kinds_that_no_rule_reviews_are_counted_and_not_asked_about(tmp_pa
     assert (len(report.checked), decisions.asked) == (1, [])
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "fix"),
+    [
+        ("trainer.kubeflow.org/v1alpha1", "trainjob", "write TrainJob"),
+        ("trainer.kubeflow.org/v1", "TrainJob", "write trainer.kubeflow.org/v1alpha1"),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJobs", "TrainJob"),
+        ("trainyard.dev/v1alpha1", "tenantpolicy", "TenantPolicy"),
+        ("v1", "pod", "write Pod"),
+        ("batch.volcano.sh/v1alpha1", "JOB", "write Job"),
+    ],
+)
+async def test_a_kind_that_is_not_served_is_no_object_without_findings(
+    tmp_path: Path, api_version: str, kind: str, fix: str
+) -> None:
+    text = f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a, namespace: vision}}\n"
+    (finding,) = (await check(tmp_path, text)).findings
+    assert finding.path == ("apiVersion" if kind == "TrainJob" else "kind")
+    assert fix in finding.fix
+
+
+async def test_lists_and_kinds_of_others_are_served(tmp_path: Path) -> None:
+    others = [("trainer.kubeflow.org/v1alpha1", "TrainJobList"), ("v1", "Service"), ("example.com/v1", "job")]
+    texts = [f"\napiVersion: {one}\nkind: {kind}\nmetadata: {{name: a}}\nitems: []\n" for one, kind in others]
+    assert (await check(tmp_path, *texts)).findings == ()
+
+
 async def test_what_a_train_job_becomes_is_reviewed_too(tmp_path: Path) -> None:
     decisions = Decisions()
     job = train_job(runtime="{name: own, kind: TrainingRuntime}")

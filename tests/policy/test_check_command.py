@@ -59,12 +59,30 @@ def refused(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("option", ["--namespace", "-n"])
+def test_objects_get_a_namespace_if_they_name_none(option: str, refused: Path) -> None:
+    """As kubectl places them; those that name one, and cluster-scoped ones, stay where they are."""
+    expected = run(refused)
+    assert expected[0] == 1
+    without = refused.read_text().replace("  namespace: vision\n", "")
+    assert without != refused.read_text()
+    namespace = "---\n" + yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    refused.write_text(without)
+    assert run(option, "vision", refused) == expected
+    refused.write_text(pod("language") + namespace)
+    moved = run(option, "language", refused)
+    assert moved[0] == 1
+    assert "Pod vision/p" in moved[1]
+    assert "language/other" not in moved[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "No files to check"),
         (["--cluster", "x.yaml"], "cannot be combined with files"),
         (["--report", "x.yaml"], "requires --cluster"),
+        (["--cluster", "-n", "vision"], "--namespace places the objects of files"),
         (["--write-baseline", "--baseline", "b.yaml", "x.yaml"], "requires a file, a reason and an expiry"),
         (["--rule", "QUE-999", "x.yaml"], "Rule QUE-999 does not exist"),
         (["--opa-url", "http://example.com:8181", "x.yaml"], "unencrypted"),

@@ -121,3 +121,68 @@ spec:
 """
     (manifest,) = read("-", stdin=text).manifests
     assert manifest.line(path) == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# {{{{ .Values.x }}}}\n{POD}kind: Pod\n",
+        f'{POD}a: "{{{{ .x }}}}"\nkind: Pod\n',
+        f"{POD}a: '{{{{ .x }}}}'\nkind: Pod\n",
+        f'a: "{{{{"\n{POD}kind: Pod\nb: "}}}}"\n',
+        f'x: {{a: "{{{{", b: 1, b: 2, c: "}}}}"}}\n{POD}',
+        f"{POD}# {{{{ if }}}}\na: .nan\n",
+        f"{POD}x: &x [*x]\n# {{{{ }}}}\n",
+        "# {{ }}\n" + "[" * 1000,
+        f"{POD}a: [  # {{{{ }}}}\n",
+    ],
+)
+def test_a_fault_beside_an_action_is_a_fault(tmp_path: Path, text: str) -> None:
+    written(tmp_path, text)
+    assert [each.severity for each in read(tmp_path).faults] == ["error"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n",
+        "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}-a\n",
+        "{{- if .Values.on }}\nkind: Pod\n{{- end }}\n",
+        "kind: Pod\nspec:\n  {{ if .Values.on }}\n  # a comment\n  a: 1\n  {{ else }}\n  a: 2\n  {{ end }}\n",
+        'kind: Pod\nmetadata:\n  labels:\n    {{- include "a.labels" . | nindent 4 }}\n',
+        'kind: Pod\nspec:\n  list: [{{ join ", " .Values.list }}]\n',
+    ],
+)
+def test_templates_are_noted(tmp_path: Path, text: str) -> None:
+    written(tmp_path, text)
+    sources = read(tmp_path)
+    assert sources.faults == ()
+    assert "is a template" in sources.notes[0]
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2003 # comment", "\x0b"])
+def test_a_separator_of_kubectl_that_yaml_reads_as_text_is_a_fault(blank: str) -> None:
+    hidden = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{a: 'x\n\n---{blank}\n'}}\n"
+    (fault,) = read("-", stdin=hidden).faults
+    assert "is not valid YAML" in fault.message
+
+
+def test_lists_are_unpacked_or_a_fault() -> None:
+    text = "{apiVersion: v1, kind: List, items: [" * 20 + "{apiVersion: v1, kind: Pod}" + "]}" * 20
+    (fault,) = read("-", stdin=text, allow_no_objects=True).faults
+    assert fault.message == "has too many Lists inside each other"
+
+
+def test_what_is_not_read_is_a_fault_or_a_note(tmp_path: Path) -> None:
+    written(tmp_path, POD)
+    written(tmp_path, POD, ".hidden/b.yaml")
+    (tmp_path / "c.yaml").symlink_to("/dev/zero")
+    sources = read(tmp_path)
+    assert [(each.message, each.severity) for each in sources.faults] == [(f"is a link out of {tmp_path}", "error")]
+    assert sources.notes == (f"{tmp_path}/.hidden is a hidden folder: not searched",)
+
+
+def test_an_object_that_no_api_server_accepts_is_too_large() -> None:
+    (fault,) = read("-", stdin=f"{POD}spec: {{a: {'x' * 3 * 1024**2}}}\n").faults
+    assert fault.message == "is larger than 3 MiB, which the API server rejects"
+    assert read("-", stdin=f"{POD}# {'x' * 3 * 1024**2}\n").faults == ()

@@ -39,12 +39,15 @@ def conditions(given: PolicySettings, today: datetime.date | None = TODAY) -> It
 
 
 def test_the_api_server_does_not_review_what_is_exempt() -> None:
-    given = settings({}, {"kind": "Job"}, {"kind": "Pod", "name": "a"})
+    volcano = {"kind": "Job", "group": "batch.volcano.sh"}
+    given = settings({}, {"kind": "Job"}, volcano, {"kind": "JobSet"}, {"kind": "Pod", "name": "a"})
     here = 'request.?namespace.orValue("") == "vision"'
     assert [each.partition(" && (request.operation")[0] for each in conditions(given)] == [
         f"({here}",
-        f'({here} && request.kind.kind == "Job"',
-        f'({here} && request.kind.kind == "Pod" && request.?name.orValue("") == "a"',
+        f'({here} && request.kind.kind == "Job" && request.kind.group == "batch"',
+        f'({here} && request.kind.kind == "Job" && request.kind.group == "batch.volcano.sh"',
+        f'({here} && request.kind.kind == "JobSet"',
+        f'({here} && request.kind.kind == "Pod" && request.kind.group == "" && request.?name.orValue("") == "a"',
     ]
 
 
@@ -83,10 +86,10 @@ def test_the_policies_of_a_day_are_the_same_all_day() -> None:
 
 
 def test_the_policy_server_gets_the_expiry() -> None:
-    given = settings({"kind": "Pod"})
+    given = settings({"kind": "Job"})
     document = document_of(Review("CREATE", {}), AdmissionContext(given, (), NOW))
     assert document["exemptions"] == [
-        {"rule": "QUE-002", "namespace": "vision", "kind": "Pod", "expires": "2026-07-01T00:00:00Z"}
+        {"rule": "QUE-002", "namespace": "vision", "kind": "Job", "group": "batch", "expires": "2026-07-01T00:00:00Z"}
     ]
 
 

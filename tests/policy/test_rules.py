@@ -25,6 +25,7 @@ RELEASED = {
     "BND-001": "bounds",
     "BND-002": "bounds",
     "BND-003": "bounds",
+    "BND-004": "bounds",
     "ENV-001": "quality",
     "ENV-002": "quality",
     "ESC-001": "security",
@@ -82,6 +83,7 @@ RELEASED = {
     "TEN-021": "tenancy",
     "TEN-022": "tenancy",
     "TEN-023": "tenancy",
+    "TEN-024": "tenancy",
     "TOP-001": "topology",
     "TOP-002": "topology",
     "VOL-001": "security",
@@ -101,6 +103,7 @@ VALUELESS = {
         ("ESC-004", "allowPrivilegeEscalation should be false"),
     },
     "the field is unset, or has no field for the value": {
+        ("BND-004", "all pods together request more than a scheduler counts, which is 8P and 8E of memory"),
         ("ESC-004", "containers should not run as root"),
         ("RST-001", "restarts that ignore maxRestarts are unlimited"),
         ("RST-001", "activeDeadlineSeconds is unset"),

@@ -65,6 +65,32 @@ def test_all_fields_of_a_queue_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("annotations", "spec", "fix"),
+    [
+        ({"volcano.sh/hierarchy": "root/eng/dev"}, {}, "write parent: eng in spec, and remove the annotations"),
+        (
+            {"volcano.sh/hierarchy": "root/eng/dev", "volcano.sh/hierarchy-weights": "1/2/8"},
+            {"weight": 1},
+            "write parent: eng and weight: 8 in spec, and remove the annotations",
+        ),
+        ({"volcano.sh/hierarchy": "root/eng/dev"}, {"parent": "eng"}, "remove the annotations"),
+        ({"volcano.sh/hierarchy-weights": "1/0.5"}, {}, "remove the annotations"),
+        ({"volcano.sh/hierarchy": "/root/dev/"}, {}, "write parent: root in spec, and remove the annotations"),
+    ],
+)
+def test_the_old_tree_of_annotations_is_reported_with_its_new_form(
+    annotations: dict[str, str], spec: dict[str, Any], fix: str
+) -> None:
+    body = manifest(**spec)
+    body["metadata"]["annotations"] = annotations
+    (finding,) = read_queue(body)[2]
+    assert (finding.rule, finding.severity, finding.fix) == ("queue-hierarchy-annotation", "warning", fix)
+    assert finding.path.startswith("metadata.annotations[volcano.sh/hierarchy")
+    body["metadata"]["annotations"] = {"example.com/owner": "ada"}
+    assert read_queue(body)[2] == []
+
+
+@pytest.mark.parametrize(
     ("spec", "rule", "path"),
     [
         ({"capabilty": {"cpu": 1}}, "queue-field-unknown", "spec.capabilty"),

@@ -238,6 +238,15 @@ def test_values_that_cannot_be_read_are_found_with_their_path() -> None:
     ]
 
 
+def test_amounts_are_bounded_in_length_exponent_and_size() -> None:
+    allowed = {"cpu": "8P", "memory": "1e15", "a/a": "1e-18", "a/b": "0" * 32}
+    denied = {"cpu": "8001T", "memory": "1e19", "a/a": "1e-19", "a/b": "0" * 33, "a/c": 9 * 10**15}
+    path = "spec.trainer.resourcesPerNode.limits"
+    for amounts, paths in ((allowed, []), (denied, [f"{path}[{name}]" for name in denied])):
+        errors = verdict(train_job(trainer={"resourcesPerNode": {"limits": amounts}}), runtime(trainer())).errors
+        assert [error.path for error in errors if error.path.startswith(path)] == paths
+
+
 def test_a_job_of_another_controller_has_no_objects_and_no_error() -> None:
     job = train_job(managedBy="kueue.x-k8s.io/multikueue")
     assert render(job, runtime(trainer()), RenderContext()) == Rendered(())

@@ -15,8 +15,9 @@ OPEN_MPI = {
     "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
     "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
     "PRTE_MCA_prte_default_hostfile": "/etc/mpi/hostfile",
-    "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
+    "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
     "PRTE_MCA_plm_ssh_args": "-o ConnectionAttempts=10",
+    "PRTE_MCA_plm_ssh_no_tree_spawn": "true",
 }
 
 

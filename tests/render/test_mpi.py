@@ -18,15 +18,17 @@ OPEN_MPI = {
     "OMPI_MCA_orte_set_default_slots": "2",
     "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
     "PRTE_MCA_prte_default_hostfile": "/etc/mpi/hostfile",
-    "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
+    "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
     "PRTE_MCA_prte_set_default_slots": "2",
     "PRTE_MCA_plm_ssh_args": "-o ConnectionAttempts=10",
+    "PRTE_MCA_plm_ssh_no_tree_spawn": "true",
 }
 INTEL = {
     "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile",
     "I_MPI_PERHOST": "2",
     "I_MPI_HYDRA_BOOTSTRAP": "ssh",
     "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10",
+    "I_MPI_HYDRA_BRANCH_COUNT": "1",
     "I_MPI_HYDRA_IFACE": "eth0",
 }
 MPICH = {
@@ -156,6 +158,22 @@ def test_every_implementation_gets_its_own_variables_and_host_file(
     assert hosts(train_job(), runtime) == [line]
     assert environment(main(train_job(), runtime)) == variables
     assert environment(main(train_job(), runtime, "node")) == {}
+
+
+@pytest.mark.parametrize(("implementation", "name"), [("Intel", "I_MPI_HYDRA_IFACE"), ("MPICH", "HYDRA_IFACE")])
+def test_no_interface_is_named_where_nodes_resolve_the_name_of_the_launcher(implementation: str, name: str) -> None:
+    job = train_job(trainer={"numNodes": 2})
+    assert name not in environment(main(job, launched(mpiImplementation=implementation, runLauncherAsNode=True)))
+    on_the_host = launched(node(), launcher(pod={"hostNetwork": True}), mpiImplementation=implementation)
+    assert name not in environment(main(job, on_the_host))
+    assert environment(main(job, launched(mpiImplementation=implementation)))[name] == "eth0"
+
+
+def test_intel_mpi_recognizes_a_launcher_that_is_a_node_by_its_host_name() -> None:
+    runtime = launched(mpiImplementation="Intel", runLauncherAsNode=True)
+    job = train_job(trainer={"numNodes": 3})
+    assert hosts(job, runtime) == ["job-node-0-0.job:1", "job-node-0-1.job:1", "job-launcher-0-0:1"]
+    assert environment(main(job, runtime))["I_MPI_HYDRA_BRANCH_COUNT"] == "3"
 
 
 @pytest.mark.parametrize("framework", ["OpenMPI", "Intel", "MPICH"])

@@ -125,7 +125,7 @@ def test_every_process_of_a_node_has_a_port() -> None:
         ({"numProcPerNode": 2**31 - 1}, (trainer(), servers()), "spec.trainer.numProcPerNode"),
         ({"numNodes": 3_000, "numProcPerNode": 2}, (trainer(), servers()), "spec.trainer.numNodes"),
         ({"numProcPerNode": 6_000}, (trainer(), servers()), "spec.runtimeRef"),
-        ({"resourcesPerNode": {"limits": {"a/gpu": "1E"}}}, (trainer(), servers()), "spec.trainer.resourcesPerNode"),
+        ({"resourcesPerNode": {"limits": {"a/gpu": "1P"}}}, (trainer(), servers()), "spec.trainer.resourcesPerNode"),
         ({}, (trainer(), servers(pods=2, replicas=2)), "spec.runtimeRef"),
         ({}, (trainer(), servers("ps"), servers("server")), "spec.runtimeRef"),
     ],

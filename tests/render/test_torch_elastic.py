@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.render.builders import (
     container,
@@ -18,6 +19,7 @@ from tests.render.builders import (
     verdict,
 )
 from trainyard.api import Body
+from trainyard.data import data_folder
 
 BOUNDS = {"minNodes": 2, "maxNodes": 4}
 ALL_SUCCEEDED = {"rules": [{"succeededCount": 4}]}
@@ -116,6 +118,13 @@ def test_lost_pods_are_replaced_and_the_first_node_ends_the_job() -> None:
     assert job["template"]["spec"]["restartPolicy"] == "Never"
     rule = only_rule(job)
     assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+@pytest.mark.parametrize(("nodes", "limit"), [(2, 6), (20, 20), (64, 20)])
+def test_the_retries_are_within_the_default_of_the_rule_that_bounds_them(nodes: int, limit: int) -> None:
+    job = job_of(elastic(policy={"minNodes": 1, "maxNodes": nodes}))
+    rule = yaml.safe_load((data_folder("policies") / "quality" / "RST-001-bounded-restarts" / "rule.yaml").read_text())
+    assert job["backoffLimit"] == limit <= rule["parameters"]["maxBackoffLimit"]["default"]
 
 
 def only_rule(job: Body) -> Body:

@@ -104,6 +104,27 @@ def test_processes_are_compared_with_devices(
     assert bool(said) == bool(message)
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["torchrun", "--nproc_per_node=8", "train.py"], None),
+        (["torchrun", "--nproc-per-node", "8", "train.py"], None),
+        (["sh", "-c", "cd /x && torchrun --nproc-per-node=8 train.py"], None),
+        (["torchrun", "--nproc_per_node=auto", "train.py"], None),
+        (["torchrun", "--nproc_per_node=$(GPUS)", "train.py"], None),
+        (["torchrun", "--nproc_per_node=2", "train.py"], "starts 2 processes on a node with 8 devices: 6 stay idle"),
+        (["torchrun", "--nproc_per_node", "16", "train.py"], "16 processes share 8 devices of a node"),
+        (["torchrun", "train.py"], "starts 1 process on a node with 8 devices: 7 stay idle"),
+    ],
+)
+@pytest.mark.parametrize("field", ["command", "args"])
+def test_the_argument_of_the_launcher_counts(field: str, command: list[str], message: str | None) -> None:
+    """It has precedence over the variable that numProcPerNode sets."""
+    said = linted(OBJECTS["torch-distributed"], resourcesPerNode=gpus(8), numProcPerNode=1, **{field: command})
+    assert [message in each for each in said if message] == ([True] if message else [])
+    assert bool(said) == bool(message)
+
+
 def test_a_runtime_with_more_processes_than_devices_is_reported() -> None:
     runtime = copy.deepcopy(OBJECTS["torch-distributed"])
     runtime["spec"]["mlPolicy"]["torch"]["numProcPerNode"] = 4

@@ -65,6 +65,13 @@ def test_values_are_refused_with_their_path_and_what_they_must_be() -> None:
     )
 
 
+def test_an_amount_is_one_that_schedulers_count() -> None:
+    capacity = {"nvidia.com/gpu": "9P", "memory": "9P"}
+    found = faults(fabric={"nodeShape": {"capacity": capacity}}, queues={"a": {"capability": {"cpu": "9P"}}})
+    assert "9P of nvidia.com/gpu is more than schedulers count" in found["trainyard:fabric.nodeShape.capacity"][0]
+    assert "9P of cpu is more than schedulers count" in found["trainyard:queues.a.capability"][0]
+
+
 def test_nodes_may_be_counted_or_named() -> None:
     domains = [{"name": "a", "nodes": 2}, {"name": "b", "nodes": ["ip-10-0-0-1.ec2.internal"]}]
     fabric = parse_stack({**MINIMAL, "fabric": {"domains": domains}}, source="test").fabric

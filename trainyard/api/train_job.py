@@ -222,6 +222,8 @@ class JobSetRecord(KubernetesModel):
     """UID of the JobSet."""
     remake: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """Why this JobSet is being recreated; unset when the new JobSet exists."""
+    resumed: Timestamp | None = None
+    """When the TrainJob was last resumed, recorded when the condition Suspended is removed."""
 
 
 class TrainJobStatus(KubernetesModel):
@@ -230,7 +232,7 @@ class TrainJobStatus(KubernetesModel):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     conditions: Annotated[list[Condition] | None, Field(max_length=8, json_schema_extra=list_map("type"))] = None
-    """Conditions Suspended, Complete, Failed and, while the JobSet cannot be created, Blocked."""
+    """Conditions: Suspended until a resumed job has pods, Complete, Failed, and Blocked while no JobSet can be made."""
     jobs_status: Annotated[list[JobStatus] | None, Field(max_length=MOST_JOBS, json_schema_extra=list_map("name"))] = (
         None
     )

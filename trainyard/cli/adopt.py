@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, config_path, line_progress, settings_of
 
 __all__ = ["register"]
@@ -42,7 +42,7 @@ def adopt(
     progress = line_progress(Console(stderr=True, highlight=False, soft_wrap=True))
     found = plan_takeover(settings, stack, path, progress)
     if output is Output.JSON:
-        typer.echo(json.dumps(found.as_json(), indent=2))
+        typer.echo(json_text(found.as_json()))
     else:
         for line in found.lines():
             typer.echo(line)

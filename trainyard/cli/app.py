@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 from typer.models import CommandInfo, DefaultPlaceholder, TyperInfo
 
-from trainyard.checks.printable_text import printable_lines
+from trainyard.checks.printable_text import PrintableStream, printable
 from trainyard.errors import TrainyardError
 
 __all__ = ["build", "main"]
@@ -52,6 +54,11 @@ class _ByReader(TyperGroup):
         order = list(_COMMANDS)
         return sorted(self.commands, key=order.index)
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command whose output is printable: names and messages of tenants cannot control the terminal."""
+        with _printable_output():
+            return super().main(*args, **options)
+
 
 def build(word: str | None = None) -> typer.Typer:
     """Return the root command.
@@ -89,6 +96,7 @@ def _root() -> None:
 def main() -> None:
     """Run the command line; exit code 0: success, 1: negative result, 2: usage or environment error."""
     gc.set_threshold(*_GC_THRESHOLDS)
+    sys.stderr = PrintableStream(sys.stderr)  # Also for the traceback of a defect.
     try:
         build(_first_word())()
     except BrokenPipeError:
@@ -98,11 +106,23 @@ def main() -> None:
         text = _user_text(error)
         if text is None:
             raise
-        typer.echo(f"Error: {printable_lines(text)}", err=True)
+        typer.echo(f"Error: {text}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("Interrupted; run the command again to continue.", err=True)
         sys.exit(130)
+
+
+@contextlib.contextmanager
+def _printable_output() -> Iterator[None]:
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (
+        stream if isinstance(stream, PrintableStream) else PrintableStream(stream) for stream in streams
+    )
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
 
 
 def _first_word() -> str | None:
@@ -124,8 +144,8 @@ def _user_text(error: Exception) -> str | None:
     if isinstance(error, TrainyardError) or (kube is not None and isinstance(error, kube.CredentialsError)):
         return str(error)
     if kube is not None and isinstance(error, kube.TransportError | kube.WatchBrokenError):
-        return f"No answer from the API server: {error}\nFix: {_UNREACHABLE}"
+        return f"No answer from the API server: {printable(str(error))}\nFix: {_UNREACHABLE}"
     if kube is not None and isinstance(error, kube.ApiError):
         fix = {403: _FORBIDDEN, 404: _NOT_FOUND}.get(error.status, _AGAIN)
-        return f"The API server rejected a request: {error}\nFix: {fix}"
+        return f"The API server rejected a request: {printable(str(error))}\nFix: {fix}"
     return None

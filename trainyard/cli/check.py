@@ -87,6 +87,9 @@ def _check(
         typer.Option("--folder", help="Additional rule folder; may be repeated.", exists=True, file_okay=False),
     ] = None,
     rule: Annotated[list[str] | None, typer.Option("--rule", help="Check only this rule; may be repeated.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the objects that name none.")
+    ] = None,
     allow_no_objects: Annotated[
         bool, typer.Option("--allow-no-objects", help="Skip named files without Kubernetes objects instead of failing.")
     ] = False,
@@ -114,13 +117,15 @@ def _check(
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Find objects that a cluster would reject; exit 1 if there are any, 2 if the check fails."""
-    from trainyard.checks.report import written
+    from trainyard.cli.findings import show
     from trainyard.policy.check.runner import address_of, check_cluster, open_rule_set
 
     if pass_over:
         typer.echo("note: --pass-over is deprecated; use --allow-no-objects", err=True)
     known = _Baseline(baseline, write_baseline, reason, expires.date() if expires else None)
     _usage(paths or [], cluster=cluster, report=report, changed_since=changed_since, baseline=known)
+    if cluster and namespace:
+        raise TrainyardError("--namespace places the objects of files", fix="omit it with --cluster")
     settings, file = stack_of(stack, config_file)
     server = address_of(opa_url, opa_ca, opa_token) if opa_url else None
     folders = folder or []
@@ -146,11 +151,12 @@ def _check(
                 file,
                 allow_no_objects=allow_no_objects or pass_over,
                 strict=strict,
+                namespace=namespace,
             )
         if settings is None:
             found = found.with_notes("no stack: tenants and platform are unknown")
         found = known.apply(found, partial=bool(changed_since or rule))
-    typer.echo(written(found, form), nl=False)
+    show(found, form)
     raise typer.Exit(1 if found.errors else 0)
 
 
@@ -163,6 +169,7 @@ def _files(
     *,
     allow_no_objects: bool,
     strict: bool,
+    namespace: str | None,
 ) -> Report:
     from trainyard.manifests.files import read_text
     from trainyard.manifests.revisions import changed_files
@@ -179,6 +186,7 @@ def _files(
         everything=everything,
         settings_file=file.as_posix() if file else "settings",
         strict=strict,
+        namespace=namespace,
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, line_progress, settings_of
 from trainyard.cluster.providers import PROVIDERS
 from trainyard.errors import TrainyardError
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     ProviderName = str
 else:
     ProviderName = StrEnum("ProviderName", {name: name for name in PROVIDERS})
+
+
+class IpFamily(StrEnum):
+    """Address family of a control plane on this machine."""
+
+    IPV4 = "ipv4"
+    IPV6 = "ipv6"
+
 
 _Stack = Annotated[str, typer.Option("--stack", help="Stack with the cluster's settings.")]
 _Name = Annotated[str | None, typer.Option("--name", help="Name of the cluster; by default the stack's.")]
@@ -47,14 +55,30 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="cluster")
 
 
-def up(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:
+def up(
+    stack: _Stack = "local",
+    name: _Name = None,
+    provider: _Kind = None,
+    ip_family: Annotated[
+        IpFamily | None,
+        typer.Option("--ip-family", help="Address family of a new cluster of provider embedded; by default ipv4."),
+    ] = None,
+) -> None:
     """Start the control plane with the nodes of the stack's fabric; idempotent.
 
     If the stack is installed, waits until tenants can submit jobs.
     """
+    from trainyard.cluster.embedded import EmbeddedProvider
     from trainyard.live.admission import wait_for_tenants
 
     settings, chosen = _choose(stack, name, provider)
+    if isinstance(chosen, EmbeddedProvider):
+        chosen.ip_family = ip_family
+    elif ip_family is not None:
+        raise TrainyardError(
+            "--ip-family is for provider embedded only: this one's cluster has its own address families",
+            fix="leave it out",
+        )
     access = chosen.up(settings.fabric, _progress())
     wait_for_tenants(access, settings, _progress())
     typer.echo(f"kubeconfig: {access.kubeconfig}" + (f" (context {access.context})" if access.context else ""))
@@ -78,7 +102,7 @@ def status(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, 
 
     found = _choose(stack, name, provider)[1].status()
     if output is Output.JSON:
-        typer.echo(json.dumps(found.as_json(), indent=2))
+        typer.echo(json_text(found.as_json()))
     else:
         typer.echo(status_table(found))
     raise typer.Exit(0 if found.healthy else 1)
@@ -130,7 +154,8 @@ def toolchain(
     )
     if manifests:
         source = os.environ.get(upstream.SOURCE_VARIABLE) or upstream.module_cache()
-        typer.echo(json.dumps({"manifests": str(source)}) if output is Output.JSON else f"Upstream manifests: {source}")
+        document = json_text({"manifests": str(source)}, indent=None)
+        typer.echo(document if output is Output.JSON else f"Upstream manifests: {source}")
         return
     wanted = [program for program in PROGRAMS if not (program.measured or program.optional)] if older else pinned()
     chosen = [program for program in wanted if not only or program.name in only]
@@ -145,7 +170,7 @@ def toolchain(
             f"This installation has no sources of: {missing}. Install them, or build them in a checkout.", err=True
         )
     if output is Output.JSON:
-        typer.echo(json.dumps({"programs": [program.as_json() for program in programs]}, indent=2))
+        typer.echo(json_text({"programs": [program.as_json() for program in programs]}))
     else:
         typer.echo(toolchain_table(programs))
 
@@ -157,7 +182,7 @@ def env(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, out
 
     Toolchain().refuse_changed()
     variables = _choose(stack, name, provider)[1].environment()
-    typer.echo(json.dumps(variables, indent=2) if output is Output.JSON else exports(variables))
+    typer.echo(json_text(variables) if output is Output.JSON else exports(variables))
 
 
 def nodes(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainyard.checks.printable_text import printable
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 
@@ -88,10 +89,12 @@ def line_progress(console: Console) -> Progress:
     from trainyard.cluster.folders import cache_home
     from trainyard.progress import LineProgress
 
-    def permanent(line: str) -> None:
+    def permanent(text: str) -> None:
+        line = printable(text)
         console.print(f"{CLEAR if console.is_terminal else ''}{line}", markup=False, highlight=False, soft_wrap=True)
 
-    def transient(line: str) -> None:
+    def transient(text: str) -> None:
+        line = printable(text)
         console.file.write(f"{CLEAR}{line[: console.width - 1]}")
         console.file.flush()
 

@@ -14,6 +14,7 @@ import typer
 
 from trainyard.cli.common import reader_of, recorded_state
 from trainyard.errors import TrainyardError
+from trainyard.listening import ANY_ADDRESS
 
 __all__ = ["register"]
 
@@ -140,7 +141,9 @@ def _serve(
         typer.Option("--proxy-name", metavar="NAME", help="Common name of that certificate; repeat it for several."),
     ] = None,
     proxy_port: Annotated[int, typer.Option("--proxy-port", min=0, max=65535, help="Port for the proxy.")] = 9444,
-    listen: Annotated[str, typer.Option("--listen", help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
+    listen: Annotated[
+        str, typer.Option("--listen", help="Address to listen on; `::`: those of both families.")
+    ] = ANY_ADDRESS,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: a free one.")] = 9443,
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="Kubeconfig; by default the pod's ServiceAccount.")
@@ -157,8 +160,9 @@ def _serve(
         from trainyard.console.cluster_server import ClusterConsole, ProxyAccess, serve_cluster
         from trainyard.console.scenario_folder import ScenarioFolder
     from trainyard.kube import credentials
+    from trainyard.logs import write_logs
 
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    write_logs(log_level.upper())
     connection = credentials.kubeconfig(kubeconfig, context) if kubeconfig is not None else credentials.in_cluster()
     if (proxy_authority is None) != (not proxy_names):
         raise TrainyardError("--proxy-authority and --proxy-name need each other", fix="set both, or neither")
@@ -194,5 +198,5 @@ def _packages() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise TrainyardError(
-            f"The console needs the Python package {error.name}", fix="pip install 'trainyard[console]'"
+            f"The console needs the Python package {error.name}", fix="pip install 'trainyard-platform[console]'"
         ) from error

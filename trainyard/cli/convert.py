@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import text_of
 from trainyard.errors import TrainyardError
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from trainyard.convert import Conversion
 
 __all__ = ["register"]
-
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _Format(StrEnum):
@@ -52,10 +50,13 @@ def _convert(
     folder: Annotated[
         list[Path] | None, typer.Option("--runtimes", help="Folder of a runtime catalog; by default Trainyard's")
     ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the jobs that name none")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a field cannot be converted")] = False,
     every: Annotated[bool, typer.Option("--all", help="Also list unchanged fields")] = False,
 ) -> None:
-    """Convert jobs of older operators to TrainJobs; notes on their fields are printed to standard error."""
+    """Convert jobs of older operators to TrainJobs; notes are printed to standard error; exit 1 if a job is skipped."""
     from trainyard.convert import convert_documents
     from trainyard.convert.conversion_report import as_text, as_yaml
     from trainyard.data import data_folder
@@ -64,16 +65,16 @@ def _convert(
     texts = {name: text for path in files for name, text in _texts(path)}
     objects = load_catalog(folder or data_folder("runtimes")).objects()
     catalog = {body["metadata"]["name"]: body for body in objects}
-    conversions = convert_documents(texts, catalog, runtime=runtime)
+    conversions = convert_documents(texts, catalog, runtime=runtime, namespace=namespace)
     if out is not None:
         _write(out, conversions)
     if output is _Format.JSON:
-        typer.echo(json.dumps({"results": [each.as_json() for each in conversions]}, indent=2))
+        typer.echo(json_text({"results": [each.as_json() for each in conversions]}))
     elif out is None:
         typer.echo(as_yaml(body for each in conversions for body in each.objects), nl=False)
     typer.echo(as_text(conversions, every=every), nl=False, err=True)
     rejected = _rejected(conversions, catalog)
-    if rejected or (strict and any(each.lost for each in conversions)):
+    if rejected or any(each.lost for each in conversions if strict or not each.objects):
         raise typer.Exit(1)
 
 
@@ -103,11 +104,17 @@ def _rejected(conversions: Sequence[Conversion], catalog: Mapping[str, Body]) ->
 
 
 def _texts(name: str) -> Iterator[tuple[str, str]]:
+    from trainyard.manifests.documents import Source
+    from trainyard.manifests.files import read_sources
+
     if name == "-":
         yield "standard input", text_of(name)
     elif Path(name).is_dir():
-        for path in sorted(each for each in Path(name).rglob("*") if each.suffix in _SUFFIXES):
-            yield str(path), text_of(str(path))
+        for found in read_sources([name]):
+            if isinstance(found, Source):
+                yield found.name, found.text
+            elif found.fix:
+                raise TrainyardError(f"{found.name} {found.reason}", fix=found.fix)
     else:
         yield name, text_of(name)
 
@@ -115,16 +122,19 @@ def _texts(name: str) -> Iterator[tuple[str, str]]:
 def _write(out: Path, conversions: Sequence[Conversion]) -> None:
     """Write one file per job, named after it, with its namespace if the name is not unique."""
     from trainyard.convert.conversion_report import as_text, as_yaml
+    from trainyard.whole_file import write_text
 
     made = [each for each in conversions if each.objects]
     names = Counter(each.objects[-1]["metadata"]["name"] for each in made)
+    if out.is_symlink():
+        raise TrainyardError(f"{out} is a link", fix="name the folder itself")
     try:
         out.mkdir(parents=True, exist_ok=True)
         for each in made:
             metadata = each.objects[-1]["metadata"]
             name = metadata["name"]
             if names[name] > 1:
-                name = f"{metadata.get('namespace', 'default')}-{name}"
-            (out / f"{name}.yaml").write_text(as_text([each]) + as_yaml(each.objects), encoding="utf-8")
+                name = f"{metadata.get('namespace', 'default')}-{name}".replace("/", "-")
+            write_text(out / f"{name}.yaml", as_text([each]) + as_yaml(each.objects))
     except OSError as error:
         raise TrainyardError(f"{out} cannot be written: {error.strerror}", fix="choose another folder") from error

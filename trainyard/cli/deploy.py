@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, config_path, line_progress, settings_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _run(operation: str, stack: str, config_file: Path | None, *, no_cluster: bo
 
 def _show(result: Result, output: Output, *, details: bool = False) -> None:
     if output is Output.JSON:
-        typer.echo(json.dumps(result.as_json(), indent=2))
+        typer.echo(json_text(result.as_json()))
         return
     for line in result.lines() if details else [f"! {each}" for each in (*result.notes, *result.advice)]:
         typer.echo(line)

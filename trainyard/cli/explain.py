@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, reader_of, recorded_state
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _explain(
     with _without_collection():
         observed = recorded_state(from_) if from_ is not None else _live(job, namespace, stack, kubeconfig, context)
         explanation = explain(observed, job, namespace)
-    typer.echo(json.dumps(explanation.as_json(), indent=2) if output is Output.JSON else as_text(explanation))
+    typer.echo(json_text(explanation.as_json()) if output is Output.JSON else as_text(explanation))
     if explanation.cause == UNKNOWN:
         raise typer.Exit(1)
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 import typer
 
 from trainyard.checks.finding import Finding
+from trainyard.checks.printable_text import PrintableStream, json_text
 from trainyard.checks.report import Format, Report, written
 from trainyard.checks.report.text import counted, line
 
-__all__ = ["answer"]
+__all__ = ["answer", "show"]
+
+
+def show(report: Report, form: Format) -> None:
+    """Print a report."""
+    text = written(report, form)
+    if form is Format.GITHUB and isinstance(sys.stdout, PrintableStream):
+        sys.stdout.write_commands(text)  # Its messages are encoded.
+    else:
+        typer.echo(text, nl=False)
 
 
 def answer(
@@ -48,7 +58,7 @@ def answer(
             typer.echo("\n".join([*map(line, findings), counts if findings else "No issues found."]))
         case Format.JSON:
             results = [finding.as_json(keys) for finding in findings]
-            typer.echo(json.dumps({"ok": not fails, "results": results}, indent=2))
+            typer.echo(json_text({"ok": not fails, "results": results}))
         case _:
-            typer.echo(written(report, form), nl=False)
+            show(report, form)
     raise typer.Exit(1 if fails else 0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, line_progress
 from trainyard.images.load_targets import LoadTarget
 
@@ -78,7 +78,7 @@ def load(
     target = into or detect()
     loaded = load_images(images, target, cluster=cluster, address=address)
     if output is Output.JSON:
-        typer.echo(json.dumps({"into": target.value, "images": loaded}, indent=2))
+        typer.echo(json_text({"into": target.value, "images": loaded}))
     else:
         typer.echo("\n".join(f"{reference} is in {target.value}" for reference in loaded))
 
@@ -105,7 +105,7 @@ def push(
     images = image_builder(out, build=False).archives(names or ())
     pushed = asyncio.run(push_images(images, registry, credentials, ca, _progress()))
     if output is Output.JSON:
-        typer.echo(json.dumps({"images": pushed}, indent=2))
+        typer.echo(json_text({"images": pushed}))
     else:
         typer.echo("\n".join(pushed))
 
@@ -129,7 +129,7 @@ def _show(images: list[BuiltImage], output: Output) -> None:
     from trainyard.images.image_table import image_table
 
     if output is Output.JSON:
-        typer.echo(json.dumps({"images": [image.as_json() for image in images]}, indent=2))
+        typer.echo(json_text({"images": [image.as_json() for image in images]}))
     else:
         typer.echo(image_table(images))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from trainyard.checks.printable_text import json_text, printable
 from trainyard.cli.check import validator_program
 from trainyard.cli.common import Output, line_progress
 
@@ -57,10 +57,10 @@ def _test(
         if kubeconfig is None and not validator.available:
             typer.echo(f"note: {CEL_NOT_COMPILED}", err=True)
     if output is Output.JSON:
-        typer.echo(json.dumps({"engines": [report.as_json() for report in reports]}))
+        typer.echo(json_text({"engines": [report.as_json() for report in reports]}, indent=None))
     else:
         for report in reports:
-            typer.echo("\n".join(report.lines()))
+            typer.echo("\n".join(map(printable, report.lines())))
     if any(report.faults for report in reports):
         raise typer.Exit(1)
 

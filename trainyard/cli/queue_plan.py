@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import PlanFormat, client_of, recorded_state, settings_of, text_of
 from trainyard.errors import TrainyardError
 
@@ -57,7 +57,7 @@ def _plan(
     else:
         found = _recorded(snapshot_of_file(text_of(old), old, stack_scheduling, valid=False), after, jobs or [])
     if output is PlanFormat.JSON:
-        typer.echo(json.dumps(as_json(found), indent=2))
+        typer.echo(json_text(as_json(found)))
     else:
         typer.echo((as_markdown if output is PlanFormat.MARKDOWN else as_text)(found))
 

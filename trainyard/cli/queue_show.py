@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, client_of, recorded_state, settings_of, text_of
 from trainyard.errors import TrainyardError
 
@@ -45,7 +45,7 @@ def _show(
 
     found = _of_file(file) if file is not None else _of_cluster(from_, stack, kubeconfig, context)
     if output is Output.JSON:
-        typer.echo(json.dumps({"queues": [each.as_json() for each in found]}, indent=2))
+        typer.echo(json_text({"queues": [each.as_json() for each in found]}))
     else:
         names = resource or drawn_resources(found)
         typer.echo("\n\n".join(draw_usage(found, name) for name in names))

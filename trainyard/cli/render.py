@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from trainyard.checks.printable_text import json_text
 
 if TYPE_CHECKING:
     from trainyard.policy.check.world import World
@@ -58,7 +59,7 @@ def _render(
     if validate is None:
         typer.echo(f"note: {NOT_BUILT}", err=True)
     if output is _Format.JSON:
-        typer.echo(json.dumps({"results": [answer.as_json() for answer in answers]}, indent=2))
+        typer.echo(json_text({"results": [answer.as_json() for answer in answers]}))
     else:
         typer.echo(_as_yaml(answers), nl=False)
 
@@ -93,13 +94,13 @@ def _runtime_source(stack: str | None, config_file: Path | None) -> RuntimeSourc
 
 def _as_yaml(answers: Sequence[RenderedTrainJob]) -> str:
     """Return the objects as a YAML stream that can be applied; errors and warnings are comments."""
-    from trainyard.manifests.dump import dump
+    from trainyard.manifests.dump import comment, dump
 
     parts = []
     for answer in answers:
-        parts.append(f"# TrainJob {answer.train_job}\n")
-        parts.extend(f"# error: {' '.join(str(error).split())}\n" for error in answer.errors)
-        parts.extend(f"# warning: {' '.join(str(warning).split())}\n" for warning in answer.warnings)
+        parts.append(comment(f"TrainJob {answer.train_job}"))
+        parts.extend(comment(f"error: {error}") for error in answer.errors)
+        parts.extend(comment(f"warning: {warning}") for warning in answer.warnings)
         for body in answer.objects:
             parts.append("---\n" + dump(body))
     return "".join(parts)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.checks.report import Format
 from trainyard.cli.check import policy_program, stack_of, validator_program
 from trainyard.cli.common import ManifestOutput, Output, PlanFormat
@@ -81,7 +81,7 @@ def _list(
     from trainyard.runtimes.listing import list_json, list_text
 
     found = catalog_of(folder, python, stack, config_file)
-    typer.echo(json.dumps(list_json(found), indent=2) if output is Output.JSON else list_text(found))
+    typer.echo(json_text(list_json(found)) if output is Output.JSON else list_text(found))
 
 
 def _show(
@@ -100,7 +100,7 @@ def _show(
 
     found = Reference(catalog_of(folder, python, stack, config_file), name)
     if output is ManifestOutput.JSON:
-        typer.echo(json.dumps(show_json(found), indent=2))
+        typer.echo(json_text(show_json(found)))
     elif output is ManifestOutput.YAML:
         typer.echo(dumped(found.version.manifest()), nl=False)
     else:
@@ -122,7 +122,7 @@ def _check(
     """Check the catalog: unchanged releases, and every rule on a job of every version; exit 1 if there are errors."""
     from contextlib import ExitStack
 
-    from trainyard.checks.report import written
+    from trainyard.cli.findings import show
     from trainyard.policy.check.runner import open_rule_set
     from trainyard.policy.check.runtime_catalog import CheckScope, check_runtimes
 
@@ -133,7 +133,7 @@ def _check(
             places_of(folder, stack, config_file), authored=authored_in(python), names=names or (), against=against
         )
         report = check_runtimes(rule_set, wanted)
-    typer.echo(written(report, form), nl=False)
+    show(report, form)
     raise typer.Exit(1 if report.errors else 0)
 
 
@@ -161,6 +161,6 @@ def _diff(
     changes = compare(before.manifest(), after.manifest(), wanted)
     titles = before.object_name, after.object_name
     if output is PlanFormat.JSON:
-        typer.echo(json.dumps(as_json(*titles, changes), indent=2))
+        typer.echo(json_text(as_json(*titles, changes)))
     else:
         typer.echo((as_markdown if output is PlanFormat.MARKDOWN else as_text)(*titles, changes))

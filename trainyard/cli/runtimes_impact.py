@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.check import stack_of
 from trainyard.cli.common import Output, PlanFormat, client_of, text_of
 from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalog_of
@@ -79,7 +79,7 @@ def _impact(
     names = Reference(catalog_of(folder, python, stack, config_file), name).object_names
     found = reached(recorded_in(jobs, kubeconfig, context), names)
     if output is PlanFormat.JSON:
-        typer.echo(json.dumps(as_json(names, found), indent=2))
+        typer.echo(json_text(as_json(names, found)))
     else:
         typer.echo((as_markdown if output is PlanFormat.MARKDOWN else as_text)(names, found))
 
@@ -116,7 +116,7 @@ def _resolve(
     results = asyncio.run(ask())
     write_folder(own, own.with_texts({LOCK: written_lock(locked(results))}))
     if output is Output.JSON:
-        typer.echo(json.dumps({"images": [each.as_json() for each in results]}, indent=2))
+        typer.echo(json_text({"images": [each.as_json() for each in results]}))
     else:
         for each in results:
             typer.echo(f"{each.state.value}: {each.image} {each.digest or ''}".rstrip() + f": {each.message}")

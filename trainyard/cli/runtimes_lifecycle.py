@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.check import policy_program, stack_of
 from trainyard.cli.common import Output
 from trainyard.cli.runtimes import Stack, StackFile, places_of
@@ -62,7 +62,7 @@ def _write_step(step: Step, output: Output) -> None:
 
     files = write_folder(step.before, step.after)
     if output is Output.JSON:
-        typer.echo(json.dumps({"done": list(step.said), "files": [str(file) for file in files]}, indent=2))
+        typer.echo(json_text({"done": list(step.said), "files": [str(file) for file in files]}))
     else:
         for line in step.said:
             typer.echo(line)

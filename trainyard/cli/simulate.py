@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, line_progress
 from trainyard.errors import TrainyardError
 
@@ -50,7 +50,7 @@ def _simulate(
             session.close()
     if out is not None:
         _write(out, replay)
-    typer.echo(json.dumps(as_json(replay), indent=2) if output is Output.JSON else as_text(replay))
+    typer.echo(json_text(as_json(replay)) if output is Output.JSON else as_text(replay))
     raise typer.Exit(0 if replay.holds else 1)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import json
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import reader_of
 from trainyard.errors import TrainyardError
 
@@ -109,7 +109,7 @@ def _usage(
     key = By(by.value)
     found = rows(usage, key, namespace)
     if output is _Format.JSON:
-        typer.echo(json.dumps(as_json(usage, key, found), indent=2))
+        typer.echo(json_text(as_json(usage, key, found)))
     elif output is _Format.CSV:
         typer.echo(as_csv(key, found), nl=False)
     else:

@@ -1,4 +1,4 @@
-"""Keys and certificates of an embedded control plane: two authorities, and a key pair for each server and client."""
+"""Keys and certificates of an embedded control plane: authorities, and a key pair for each server and client."""
 
 from __future__ import annotations
 
@@ -6,21 +6,33 @@ import datetime
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from trainyard import pki
 from trainyard.cluster.folders import private_folder, write_private
+from trainyard.cluster.host_address import ADDRESSES
 
-__all__ = ["SERVICE_ADDRESS", "SERVICE_RANGE", "ensure_certificates", "read_pair"]
-
-SERVICE_RANGE = "10.96.0.0/16"
-SERVICE_ADDRESS = "10.96.0.1"
+__all__ = [
+    "WEBHOOK_CLIENT",
+    "WEBHOOK_CLIENT_AUTHORITY",
+    "ensure_certificates",
+    "read_pair",
+]
 
 _AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
 _LEAF_LIFETIME = datetime.timedelta(days=365)
 _CLUSTER_CA, _ETCD_CA = "ca", "etcd-ca"
+WEBHOOK_CLIENT_AUTHORITY: Final = "webhook-client-ca"
+"""Of its own: certificates of the cluster's authority are also those of users."""
+WEBHOOK_CLIENT: Final = "webhook-client"
+"""Certificate that the API server shows to webhooks; also its common name."""
+_AUTHORITIES = (_CLUSTER_CA, _ETCD_CA, WEBHOOK_CLIENT_AUTHORITY)
+
+
+_HOSTS = tuple(each.host for each in ADDRESSES.values())
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,7 @@ class _Leaf:
 
 
 _LEAVES = (
-    _Leaf("etcd-server", _ETCD_CA, "etcd", ("trainyard",), ("localhost",), ("127.0.0.1",), True),
+    _Leaf("etcd-server", _ETCD_CA, "etcd", ("trainyard",), ("localhost",), _HOSTS, True),
     _Leaf("etcd-client", _ETCD_CA, "kube-apiserver", ("trainyard",)),
     _Leaf(
         "kube-apiserver",
@@ -50,7 +62,7 @@ _LEAVES = (
             "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
         ),
-        ("127.0.0.1", SERVICE_ADDRESS),
+        (*_HOSTS, *(each.api_service for each in ADDRESSES.values())),
         True,
         False,
     ),
@@ -61,11 +73,12 @@ _LEAVES = (
         "kube-controller-manager",
         (),
         ("localhost",),
-        ("127.0.0.1",),
+        _HOSTS,
         True,
         False,
     ),
-    _Leaf("kube-scheduler-server", _CLUSTER_CA, "kube-scheduler", (), ("localhost",), ("127.0.0.1",), True, False),
+    _Leaf("kube-scheduler-server", _CLUSTER_CA, "kube-scheduler", (), ("localhost",), _HOSTS, True, False),
+    _Leaf(WEBHOOK_CLIENT, WEBHOOK_CLIENT_AUTHORITY, WEBHOOK_CLIENT),
     _Leaf("admin", _CLUSTER_CA, "trainyard:admin", ("system:masters",)),
     _Leaf("kube-controller-manager", _CLUSTER_CA, "system:kube-controller-manager"),
     _Leaf("kube-scheduler", _CLUSTER_CA, "system:kube-scheduler"),
@@ -85,13 +98,15 @@ def ensure_certificates(folder: Path, now: datetime.datetime) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
         private_folder(fresh)
-        for authority in (_CLUSTER_CA, _ETCD_CA):
-            _write(fresh, authority, pki.authority(f"trainyard {authority}", now=now, lifetime=_AUTHORITY_LIFETIME))
+        for authority in _AUTHORITIES:
+            _found(fresh, authority, now)
         _service_account_keys(fresh)
         for leaf in _LEAVES:
             _issue(fresh, leaf, now)
         fresh.rename(folder)
         return
+    if not (folder / f"{WEBHOOK_CLIENT_AUTHORITY}.crt").is_file():  # a cluster of an earlier version
+        _found(folder, WEBHOOK_CLIENT_AUTHORITY, now)
     for leaf in _LEAVES:
         certificate = folder / f"{leaf.file}.crt"
         if (
@@ -119,6 +134,10 @@ def _issue(folder: Path, leaf: _Leaf, now: datetime.datetime) -> None:
         client=leaf.client,
     )
     _write(folder, leaf.file, pair)
+
+
+def _found(folder: Path, authority: str, now: datetime.datetime) -> None:
+    _write(folder, authority, pki.authority(f"trainyard {authority}", now=now, lifetime=_AUTHORITY_LIFETIME))
 
 
 def _write(folder: Path, name: str, pair: pki.KeyPair) -> None:

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
-from trainyard.cluster.control_plane_certificates import SERVICE_RANGE, read_pair
+from trainyard.api.constants import CONTROLLER_SERVICE
+from trainyard.cluster.control_plane_certificates import WEBHOOK_CLIENT, read_pair
 from trainyard.cluster.folders import ClusterFolder, private_folder, write_private
 from trainyard.cluster.health_probes import Probe
+from trainyard.cluster.host_address import Addresses
 from trainyard.cluster.kubeconfig import certificate_kubeconfig
 from trainyard.cluster.kwok_stages import stages_document
-from trainyard.cluster.ports import HOST
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.sizing import CONTROL_PLANE_MEMORY, grace_seconds, lease_seconds, memory_limit
 from trainyard.cluster.state import ClusterState
+from trainyard.listening import url_host
+from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE
 
-__all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "server_url", "write_configuration"]
+__all__ = [
+    "CONTROL_PLANE_PROGRAMS",
+    "ControlPlaneProcess",
+    "authenticated_webhooks",
+    "control_plane",
+    "server_url",
+    "write_configuration",
+]
 
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """In start order; they stop in reverse order."""
 
+_PARTS = {"certificate": "crt", "key": "key"}
 _CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "supervisor")
 
 
@@ -51,7 +62,7 @@ class ControlPlaneProcess:
 
 def server_url(state: ClusterState) -> str:
     """Return the URL of the API server."""
-    return f"https://{HOST}:{state.ports['kube-apiserver/secure']}"
+    return f"https://{url_host(state.addresses.host)}:{state.ports['kube-apiserver/secure']}"
 
 
 def write_configuration(folder: ClusterFolder, state: ClusterState) -> None:
@@ -66,6 +77,8 @@ def write_configuration(folder: ClusterFolder, state: ClusterState) -> None:
             ),
         )
     _write_if_changed(folder.configuration / "kwok.yaml", stages_document())
+    _write_if_changed(folder.kubeconfigs / "webhooks", _webhook_users(folder, state))
+    _write_if_changed(folder.configuration / "admission.yaml", _admission(folder))
     if state.kubelets:
         _write_if_changed(folder.configuration / "egress.yaml", _egress(folder))
         private_folder(folder.sockets)
@@ -80,14 +93,14 @@ def _write_if_changed(path: Path, text: str) -> None:
 
 def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPlaneProcess, ...]:
     """Return the control plane's processes in start order."""
-    pki, ports = folder.pki, state.ports
+    pki, ports, at = folder.pki, state.ports, state.addresses
     authority, supervisor = pki / "ca.crt", pki / "supervisor.crt"
     arguments = {
-        "etcd": _etcd(folder, ports),
-        "kube-apiserver": (*_apiserver(folder, ports), *(_to_nodes(folder) if state.kubelets else ())),
-        "kube-controller-manager": _controller_manager(folder, ports, grace_seconds(state.nodes)),
-        "kube-scheduler": _scheduler(folder, ports),
-        "kwok": _kwok(folder, ports, lease_seconds(state.nodes)),
+        "etcd": _etcd(folder, ports, at.host),
+        "kube-apiserver": (*_apiserver(folder, ports, at), *(_to_nodes(folder) if state.kubelets else ())),
+        "kube-controller-manager": _controller_manager(folder, ports, at.host, grace_seconds(state.nodes)),
+        "kube-scheduler": _scheduler(folder, ports, at.host),
+        "kwok": _kwok(folder, ports, at, lease_seconds(state.nodes)),
     }
     probes = {
         "etcd": Probe(ports["etcd/client"], "/health", pki / "etcd-ca.crt", pki / "etcd-client.crt"),
@@ -96,6 +109,7 @@ def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPl
         "kube-scheduler": Probe(ports["kube-scheduler/secure"], "/healthz", authority),
         "kwok": Probe(ports["kwok/server"], "/healthz"),
     }
+    probes = {name: replace(probe, host=at.host) for name, probe in probes.items()}
     result = []
     for name in CONTROL_PLANE_PROGRAMS:
         program = state.programs[name]
@@ -105,7 +119,7 @@ def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPl
             version=program.version,
             command=(program.path, *arguments[name]),
             log=folder.log(name),
-            address=f"{HOST}:{probes[name].port}",
+            address=f"{url_host(at.host)}:{probes[name].port}",
             environment={"GOMEMLIMIT": memory_limit(*CONTROL_PLANE_MEMORY[name], state.nodes)},
             inputs=_digest(_files(folder, arguments[name])),
         )
@@ -126,9 +140,9 @@ def _digest(files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _etcd(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+def _etcd(folder: ClusterFolder, ports: Mapping[str, int], host: str) -> tuple[str, ...]:
     pki = folder.pki
-    client, peer = f"https://{HOST}:{ports['etcd/client']}", f"https://{HOST}:{ports['etcd/peer']}"
+    client, peer = (f"https://{url_host(host)}:{ports[f'etcd/{use}']}" for use in ("client", "peer"))
     server = [f"{pki / 'etcd-server'}.{part}" for part in ("crt", "key")]
     return (
         "--name=default",
@@ -156,15 +170,15 @@ def _etcd(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
     )
 
 
-def _apiserver(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+def _apiserver(folder: ClusterFolder, ports: Mapping[str, int], at: Addresses) -> tuple[str, ...]:
     pki = folder.pki
     return (
-        f"--etcd-servers=https://{HOST}:{ports['etcd/client']}",
+        f"--etcd-servers=https://{url_host(at.host)}:{ports['etcd/client']}",
         f"--etcd-cafile={pki / 'etcd-ca.crt'}",
         f"--etcd-certfile={pki / 'etcd-client.crt'}",
         f"--etcd-keyfile={pki / 'etcd-client.key'}",
-        f"--bind-address={HOST}",
-        f"--advertise-address={HOST}",
+        f"--bind-address={at.host}",
+        f"--advertise-address={at.host}",
         f"--secure-port={ports['kube-apiserver/secure']}",
         f"--tls-cert-file={pki / 'kube-apiserver.crt'}",
         f"--tls-private-key-file={pki / 'kube-apiserver.key'}",
@@ -172,18 +186,49 @@ def _apiserver(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ..
         f"--kubelet-certificate-authority={pki / 'ca.crt'}",
         f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",
         f"--kubelet-client-key={pki / 'kubelet-client.key'}",
+        f"--admission-control-config-file={folder.configuration / 'admission.yaml'}",
         "--anonymous-auth=false",
         "--authorization-mode=Node,RBAC",
         f"--service-account-issuer=https://kubernetes.default.svc.{folder.name}.trainyard",
         f"--service-account-key-file={pki / 'service-account.pub'}",
         f"--service-account-signing-key-file={pki / 'service-account.key'}",
-        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        f"--service-cluster-ip-range={at.services}",
         "--endpoint-reconciler-type=none",
         "--allow-privileged=true",
         "--max-requests-inflight=2000",
         "--max-mutating-requests-inflight=1000",
         "--profiling=false",
     )
+
+
+def authenticated_webhooks(state: ClusterState) -> tuple[str, ...]:
+    """Return the hosts to whose webhooks the API server shows its certificate.
+
+    Not to all: Volcano's webhook manager rejects connections with a certificate of another authority than its own.
+    """
+    if state.kubelets:
+        return (f"{CONTROLLER_SERVICE}.{CONTROLLER_NAMESPACE}.svc",)
+    return (f"{url_host(state.addresses.host)}:{state.ports['trainyard-controller/webhook']}",)
+
+
+def _webhook_users(folder: ClusterFolder, state: ClusterState) -> str:
+    """Return the kubeconfig with which the API server authenticates itself to webhooks."""
+    pair = {f"client-{part}": str(folder.pki / f"{WEBHOOK_CLIENT}.{end}") for part, end in _PARTS.items()}
+    users = [{"name": host, "user": pair} for host in authenticated_webhooks(state)]
+    document = {"apiVersion": "v1", "kind": "Config", "users": users}
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _admission(folder: ClusterFolder) -> str:
+    group = "apiserver.config.k8s.io/v1"
+    webhooks = {
+        "apiVersion": group,
+        "kind": "WebhookAdmissionConfiguration",
+        "kubeConfigFile": str(folder.kubeconfigs / "webhooks"),
+    }
+    plugins = [{"name": f"{kind}AdmissionWebhook", "configuration": webhooks} for kind in ("Mutating", "Validating")]
+    document = {"apiVersion": group, "kind": "AdmissionConfiguration", "plugins": plugins}
+    return yaml.safe_dump(document, sort_keys=False)
 
 
 def _to_nodes(folder: ClusterFolder) -> tuple[str, ...]:
@@ -214,13 +259,13 @@ def _egress(folder: ClusterFolder) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int], grace: int) -> tuple[str, ...]:
+def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int], host: str, grace: int) -> tuple[str, ...]:
     pki, kubeconfig = folder.pki, folder.kubeconfigs / "kube-controller-manager"
     return (
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
-        f"--bind-address={HOST}",
+        f"--bind-address={host}",
         f"--secure-port={ports['kube-controller-manager/secure']}",
         f"--tls-cert-file={pki / 'kube-controller-manager-server.crt'}",
         f"--tls-private-key-file={pki / 'kube-controller-manager-server.key'}",
@@ -244,13 +289,13 @@ def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int], grace: 
     )
 
 
-def _scheduler(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+def _scheduler(folder: ClusterFolder, ports: Mapping[str, int], host: str) -> tuple[str, ...]:
     pki, kubeconfig = folder.pki, folder.kubeconfigs / "kube-scheduler"
     return (
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
-        f"--bind-address={HOST}",
+        f"--bind-address={host}",
         f"--secure-port={ports['kube-scheduler/secure']}",
         f"--tls-cert-file={pki / 'kube-scheduler-server.crt'}",
         f"--tls-private-key-file={pki / 'kube-scheduler-server.key'}",
@@ -261,13 +306,13 @@ def _scheduler(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ..
     )
 
 
-def _kwok(folder: ClusterFolder, ports: Mapping[str, int], lease: int) -> tuple[str, ...]:
+def _kwok(folder: ClusterFolder, ports: Mapping[str, int], at: Addresses, lease: int) -> tuple[str, ...]:
     return (
         f"--kubeconfig={folder.kubeconfigs / 'kwok'}",
         f"--config={folder.configuration / 'kwok.yaml'}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        f"--server-address={HOST}:{ports['kwok/server']}",
+        f"--server-address={url_host(at.host)}:{ports['kwok/server']}",
         f"--node-lease-duration-seconds={lease}",
-        "--node-ip=10.0.0.1",
-        "--cidr=10.244.0.0/16",
+        f"--node-ip={at.node}",
+        f"--cidr={at.pods}",
     )

@@ -19,8 +19,17 @@ import psutil
 from trainyard.cluster.build_records import KEY_VARIABLE
 from trainyard.cluster.cluster_processes import cluster_processes
 from trainyard.cluster.code_digest import sources_digest
-from trainyard.cluster.control_plane_certificates import ensure_certificates
-from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, ControlPlaneProcess, write_configuration
+from trainyard.cluster.control_plane_certificates import (
+    WEBHOOK_CLIENT,
+    WEBHOOK_CLIENT_AUTHORITY,
+    ensure_certificates,
+)
+from trainyard.cluster.controlplane import (
+    CONTROL_PLANE_PROGRAMS,
+    ControlPlaneProcess,
+    authenticated_webhooks,
+    write_configuration,
+)
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.folders import (
     HOME_VARIABLES,
@@ -32,6 +41,7 @@ from trainyard.cluster.folders import (
     state_home,
     write_private,
 )
+from trainyard.cluster.host_address import ADDRESSES
 from trainyard.cluster.inspection import host_processes, inspect, log_file
 from trainyard.cluster.ports import PORT_NAMES, WEBHOOK_PROGRAMS, allocate, require_free_ports, reserved_by_others
 from trainyard.cluster.process import (
@@ -46,11 +56,12 @@ from trainyard.cluster.process import (
     stopped,
     write_record,
 )
-from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
+from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus, WebhookClient
 from trainyard.cluster.sizing import size_class
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.errors import TrainyardError
+from trainyard.listening import has_address
 from trainyard.progress import Progress, Step
 from trainyard.settings.fabric import FabricSettings
 
@@ -78,6 +89,7 @@ class EmbeddedProvider:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.ip_family: str | None = None
         self.folder: ClusterFolder = cluster_folder(name)
 
     def up(self, fabric: FabricSettings, progress: Progress, *, expected_nodes: int = 0) -> ClusterAccess:
@@ -120,15 +132,22 @@ class EmbeddedProvider:
                 f"Cluster {self.name} was created with {'kubelets' if known.kubelets else 'simulated nodes'}",
                 fix="use its provider, another --name, or `trainyard cluster down --delete` first",
             )
+        family = self._family(known)
         self._require_disk_space()
         private_folder(self.folder.root)
         with exclusive(state_home() / "clusters" / ".ports.lock"):
             ports = {} if known is None else {use: port for use, port in known.ports.items() if use in PORT_NAMES}
             state = ClusterState(
-                allocate(str(self.folder.root), ports, reserved_by_others(state_home() / "clusters", self.name)),
+                allocate(
+                    str(self.folder.root),
+                    ports,
+                    reserved_by_others(state_home() / "clusters", self.name),
+                    ADDRESSES[family].host,
+                ),
                 programs,
                 max(size_class(nodes), 0 if known is None else known.nodes),
                 self.kubelets,
+                family,
             )
             if state != known:
                 save_state(self.folder, state)
@@ -138,6 +157,23 @@ class EmbeddedProvider:
         if not (self.folder.pulumi / "passphrase").is_file():
             write_private(self.folder.pulumi / "passphrase", LOCAL_PASSPHRASE)
         return state
+
+    def _family(self, known: ClusterState | None) -> str:
+        """Return the address family: that of the cluster, or for a new one the chosen one."""
+        if known is not None and self.ip_family in (None, known.ip_family):
+            return known.ip_family
+        if known is not None:
+            raise TrainyardError(
+                f"Cluster {self.name} was created with {known.ip_family}",
+                fix="leave out --ip-family, use another --name, or run `trainyard cluster down --delete` first",
+            )
+        family = self.ip_family or "ipv4"
+        if not has_address(ADDRESSES[family].host):
+            raise TrainyardError(
+                f"This machine has no address {ADDRESSES[family].host}",
+                fix="enable it for the loopback interface, or use the other --ip-family",
+            )
+        return family
 
     def _require_disk_space(self) -> None:
         existing = next(path for path in (self.folder.root, *self.folder.root.parents) if path.exists())
@@ -169,7 +205,7 @@ class EmbeddedProvider:
             stop(running)
         stale = [p for p in processes if not alive(read_record(self.folder.processes, p.spec.name))]
         for process in stale:
-            require_free_ports(process.ports, self.name)
+            require_free_ports(process.ports, self.name, process.probe.host)
             self._forget_failures(process.spec.name)
         if len(stale) == len(processes):
             self._require_memory()
@@ -347,4 +383,13 @@ class EmbeddedProvider:
                 fix=f"run `trainyard cluster up --name {self.name}`, which restarts its processes and keeps objects",
             )
         ports = {program: state.ports[f"{program}/webhook"] for program in WEBHOOK_PROGRAMS}
-        return ClusterAccess(self.name, self.folder.kubeconfig, None, ports)
+        return ClusterAccess(
+            self.name, self.folder.kubeconfig, None, ports, self._webhook_client(state), state.addresses.host
+        )
+
+    def _webhook_client(self, state: ClusterState) -> WebhookClient | None:
+        """Return what the API server shows to webhooks; nothing if an earlier version has started it last."""
+        authority = self.folder.pki / f"{WEBHOOK_CLIENT_AUTHORITY}.crt"
+        if not authority.is_file():
+            return None
+        return WebhookClient(authority.read_text(), WEBHOOK_CLIENT, authenticated_webhooks(state))

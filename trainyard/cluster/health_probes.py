@@ -8,12 +8,14 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainyard.cluster.host_address import HOST
+
 __all__ = ["Probe", "check_health", "probe"]
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A health endpoint on 127.0.0.1.
+    """A health endpoint of this machine.
 
     Parameters
     ----------
@@ -29,6 +31,8 @@ class Probe:
         Unix socket of a proxy (HTTP CONNECT) in another network, in which the endpoint is; None: this machine's.
     address
         Its address in that network.
+    host
+        Its address on this machine.
     """
 
     port: int
@@ -37,7 +41,8 @@ class Probe:
     client: Path | None = None
     unverified_tls: bool = False
     proxy: Path | None = None
-    address: str = "127.0.0.1"
+    address: str = HOST
+    host: str = HOST
 
 
 def probe(target: Probe, *, timeout: float = 3.0) -> str | None:
@@ -52,12 +57,12 @@ def probe(target: Probe, *, timeout: float = 3.0) -> str | None:
             if target.client is not None:
                 context.load_cert_chain(target.client, target.client.with_suffix(".key"))
         if context is None:
-            connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=timeout)
+            connection = http.client.HTTPConnection(target.host, target.port, timeout=timeout)
         else:
-            connection = http.client.HTTPSConnection("127.0.0.1", target.port, timeout=timeout, context=context)
+            connection = http.client.HTTPSConnection(target.host, target.port, timeout=timeout, context=context)
         if target.proxy is not None:
             made = _through(target.proxy, target.address, target.port, timeout)
-            connection.sock = made if context is None else context.wrap_socket(made, server_hostname="127.0.0.1")
+            connection.sock = made if context is None else context.wrap_socket(made, server_hostname=target.host)
         try:
             connection.request("GET", target.path)
             response = connection.getresponse()
@@ -100,7 +105,7 @@ def check_health(target: Probe, *ports: int) -> str | None:
         return why
     for port in ports:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=3.0).close()
+            socket.create_connection((target.host, port), timeout=3.0).close()
         except OSError as error:
             return f"does not listen on port {port}: {error}"
     return None

@@ -148,7 +148,7 @@ def _replica(folder: ClusterFolder, state: ClusterState, replica: _Replica) -> P
         if record.waiting.startswith("scaled to 0"):
             return ProcessStatus(replica.name, version, "", None, "not installed", record.waiting, log)
     ports = slot_ports(state.ports, replica.slot)
-    probe = host_program.health(RunContext(Path(), "", Path(), Path(), ports))
+    probe = host_program.health(RunContext(Path(), "", Path(), Path(), ports, host=state.addresses.host))
     serving_port = host_program.serving_port
     listening_ports = (ports[serving_port], state.ports[serving_port]) if serving_port else ()
     return _process(state, replica.name, log, record, probe, listening_ports)

@@ -1,11 +1,10 @@
-"""Ports of a cluster on 127.0.0.1: allocated once, kept until it is deleted, never shared with another cluster."""
+"""Ports of a cluster on this machine: allocated once, kept until it is deleted, never shared with another cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import socket
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import psutil
 from trainyard.cluster.host_address import HOST
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.errors import TrainyardError
+from trainyard.listening import bound_socket
 
 __all__ = [
     "HOST",
@@ -73,7 +73,7 @@ _FIRST, _LAST = 20000, 31999
 """Below the ephemeral range, so that outgoing connections do not take a port while the cluster is stopped."""
 
 
-def allocate(seed: str, known: Mapping[str, int], reserved: Iterable[int]) -> dict[str, int]:
+def allocate(seed: str, known: Mapping[str, int], reserved: Iterable[int], host: str = HOST) -> dict[str, int]:
     """Return a port for every use; known ports are kept.
 
     Parameters
@@ -85,6 +85,8 @@ def allocate(seed: str, known: Mapping[str, int], reserved: Iterable[int]) -> di
         Ports that are already allocated to the cluster.
     reserved
         Ports of other clusters, running or not.
+    host
+        Address on which they are free.
     """
     ports = {use: known[use] for use in PORT_NAMES if use in known}
     unavailable = {*reserved, *ports.values()}
@@ -94,10 +96,10 @@ def allocate(seed: str, known: Mapping[str, int], reserved: Iterable[int]) -> di
     for use in PORT_NAMES:
         if use in ports:
             continue
-        port = next((port for port in candidates if port not in unavailable and is_free(port)), None)
+        port = next((port for port in candidates if port not in unavailable and is_free(port, host)), None)
         if port is None:
             raise TrainyardError(
-                f"No port between {_FIRST} and {_LAST} is free on {HOST}", fix="stop programs that listen on them"
+                f"No port between {_FIRST} and {_LAST} is free on {host}", fix="stop programs that listen on them"
             )
         ports[use] = port
     return ports
@@ -114,14 +116,12 @@ def reserved_by_others(clusters: Path, name: str) -> set[int]:
     return ports
 
 
-def is_free(port: int) -> bool:
-    """Return whether a server could listen on a loopback port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
+def is_free(port: int, host: str = HOST) -> bool:
+    """Return whether a server could listen on a port."""
+    try:
+        bound_socket(host, port).close()
+    except OSError:
+        return False
     return True
 
 
@@ -135,19 +135,19 @@ def port_owner(port: int) -> str | None:
     return None
 
 
-async def find_conflict(ports: Mapping[str, int]) -> str | None:
+async def find_conflict(ports: Mapping[str, int], host: str = HOST) -> str | None:
     """Return the first taken port and its owner, or None; each port is retried for some seconds."""
     for use, port in ports.items():
         for _ in range(_ATTEMPTS):
-            if is_free(port):
+            if is_free(port, host):
                 break
             await asyncio.sleep(_RETRY_SECONDS)
         else:
-            return f"port {port} of {HOST} ({use}) is taken by {port_owner(port) or 'another program'}"
+            return f"port {port} of {host} ({use}) is taken by {port_owner(port) or 'another program'}"
     return None
 
 
-def require_free_ports(ports: Mapping[str, int], cluster: str) -> None:
+def require_free_ports(ports: Mapping[str, int], cluster: str, host: str = HOST) -> None:
     """Raise an error if a port is taken.
 
     Raises
@@ -156,10 +156,10 @@ def require_free_ports(ports: Mapping[str, int], cluster: str) -> None:
         Names the port and, if known, the process.
     """
     for use, port in ports.items():
-        if not is_free(port):
+        if not is_free(port, host):
             owner = port_owner(port)
             raise TrainyardError(
-                f"Port {port} of {HOST}, which cluster {cluster} needs for {use}, is taken"
+                f"Port {port} of {host}, which cluster {cluster} needs for {use}, is taken"
                 + (f" by {owner}" if owner else ""),
                 fix=f"stop that program, or remove the cluster with `trainyard cluster down --delete --name {cluster}` "
                 "so that other ports are allocated",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainyard.checks.printable_text import printable
 from trainyard.cluster.provider import ClusterStatus
 from trainyard.cluster.toolchain import ResolvedProgram
 
@@ -32,7 +33,7 @@ def status_table(status: ClusterStatus) -> str:
     for process in status.processes:
         if not process.ok and process.detail != process.health:
             lines += ["", f"{process.name}: {process.detail}", f"  log: {process.log}"]
-    return "\n".join([*lines, "", f"kubeconfig: {status.kubeconfig}"])
+    return "\n".join([*map(printable, lines), "", f"kubeconfig: {status.kubeconfig}"])
 
 
 def _summary(status: ClusterStatus) -> str:

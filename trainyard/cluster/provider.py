@@ -7,12 +7,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from trainyard.cluster.host_address import HOST
+from trainyard.listening import url_host
 from trainyard.progress import Progress
 
 if TYPE_CHECKING:
     from trainyard.settings.fabric import FabricSettings
 
-__all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Provider"]
+__all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Provider", "WebhookClient"]
+
+
+@dataclass(frozen=True)
+class WebhookClient:
+    """Certificate that an API server shows to certain webhooks.
+
+    Parameters
+    ----------
+    authority
+        Its authority, PEM.
+    name
+        Its common name.
+    hosts
+        Hosts to which it is shown: address and port on this machine, or ``SERVICE.NAMESPACE.svc`` of port 443.
+    """
+
+    authority: str
+    name: str
+    hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -29,12 +50,18 @@ class ClusterAccess:
         Context in it; None: the current one.
     webhook_ports
         Host port of each program's webhook server, by program; None if webhooks are called through Services.
+    webhook_address
+        Address of this machine at these ports.
+    webhook_client
+        Certificate that its API server shows to webhooks; None: it shows none.
     """
 
     name: str
     kubeconfig: Path
     context: str | None = None
     webhook_ports: Mapping[str, int] | None = None
+    webhook_client: WebhookClient | None = None
+    webhook_address: str = HOST
 
     def client_config(
         self, program: str, *, service: str, namespace: str, path: str, port: int = 443
@@ -52,7 +79,13 @@ class ClusterAccess:
         """
         if self.webhook_ports is None:
             return {"service": {"name": service, "namespace": namespace, "path": path, "port": port}}
-        return {"url": f"https://127.0.0.1:{self.webhook_ports[program]}{path}"}
+        return {"url": f"https://{self.webhook_host(program, service=service, namespace=namespace)}{path}"}
+
+    def webhook_host(self, program: str, *, service: str, namespace: str) -> str:
+        """Return the host of a program's webhooks, for which an API server may have a certificate."""
+        if self.webhook_ports is None:
+            return f"{service}.{namespace}.svc"
+        return f"{url_host(self.webhook_address)}:{self.webhook_ports[program]}"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from trainyard.cluster.folders import ClusterFolder, require_ownership, write_private
+from trainyard.cluster.host_address import ADDRESSES, Addresses
 from trainyard.errors import TrainyardError
 
 __all__ = ["ClusterState", "ProgramFile", "load_state", "save_state"]
@@ -37,12 +38,20 @@ class ClusterState:
     kubelets
         Names of the nodes that have a kubelet on this machine, in the order of their addresses; empty: all nodes are
         simulated.
+    ip_family
+        Address family, chosen when the cluster was created.
     """
 
     ports: Mapping[str, int]
     programs: Mapping[str, ProgramFile] = field(default_factory=dict)
     nodes: int = 0
     kubelets: tuple[str, ...] = ()
+    ip_family: str = "ipv4"
+
+    @property
+    def addresses(self) -> Addresses:
+        """Its addresses on this machine."""
+        return ADDRESSES[self.ip_family]
 
 
 def load_state(folder: ClusterFolder) -> ClusterState | None:
@@ -77,7 +86,10 @@ def load_state(folder: ClusterFolder) -> ClusterState | None:
         }
         ports = {name: int(port) for name, port in document["ports"].items()}
         kubelets = tuple(map(str, document.get("kubelets", ())))
-        return ClusterState(ports, programs, int(document.get("nodes", 0)), kubelets)
+        family = str(document.get("ipFamily", "ipv4"))
+        if family not in ADDRESSES:
+            raise ValueError(family)
+        return ClusterState(ports, programs, int(document.get("nodes", 0)), kubelets, family)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(folder, "parts of it are missing") from error
 
@@ -90,6 +102,7 @@ def save_state(folder: ClusterFolder, state: ClusterState) -> None:
         "nodes": state.nodes,
         "programs": {name: asdict(program) for name, program in sorted(state.programs.items())},
         **({"kubelets": list(state.kubelets)} if state.kubelets else {}),
+        **({"ipFamily": state.ip_family} if state.ip_family != "ipv4" else {}),
     }
     write_private(folder.state, json.dumps(document, indent=2) + "\n")
 

@@ -30,6 +30,7 @@ from trainyard.console.viewer_sessions import START_SECONDS, OpenedReader, Viewe
 from trainyard.console.web_application import application
 from trainyard.kube import Client, Connection
 from trainyard.kube.reviews import User, review_token
+from trainyard.listening import ANY_ADDRESS
 
 __all__ = ["ClusterConsole", "ProxyAccess", "serve_cluster"]
 
@@ -146,7 +147,7 @@ async def serve_cluster(
     console: ClusterConsole,
     certificate: Path,
     *,
-    host: str = "0.0.0.0",  # noqa: S104 - a pod's own address
+    host: str = ANY_ADDRESS,
     port: int = 9443,
     ready: Callable[[int], None] = lambda _port: None,
     proxy_ready: Callable[[int], None] = lambda _port: None,

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import uvicorn
 
 from trainyard.errors import TrainyardError
+from trainyard.listening import bound_socket
 
 __all__ = ["PageServer", "bound"]
 
@@ -51,11 +52,7 @@ def bound(host: str, port: int) -> socket.socket:
     TrainyardError
         The port cannot be used.
     """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
+        return bound_socket(host, port)
     except (OSError, OverflowError) as error:
-        listening.close()
         raise TrainyardError(f"Port {port} of {host} cannot be used: {error}", fix="set another --port") from error
-    return listening

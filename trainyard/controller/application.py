@@ -92,7 +92,9 @@ class Controller:
         self._serving: ServingCertificate | None = None
         if configuration.webhooks:
             secret, namespace = configuration.serving_secret, configuration.namespace
-            self._serving = ServingCertificate(self._client, name=secret, namespace=namespace)
+            self._serving = ServingCertificate(
+                self._client, name=secret, namespace=namespace, clients=configuration.webhook_clients
+            )
         authority = partial(authority_of, self._serving.informer) if self._serving is not None else None
         self._cache = ClusterCache(self._client, context, namespaces=gate is not None, authority=authority)
         self._policies = Policies(self._cache, gate) if gate is not None else None
@@ -265,11 +267,13 @@ class Controller:
         access = MetricsAccess(self._client) if tls is not None else None
         metrics = metrics_application(self._metrics, access, policy_metrics(self.configuration))
         await self._servers.start("metrics", metrics, self.configuration.metrics, tls)
-        if tls is not None:
+        if self._serving is not None:
             await self._cache.wait_settled()
-            admission = application(Admission(self._client, self._cache, policies=self._policies), self._metrics)
+            clients = self.configuration.webhook_clients
+            reviewed = Admission(self._client, self._cache, policies=self._policies, discreet=clients is None)
+            admission = application(reviewed, self._metrics, clients)
             self._status_server().mount(admission)
-            await self._servers.start("webhook", admission, self.configuration.webhook, tls)
+            await self._servers.start("webhook", admission, self.configuration.webhook, self._serving.webhook_context)
 
     def _replica_informers(self) -> Sequence[Informer]:
         """Return the informers that run on all replicas."""

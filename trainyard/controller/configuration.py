@@ -11,9 +11,11 @@ from pydantic.alias_generators import to_camel
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
+from trainyard.listening import ANY_ADDRESS
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.settings.platform import PolicySettings
+from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE
 
 __all__ = [
     "CERTIFICATE_AUTHORITY_SECRET",
@@ -24,6 +26,7 @@ __all__ = [
     "LeaderElection",
     "Listener",
     "PolicyServer",
+    "WebhookClients",
 ]
 
 SERVING_SECRET = "kubeflow-trainer-webhook-cert"  # noqa: S105 - a name
@@ -40,7 +43,7 @@ class _Model(BaseModel):
 class Listener(_Model):
     """Listen address of a server."""
 
-    host: str = Field(default="0.0.0.0", description="Address to listen on")  # noqa: S104 - a pod's own address
+    host: str = Field(default=ANY_ADDRESS, description="Address to listen on; `::`: those of both families")
     port: int = Field(ge=0, le=65535, description="Port; 0 picks a free one")
 
 
@@ -61,6 +64,13 @@ class Certificate(_Model):
     validating_webhook_configurations: tuple[str, ...] = Field(
         default=(), description="ValidatingWebhookConfigurations that get the caBundle"
     )
+
+
+class WebhookClients(_Model):
+    """Certificates with which an API server authenticates itself to webhooks."""
+
+    authority: str = Field(min_length=1, description="Certificates of the authorities that issue them (PEM)")
+    names: tuple[str, ...] = Field(default=(), description="Common names, one of which it has; empty: any")
 
 
 class LeaderElection(_Model):
@@ -100,7 +110,7 @@ class Configuration(_Model):
     """Configuration of a controller process."""
 
     namespace: str = Field(
-        default="kubeflow-system", description="Namespace of the controller, its Lease and its Secrets"
+        default=CONTROLLER_NAMESPACE, description="Namespace of the controller, its Lease and its Secrets"
     )
     webhook: Listener = Field(default=Listener(port=9443), description="Admission webhook server (TLS)")
     health: Listener = Field(default=Listener(port=8081), description="/healthz and /readyz")
@@ -129,6 +139,11 @@ class Configuration(_Model):
     )
     certificates: tuple[Certificate, ...] = Field(
         default=(), description="Certificates that the leader issues and renews"
+    )
+    webhook_clients: WebhookClients | None = Field(
+        default=None,
+        description="Certificates of the API server, without which no review is answered; unset: every review is, and "
+        "the answers quote no runtime and no TenantPolicy of a namespace",
     )
     policy: PolicyServer | None = Field(
         default=None, description="Policy server of webhooks and reconciler; unset: policies are off"

@@ -54,6 +54,10 @@ _NOT_SUSPENDED_YET: Final = (
     f"{_IMMUTABLE_CHANGED}; it is recreated when JobSet's controller has suspended it (condition Suspended)"
 )
 _SUSPENDED: Final = "Suspended"
+_FOREGROUND: Final = "foregroundDeletion"
+"""Finalizer of a deletion that waits for the objects, which the garbage collector deletes."""
+_ORPHAN: Final = "orphan"
+"""Finalizer of a deletion that leaves the objects, which go on under another controller."""
 
 
 class Build(StrEnum):
@@ -195,7 +199,7 @@ def decide(observed: Observed) -> Action:
     """
     job, job_set = observed.train_job, observed.job_set
     if not is_managed(job):
-        return Nothing()
+        return Suspend(job_set, job_sets.suspend_patch(job_set)) if job_set and _is_kept(observed) else Nothing()
     if statuses.finished(job):
         return _finish(observed)
     if job_set is not None and not job_set["metadata"].get("deletionTimestamp"):
@@ -270,6 +274,17 @@ def _goes_on(observed: Observed) -> bool:
     return job_set is not None and not (job_set["metadata"].get("deletionTimestamp") or statuses.ended(job_set))
 
 
+def _is_kept(observed: Observed) -> bool:
+    """Whether a finalizer keeps a deleted TrainJob, so that nothing deletes its JobSet, which runs."""
+    job, job_set = observed.train_job, observed.job_set
+    finalizers = set(job["metadata"].get("finalizers") or ())
+    if not job["metadata"].get("deletionTimestamp") or _managed_by(job) != MANAGED_BY_TRAINER:
+        return False
+    if _ORPHAN in finalizers or not finalizers - {_FOREGROUND}:
+        return False
+    return job_set is not None and _goes_on(observed) and not job_set["spec"]["suspend"]
+
+
 def _adoption_patch(job_set: Object, job: Object) -> Object | None:
     """Return the patch that adopts a JobSet; None if it is not required."""
     metadata = job_set["metadata"]
@@ -281,5 +296,8 @@ def _adoption_patch(job_set: Object, job: Object) -> Object | None:
 
 def is_managed(job: Object) -> bool:
     """Return whether this controller manages a TrainJob and it is not being deleted."""
-    managed_by = (job.get("spec") or {}).get("managedBy") or MANAGED_BY_TRAINER
-    return managed_by == MANAGED_BY_TRAINER and not job["metadata"].get("deletionTimestamp")
+    return _managed_by(job) == MANAGED_BY_TRAINER and not job["metadata"].get("deletionTimestamp")
+
+
+def _managed_by(job: Object) -> str:
+    return str((job.get("spec") or {}).get("managedBy") or MANAGED_BY_TRAINER)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainyard.api import Runtime
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.checks.finding import Finding
+from trainyard.checks.printable_text import printable
 from trainyard.controller.attachments import ATTACHED
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration
@@ -136,4 +137,4 @@ def policy_metrics(configuration: Configuration) -> Callable[[], Awaitable[bytes
 def message_of(finding: Finding) -> str:
     """Return the message of a finding, prefixed with the rule id."""
     text = str(finding)
-    return text if finding.rule is None or finding.rule in text else f"{finding.rule} {text}"
+    return printable(text if finding.rule is None or finding.rule in text else f"{finding.rule} {text}")

@@ -27,6 +27,7 @@ from trainyard.controller.lifecycle import (
     needs_stored_job_set,
     required_build,
 )
+from trainyard.controller.missing_snapshots import MissingSnapshots
 from trainyard.controller.observation import Observer, Pass
 from trainyard.controller.policy_review import Policies
 from trainyard.controller.resources import FIELD_MANAGER
@@ -140,6 +141,7 @@ class Reconciler:
         self._events = events
         self._observer = Observer(client, cache, clock)
         self._executor = Executor(client, cache, policies, clock)
+        self._snapshots = MissingSnapshots(client, cache)
         self._clock = clock
         self._uniform = uniform
         self._failure_events = FailureEvents(events, clock)
@@ -159,6 +161,7 @@ class Reconciler:
         self._backoffs.pop(key, None)
         self._ending.pop(key, None)
         self._unrecorded.forget(key)
+        self._snapshots.forget(key)
         self._executor.forget(key)
 
     def search_by_name(self, keys: Iterable[Key]) -> None:
@@ -256,6 +259,7 @@ class Reconciler:
             if not self._record_supported:
                 action = decide(self._observe(step, observed.inputs))
         effect = await self._executor.execute(observed, action)
+        step.writes += await self._snapshots.create(observed)
         if effect.writes:
             step.found = step.stored = None
         step.writes += effect.writes

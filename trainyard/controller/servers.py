@@ -6,32 +6,52 @@ closed by a response with ``Connection: close`` before the listeners close.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, Listener
+from trainyard.controller.connection_limits import ConnectionLimits, Guard
 from trainyard.errors import TrainyardError
+from trainyard.listening import bound_socket, url_host
 
 __all__ = ["Servers"]
 
 _LOG = logging.getLogger(__name__)
+_BACKLOG = 1024
+
+
+@dataclass(frozen=True)
+class _Server:
+    runner: web.AppRunner
+    listening: asyncio.Server
+    port: int
 
 
 class Servers:
-    """Servers by name."""
+    """Servers by name.
 
-    def __init__(self) -> None:
-        self._runners: dict[str, web.AppRunner] = {}
+    Parameters
+    ----------
+    limits
+        Limits of the connections of each server.
+    """
+
+    def __init__(self, limits: ConnectionLimits | None = None) -> None:
+        self._limits = limits or ConnectionLimits()
+        self._servers: dict[str, _Server] = {}
         self._draining = False
 
     @property
     def ports(self) -> Mapping[str, int]:
         """Ports of the listening servers by name."""
-        return {name: runner.addresses[0][1] for name, runner in self._runners.items()}
+        return {name: server.port for name, server in self._servers.items()}
 
     async def start(
         self, name: str, app: web.Application, listener: Listener, tls: ssl.SSLContext | None = None
@@ -43,19 +63,33 @@ class Servers:
         TrainyardError
             If the server cannot listen on the address.
         """
-        app.middlewares.append(self._close_when_draining())
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=WEBHOOK_TIMEOUT_SECONDS)
+        guard = Guard(self._limits)
+        app.middlewares.extend((guard.middleware(), self._close_when_draining()))
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=WEBHOOK_TIMEOUT_SECONDS,
+            keepalive_timeout=self._limits.idle_seconds,
+            lingering_time=1.0,  # for the rest of a body that nobody reads
+        )
         await runner.setup()
         try:
-            await web.TCPSite(runner, listener.host, listener.port, ssl_context=tls).start()
+            listening = bound_socket(listener.host, listener.port)
         except OSError as error:
             await runner.cleanup()
             raise TrainyardError(
-                f"{name}: cannot listen on {listener.host}:{listener.port}: {error.strerror}",
+                f"{name}: cannot listen on {url_host(listener.host)}:{listener.port}: {error.strerror}",
                 fix=f"Free the port or choose another with --{name}-port",
             ) from error
-        self._runners[name] = runner
-        _LOG.info("%s listens on %s:%d", name, listener.host, self.ports[name])
+        server = await asyncio.get_running_loop().create_server(
+            guard.factory(cast("web.Server", runner.server)),
+            sock=listening,
+            ssl=tls,
+            backlog=_BACKLOG,
+            ssl_handshake_timeout=None if tls is None else self._limits.handshake_seconds,
+        )
+        self._servers[name] = _Server(runner, server, listening.getsockname()[1])
+        _LOG.info("%s listens on %s:%d", name, url_host(listener.host), self.ports[name])
 
     def drain(self) -> None:
         """Close each connection after its next response, so that clients reconnect elsewhere; keep listening."""
@@ -64,9 +98,10 @@ class Servers:
     async def close(self) -> None:
         """Stop listening, close idle connections, and finish open requests."""
         self.drain()
-        while self._runners:
-            _, runner = self._runners.popitem()
-            await runner.cleanup()
+        while self._servers:
+            _, server = self._servers.popitem()
+            server.listening.close()
+            await server.runner.cleanup()
 
     def _close_when_draining(self) -> Middleware:
         @web.middleware

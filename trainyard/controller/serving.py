@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trainyard import pki
+from trainyard.controller.configuration import WebhookClients
+from trainyard.controller.webhook_clients import request_certificates
 from trainyard.kube import Change, Client, Informer
 from trainyard.kube.kinds import SECRETS
 
@@ -23,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ServingCertificate:
-    """TLS context with the certificate of a Secret; new connections use a renewed certificate without a restart.
+    """TLS contexts with the certificate of a Secret; new connections use a renewed certificate without a restart.
 
     Parameters
     ----------
@@ -31,6 +33,8 @@ class ServingCertificate:
         API client.
     name, namespace
         The Secret, with keys tls.crt and tls.key.
+    clients
+        Certificates that the clients of webhooks are asked for; None: no client is asked for one.
     clock
         Wall clock (UTC).
     """
@@ -41,10 +45,12 @@ class ServingCertificate:
         *,
         name: str,
         namespace: str,
+        clients: WebhookClients | None = None,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context, self.webhook_context = _context(), _context()
+        if clients is not None:
+            request_certificates(self.webhook_context, clients)
         self.loaded = asyncio.Event()
         self.expires: datetime.datetime | None = None
         """Expiry time of the loaded certificate (UTC)."""
@@ -73,13 +79,20 @@ class ServingCertificate:
             chain = b"\n".join(base64.b64decode(data[key]) for key in ("tls.crt", "tls.key"))
             with _file(chain) as path:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
-                self.context.load_cert_chain(path)
+                for context in (self.context, self.webhook_context):
+                    context.load_cert_chain(path)
             self.expires = pki.expires(base64.b64decode(data["tls.crt"]))
         except (KeyError, ValueError, OSError) as error:
             _LOG.warning("Secret %s/%s has no valid certificate: %r", *change.key, error)
             return
         self.loaded.set()
         _LOG.info("serving with the certificate of Secret %s/%s", *change.key)
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 @contextmanager

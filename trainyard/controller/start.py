@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from trainyard.controller.application import run
 from trainyard.controller.configuration import Configuration, Listener
 from trainyard.errors import TrainyardError
 from trainyard.kube import credentials
+from trainyard.logs import write_logs
 
 __all__ = ["start", "with_flags"]
 
@@ -35,7 +35,7 @@ def start(
     """
     if log_level not in _LEVELS:
         raise TrainyardError(f"log level {log_level!r} is invalid", fix=f"Use one of {', '.join(_LEVELS)}")
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    write_logs(log_level.upper())
     loaded = Configuration.load(config) if config is not None else Configuration()
     connection = credentials.kubeconfig(kubeconfig, context) if kubeconfig is not None else credentials.in_cluster()
     run(with_flags(loaded, webhooks=webhooks, host=host, ports=ports), connection)

@@ -1,7 +1,8 @@
 """TrainJob status as a pure function of the observed state: upstream's conditions and the record of the JobSet.
 
 Clients depend on absent conditions too: the SDK reports a job as Running only while it has no conditions, and the
-printer column State is the type of the last condition.
+printer column State is the type of the last condition, whatever its status. So the condition Suspended is removed when
+a resumed JobSet has pods; the time of the resume, from which a deadline counts, moves to status.jobSet.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from trainyard.api.constants import (
     SUSPENDED_REASON,
     TRAINING_RUNTIME,
 )
+from trainyard.checks.printable_text import printable
 
 __all__ = [
     "awaits_job_set",
@@ -50,6 +52,7 @@ __all__ = [
 
 Body = Mapping[str, Any]
 _TERMINAL = {"Completed": COMPLETE, "Failed": FAILED}
+_ENDS = (COMPLETE, FAILED)
 _RUNTIME_KINDS = (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
 _COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 
@@ -66,7 +69,8 @@ def status_of(
 
     A runtime of an unknown kind fails only a TrainJob that never had a JobSet: a newer version may have created it.
 
-    The record of a recreation is dropped if its JobSet runs or ended: such a JobSet is not recreated.
+    The record of a recreation is dropped if its JobSet runs or ended: such a JobSet is not recreated. Conditions that
+    are true come last.
 
     Parameters
     ----------
@@ -104,9 +108,13 @@ def status_of(
         record = status.get("jobSet") or {}
         obsolete = record.get("remake") and (ended(job_set) or not (job_set.get("spec") or {}).get("suspend"))
         if record.get("uid") != job_set["metadata"]["uid"] or obsolete:
-            status["jobSet"] = {"uid": job_set["metadata"]["uid"]}
+            resumed = {"resumed": record["resumed"]} if record.get("resumed") else {}
+            status["jobSet"] = {"uid": job_set["metadata"]["uid"], **resumed}
+        if _has_pods(job_set):
+            conditions = _without_resume(conditions, status, train_job)
+    conditions.sort(key=lambda entry: entry["type"] in _ENDS and entry["status"] == "True")
     if conditions or status.get("conditions"):
-        status["conditions"] = conditions
+        status["conditions"] = conditions or None
     if already_finished or finished({"status": status}):
         return status
     group, kind, _ = runtime_reference(train_job)
@@ -170,7 +178,8 @@ def recreation_reason(train_job: Body) -> str:
 
 def with_recreation(status: Body, uid: str, reason: str) -> dict[str, Any]:
     """Return a status that records the recreation of a JobSet."""
-    return {**status, "jobSet": {"uid": uid, "remake": reason}}
+    resumed = {name: value for name, value in (status.get("jobSet") or {}).items() if name == "resumed"}
+    return {**status, "jobSet": {**resumed, "uid": uid, "remake": reason}}
 
 
 def status_patch(stored: Body, desired: Body) -> dict[str, Any]:
@@ -225,7 +234,9 @@ def deadline(train_job: Body, status: Body) -> datetime.datetime | None:
     if seconds is None or spec.get("suspend") or finished(view):
         return None
     resumed = condition(view, SUSPENDED, "False")
-    start = resumed["lastTransitionTime"] if resumed else train_job["metadata"].get("creationTimestamp")
+    recorded = (status.get("jobSet") or {}).get("resumed")
+    created = train_job["metadata"].get("creationTimestamp")
+    start = resumed["lastTransitionTime"] if resumed else recorded or created
     try:
         return None if start is None else _parsed(start) + datetime.timedelta(seconds=int(seconds))
     except OverflowError:
@@ -250,6 +261,29 @@ def _copy_terminal(conditions: list[dict[str, Any]], job_set: Body, now: datetim
             return
 
 
+def _has_pods(job_set: Body) -> bool:
+    """Return whether a JobSet that is not suspended has pods."""
+    counts = (job_set.get("status") or {}).get("replicatedJobsStatus") or ()
+    if (job_set.get("spec") or {}).get("suspend"):
+        return False
+    return any(entry.get("active") or entry.get("ready") for entry in counts)
+
+
+def _without_resume(conditions: list[dict[str, Any]], status: dict[str, Any], train_job: Body) -> list[dict[str, Any]]:
+    """Return the conditions without a Suspended that is false; its time is recorded in the status first.
+
+    A job with a deadline keeps the condition until the record is stored, which the CRD of another version may drop.
+    """
+    resumed = next((entry for entry in conditions if (entry["type"], entry["status"]) == (SUSPENDED, "False")), None)
+    if resumed is None:
+        return conditions
+    when = resumed.get("lastTransitionTime")
+    status["jobSet"] = {**(status.get("jobSet") or {}), "resumed": when}
+    stored = ((train_job.get("status") or {}).get("jobSet") or {}).get("resumed")
+    limited = (train_job.get("spec") or {}).get("activeDeadlineSeconds") is not None
+    return conditions if limited and stored != when else [entry for entry in conditions if entry is not resumed]
+
+
 def ended(job_set: Body) -> bool:
     """Return whether a JobSet completed or failed."""
     return any(condition(job_set, kind, "True") for kind in _TERMINAL)
@@ -269,6 +303,7 @@ def _failed(status: Body, reason: str, message: str, now: datetime.datetime) -> 
 
 def _set(conditions: list[dict[str, Any]], kind: str, status: str, reason: str, message: str, when: str) -> None:
     """Set a condition in place or append it; lastTransitionTime changes only with its status."""
+    message = printable(message)
     for entry in conditions:
         if entry["type"] == kind:
             if entry["status"] != status:

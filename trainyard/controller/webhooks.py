@@ -8,18 +8,25 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
 
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
-from trainyard.api.constants import MANAGED_BY_TRAINER, TRAIN_JOB
+from trainyard.api.constants import CLUSTER_TRAINING_RUNTIME, MANAGED_BY_TRAINER, TRAIN_JOB, TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
+from trainyard.checks.printable_text import printable
+from trainyard.controller.admission_reviews import Request, read_review
 from trainyard.controller.cluster_cache import ClusterCache
+from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, WebhookClients
+from trainyard.controller.discreet_answers import discreet_decision, discreet_verdict
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import Policies, message_of
+from trainyard.controller.review_bodies import BODY_LIMIT, RefusedBodyError, ReviewBodies
 from trainyard.controller.snapshots import stored_runtime
+from trainyard.controller.webhook_clients import is_api_server
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import GateDecision, unavailable
@@ -35,13 +42,13 @@ _LOG = logging.getLogger(__name__)
 MUTATE_PREFIX = "/mutate-trainer-kubeflow-org-v1alpha1-"
 MUTATE_TRAIN_JOB = f"{MUTATE_PREFIX}trainjob"
 VALIDATE_PREFIX = "/validate-trainer-kubeflow-org-v1alpha1-"
-_BODY_LIMIT = 8 * 1024 * 1024
 _WARNING_LIMIT = 250
 _WARNINGS = 20
 _REASONS = {400: "BadRequest", 403: "Forbidden", 503: "ServiceUnavailable"}
 
-Request = dict[str, Any]
 Response = dict[str, Any]
+_Decide = Callable[[Request], Awaitable[Response]]
+_Answer = Callable[[web.Request], Awaitable[web.Response]]
 _AnyRuntime = TypeVar("_AnyRuntime", TrainingRuntime, ClusterTrainingRuntime)
 
 
@@ -56,6 +63,8 @@ class Admission:
         Cluster cache.
     policies
         Policies of valid objects; None: policies are off.
+    discreet
+        Whether answers quote nothing of a namespace but what a review contains: it is not known who asks.
     clock
         Wall clock (UTC).
     """
@@ -66,11 +75,13 @@ class Admission:
         cache: ClusterCache,
         *,
         policies: Policies | None = None,
+        discreet: bool = False,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._client = client
         self._cache = cache
         self._policies = policies
+        self._discreet = discreet
         self._clock = clock
 
     async def mutate_train_job(self, request: Request) -> Response:
@@ -110,12 +121,22 @@ class Admission:
             verdict = validate(train_job, runtime, context, old=before)
         else:
             verdict, rendered = admit(train_job, runtime, context, old=before)
+        if self._discreet and (kept or isinstance(runtime, TrainingRuntime)):
+            verdict = discreet_verdict(verdict, train_job, before)
         return await self._with_policies(request, body, verdict, runtime, rendered)
 
     async def _runtime(self, body: Object, before: TrainJob | None) -> tuple[Runtime | None, bool]:
         """Return the runtime of a TrainJob, and whether it is that of its snapshot."""
         kept = await stored_runtime(self._client, before) if before is not None else None
-        return (kept, True) if kept is not None else (await self._cache.find_runtime(body), False)
+        return (kept, True) if kept is not None else (await self._live_runtime(body), False)
+
+    async def _live_runtime(self, body: Object) -> Runtime | None:
+        try:
+            return await self._cache.find_runtime(body)
+        except TrainyardError as error:
+            if not self._discreet or body["spec"]["runtimeRef"].get("kind") != TRAINING_RUNTIME:
+                raise
+            raise TrainyardError("the runtime is invalid", fix="run `trainyard check` with it") from error
 
     async def _with_policies(
         self,
@@ -139,6 +160,8 @@ class Admission:
                 rendered=rendered,
                 user=request.get("userInfo") or {},
             )
+            if self._discreet and body["metadata"].get("namespace"):
+                decision = discreet_decision(decision)
         return _response(kind, body, verdict, decision)
 
     async def _runtime_for_defaults(self, body: Object, request: Request) -> Runtime | None:
@@ -173,31 +196,69 @@ class Admission:
         return await self._with_policies(request, body, validate_runtime(parse(model, body), before, gates))
 
 
-def application(admission: Admission, metrics: Metrics) -> web.Application:
-    """Return the web application with upstream's webhook paths."""
-    app = web.Application(client_max_size=_BODY_LIMIT)
+def application(
+    admission: Admission,
+    metrics: Metrics,
+    clients: WebhookClients | None = None,
+    bodies: ReviewBodies | None = None,
+) -> web.Application:
+    """Return the web application with upstream's webhook paths.
+
+    Parameters
+    ----------
+    admission, metrics
+        Handlers of reviews, and the metrics that count them.
+    clients
+        Certificates of those whose reviews are answered; None: all are.
+    bodies
+        Reads the bodies of requests.
+    """
+    bodies = bodies or ReviewBodies(WEBHOOK_TIMEOUT_SECONDS)
+    app = web.Application(client_max_size=BODY_LIMIT)
     routes = {
-        MUTATE_TRAIN_JOB: admission.mutate_train_job,
-        f"{MUTATE_PREFIX}trainingruntime": admission.mutate_runtime,
-        f"{MUTATE_PREFIX}clustertrainingruntime": admission.mutate_runtime,
-        f"{VALIDATE_PREFIX}trainjob": admission.validate_train_job,
-        f"{VALIDATE_PREFIX}trainingruntime": admission.validate_training_runtime,
-        f"{VALIDATE_PREFIX}clustertrainingruntime": admission.validate_cluster_training_runtime,
+        MUTATE_TRAIN_JOB: (TRAIN_JOB, admission.mutate_train_job),
+        f"{MUTATE_PREFIX}trainingruntime": (TRAINING_RUNTIME, admission.mutate_runtime),
+        f"{MUTATE_PREFIX}clustertrainingruntime": (CLUSTER_TRAINING_RUNTIME, admission.mutate_runtime),
+        f"{VALIDATE_PREFIX}trainjob": (TRAIN_JOB, admission.validate_train_job),
+        f"{VALIDATE_PREFIX}trainingruntime": (TRAINING_RUNTIME, admission.validate_training_runtime),
+        f"{VALIDATE_PREFIX}clustertrainingruntime": (
+            CLUSTER_TRAINING_RUNTIME,
+            admission.validate_cluster_training_runtime,
+        ),
     }
-    for path, decide in routes.items():
-        app.router.add_post(path, _handler(path, decide, metrics))
+
+    def answering(kind: str, decide: _Decide) -> _Answer:
+        async def answer(http: web.Request) -> web.Response:
+            if clients is not None and not is_api_server(http, clients):
+                return _refused(
+                    HTTPStatus.FORBIDDEN,
+                    "reviews are answered to the API server only, which shows its client certificate",
+                )
+            try:
+                async with bodies.body(http) as data:
+                    version, request = read_review(data, kind)
+                    response = {"uid": request["uid"], **await _decide(decide, request)}
+            except RefusedBodyError as error:
+                return _refused(error.status, error.message)
+            except TrainyardError as error:
+                return _refused(HTTPStatus.BAD_REQUEST, error.message)
+            reply = {"apiVersion": version, "kind": "AdmissionReview", "response": response}
+            return web.Response(body=orjson.dumps(reply), content_type="application/json")
+
+        return answer
+
+    for path, (kind, decide) in routes.items():
+        app.router.add_post(path, _counted(path, answering(kind, decide), metrics))
     return app
 
 
-def _handler(
-    path: str, decide: Callable[[Request], Awaitable[Response]], metrics: Metrics
-) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _counted(path: str, answer: _Answer, metrics: Metrics) -> _Answer:
     async def handle(http: web.Request) -> web.Response:
         started = time.monotonic()
         metrics.webhook_active.labels(path).inc()
         code = 500
         try:
-            response = await _review(http, decide)
+            response = await answer(http)
             code = response.status
             return response
         except web.HTTPException as error:
@@ -211,41 +272,29 @@ def _handler(
     return handle
 
 
-async def _review(http: web.Request, decide: Callable[[Request], Awaitable[Response]]) -> web.Response:
-    try:
-        review = orjson.loads(await http.read())
-        request = review["request"]
-        uid, body = request["uid"], request["object"]
-        metadata = body["metadata"]
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise web.HTTPBadRequest(text="not an AdmissionReview of an object") from error
-    if not isinstance(metadata, dict):
-        raise web.HTTPBadRequest(text="the object has no metadata")
-    response = {"uid": uid, **await _decide(decide, request)}
-    reply = {
-        "apiVersion": review.get("apiVersion", "admission.k8s.io/v1"),
-        "kind": "AdmissionReview",
-        "response": response,
-    }
-    return web.Response(body=orjson.dumps(reply), content_type="application/json")
+def _refused(status: HTTPStatus, text: str) -> web.Response:
+    """Return the answer to what no API server sends; its connection ends."""
+    response = web.Response(status=status, text=text)
+    response.force_close()
+    return response
 
 
-async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
-    name = f"{(request.get('kind') or {}).get('kind', 'object')} {request.get('name') or ''}".strip()
+async def _decide(decide: _Decide, request: Request) -> Response:
+    name = printable(f"{request['object']['kind']} {request.get('name') or ''}".strip())
     try:
         return await decide(request)
     except DecisionUnavailableError as error:
-        _LOG.warning("admission of %s: %s", name, error.message)
+        _LOG.warning("admission of %r: %s", name, error.message)
         return _denied(503, name, (unavailable(error),))
     except TrainyardError as error:
         return _denied(400 if error.findings else 403, name, error.as_findings())
     except (ApiError, TransportError) as error:
         return {
             "allowed": False,
-            "status": {"code": 503, "reason": "ServiceUnavailable", "message": f"{name}: {error}"},
+            "status": {"code": 503, "reason": "ServiceUnavailable", "message": printable(f"{name}: {error}")},
         }
     except Exception:
-        _LOG.exception("admission of %s failed", name)
+        _LOG.exception("admission of %r failed", name)
         text = f"{name}: internal error; see the controller's log"
         return {"allowed": False, "status": {"code": 500, "reason": "InternalError", "message": text}}
 
@@ -297,7 +346,10 @@ def _concerns_policies(body: Object, old: Object | None) -> bool:
 def _denied(code: int, name: str, findings: Iterable[Finding]) -> Response:
     text = "; ".join(message_of(finding) for finding in findings)
     reason = _REASONS[code]
-    return {"allowed": False, "status": {"code": code, "reason": reason, "message": f"{name} is rejected: {text}"}}
+    return {
+        "allowed": False,
+        "status": {"code": code, "reason": reason, "message": printable(f"{name} is rejected: {text}")},
+    }
 
 
 def _with_namespace(body: Object, request: Request) -> Object:

@@ -14,6 +14,8 @@ from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.fit import Catalog, catalog_runtime, on_runtime, unexpressed
 from trainyard.convert.gang_scheduling import place_queue
 from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
+from trainyard.convert.operator_labels import label_keys, resolve_operator_labels
+from trainyard.convert.part import resolve_on_host_network
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
 from trainyard.render import Rejected, RenderContext, render
@@ -63,7 +65,13 @@ class Conversion:
 
 
 def convert(
-    body: Body, converter: Converter, catalog: Catalog, *, runtime: str = AUTO, name: str | None = None
+    body: Body,
+    converter: Converter,
+    catalog: Catalog,
+    *,
+    runtime: str = AUTO,
+    name: str | None = None,
+    label_uses: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Conversion:
     """Convert one legacy job.
 
@@ -79,6 +87,8 @@ def convert(
         ``auto``, ``always``, or the name of a runtime of the catalog.
     name
         Name of the TrainJob; if unset, that of the legacy job.
+    label_uses
+        Other objects of the input by the keys of labels that they name.
 
     Raises
     ------
@@ -87,12 +97,12 @@ def convert(
     """
     source = Source(body)
     try:
-        draft = _drafted(source, converter, name)
+        draft = _drafted(source, converter, name, label_uses or {})
         room = room_for_name(draft)
         if len(draft.name) > room:
             short = draft.name[: max(room, 1)].rstrip("-")
             source = Source(body)
-            draft = _drafted(source, converter, short)
+            draft = _drafted(source, converter, short, label_uses or {})
     except Refused:
         source.lost("spec", "the job is not converted", "see above")
         return Conversion(source.label, (), tuple(source.notes))
@@ -102,16 +112,20 @@ def convert(
     return Conversion(source.label, objects, notes)
 
 
-def _drafted(source: Source, converter: Converter, name: str | None) -> Draft:
+def _drafted(
+    source: Source, converter: Converter, name: str | None, label_uses: Mapping[str, tuple[str, ...]]
+) -> Draft:
     wanted = job_name(source)
     if name is not None and name != wanted:
         source.forget("metadata.name")
         source.changed("metadata.name", f"{name}: pods are named after the job, and no two jobs have one name")
-    draft = Draft(source, name or wanted)
+    draft = Draft(source, name or wanted, own_label_keys=label_keys(source.body), label_uses=label_uses)
     read_metadata(draft)
     converter(draft)
     for part in draft.parts:
         read_pod_annotations(draft, part)
+        resolve_on_host_network(draft.source, part)
+    resolve_operator_labels(draft)
     place_queue(draft)
     return draft
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trainyard.api import Body
@@ -41,10 +41,18 @@ class Draft:
         podGroupPolicy.
     queue
         Queue of the gang.
+    queue_path
+        Field that names the queue.
+    foreign_scheduler
+        A scheduler of the legacy job for which there is no gang.
     job_set
         Further fields of the JobSet's specification.
     objects
         Further objects required by the pods.
+    own_label_keys
+        Keys of labels that the legacy job names.
+    label_uses
+        Other objects of the input by the keys of labels that they name.
     """
 
     source: Source
@@ -56,6 +64,8 @@ class Draft:
     processes: int | str | None = None
     gang: Body = field(default_factory=lambda: {"volcano": {}})
     queue: str | None = None
+    queue_path: Path | None = None
+    foreign_scheduler: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     suspend: bool | None = None
@@ -63,6 +73,8 @@ class Draft:
     managed_by: str | None = None
     job_set: Body = field(default_factory=dict)
     objects: list[Body] = field(default_factory=list)
+    own_label_keys: frozenset[str] = frozenset()
+    label_uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def namespace(self) -> str | None:

@@ -8,7 +8,7 @@ from trainyard import quantity
 from trainyard.api import Body
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part
-from trainyard.convert.source import Path, Source
+from trainyard.convert.source import Path, Source, parts_of
 from trainyard.render import COSCHEDULING_SCHEDULER
 from trainyard.render.gangs import GANGS
 from trainyard.render.gangs.kai import KAI_QUEUE_LABEL
@@ -59,6 +59,7 @@ def read_queue(draft: Draft, path: Path) -> None:
     if queue:
         draft.queue = queue
         draft.source.same(path, "queue of the gang: an annotation of the JobSet, for KAI a label")
+        draft.queue_path = path
 
 
 def read_priority(draft: Draft, path: Path) -> None:
@@ -124,10 +125,11 @@ def topology_of(source: Source, path: str, target: str) -> Body | None:
         default = NetworkTopology.model_fields["highest_tier_allowed"].default
         topology["highestTierAllowed"] = default if tier is None else tier
     for key in asked:
+        own = (*parts_of(path), key)
         if key in ("mode", "highestTierAllowed", "highestTierName"):
-            source.same(f"{path}.{key}", f"{target}.{key}")
+            source.same(own, f"{target}.{key}")
         else:
-            source.lost(f"{path}.{key}", "is not known here", "see docs/fabric.md for what limits a gang")
+            source.lost(own, "is not known here", "see docs/fabric.md for what limits a gang")
     if name is not None and tier is not None:
         source.changed(f"{path}.highestTierAllowed", "the tier's name counts")
     return topology
@@ -141,12 +143,13 @@ def read_schedulers(draft: Draft, job: str | None = None) -> None:
     job
         Path of the job's scheduler; None if its kind has none.
     """
-    named = [(f"{part.path}.spec.schedulerName", part) for part in draft.parts if "schedulerName" in part.pod]
+    named = [(_scheduler_path(draft, part), part) for part in draft.parts if "schedulerName" in part.pod]
     names = {part.pod["schedulerName"] for _, part in named}
     if job is not None and (name := draft.source.text(job)):
         names.add(name)
     gangs = sorted({_GANGS[name] for name in names if name in _GANGS})
     foreign = sorted(names - _GANGS.keys() - {_DEFAULT_SCHEDULER})
+    draft.foreign_scheduler = next(iter(foreign), None)
     gang = next(iter(draft.gang))
     if names:
         gang = gangs[0] if len(gangs) == 1 and not foreign else "volcano"
@@ -162,10 +165,17 @@ def read_schedulers(draft: Draft, job: str | None = None) -> None:
             part.pod["schedulerName"] = COSCHEDULING_SCHEDULER
 
 
+def _scheduler_path(draft: Draft, part: Part) -> str:
+    """Return where a role names its scheduler: in the pod template, or beside it."""
+    beside = f"{part.role}.schedulerName"
+    return beside if draft.source.peek(beside) is not None else f"{part.path}.spec.schedulerName"
+
+
 def _scheduler(draft: Draft, path: str, part: Part | None, gang: str) -> None:
     name = draft.source.peek(path)
     if part is not None:
         del part.pod["schedulerName"]
+        draft.source.forget(path)
     if name is not None and _GANGS.get(name) == gang:
         set_by = "and schedulerName of the pods" if name == COSCHEDULING_SCHEDULER else "which sets it"
         draft.source.same(path, f"podGroupPolicy.{gang}, {set_by}")
@@ -175,7 +185,11 @@ def _scheduler(draft: Draft, path: str, part: Part | None, gang: str) -> None:
 
 
 def place_queue(draft: Draft) -> None:
-    """Set the queue in the form of the gang's scheduler."""
+    """Set the queue in the form of the gang's scheduler; one of another scheduler may not be there."""
+    if draft.queue_path is not None and draft.foreign_scheduler is not None:
+        draft.source.forget(draft.queue_path)
+        message = f"queue of that name for the new gang, in the place of {draft.foreign_scheduler}'s"
+        draft.source.changed(draft.queue_path, message, "make it, or name another one")
     if "kai" in draft.gang and draft.queue is not None:
         draft.labels.setdefault(KAI_QUEUE_LABEL, draft.queue)
         draft.queue = None

@@ -27,9 +27,27 @@ _SERVER_FIELDS: Final = (
     "uid",
 )
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_VOLCANO_QUEUES: Final = ("volcano.sh/queue-name", QUEUE_ANNOTATION)
+_QUEUES: Final = ("volcano.sh/queue-name", QUEUE_ANNOTATION)
+_FOREIGN_QUEUES: Final = ("yunikorn.apache.org/queue", "yunikorn.apache.org/queue-name")
 _OF_STORAGE: Final = "belongs to the stored old job"
-_GROUPS: Final = (GROUP_NAME_ANNOTATION, "scheduling.volcano.sh/group-name")
+_GROUPS: Final = (
+    GROUP_NAME_ANNOTATION,
+    "pod-group.scheduling.sigs.k8s.io",
+    "scheduling.volcano.sh/group-name",
+    "scheduling.x-k8s.io/pod-group",
+)
+_GROUP_PREFIXES: Final = (
+    "kueue.x-k8s.io/pod-group-",
+    "kueue.x-k8s.io/pod-suspending-",
+    "pod-group.scheduling.sigs.k8s.io/",
+    "yunikorn.apache.org/",
+)
+"""Settings of a gang that a scheduler reads from labels or annotations."""
+_OWN_GROUP: Final = "the TrainJob's own PodGroup"
+_LEFT_OUT: Final = "(left out)"
+_IN_QUEUE: Final = "queue of the gang: an annotation of the JobSet, for KAI a label"
+_OTHER_QUEUE: Final = "queue of Volcano of this name, in the place of YuniKorn's"
+_OTHER_QUEUE_FIX: Final = "make it, or name another one"
 
 
 def job_name(source: Source) -> str:
@@ -79,10 +97,17 @@ def read_metadata(draft: Draft) -> None:
         for key, value in source.texts(f"metadata.{kind}").items():
             path = ("metadata", kind, key)
             if key == _APPLIED:
+                # The text repeats the whole object, with whatever other notes leave out.
+                source.body["metadata"][kind][key] = _LEFT_OUT
                 source.same(path, f"left out: {_OF_STORAGE}")
-            elif key in _VOLCANO_QUEUES:
+            elif key in _QUEUES:
                 draft.queue = value
-                source.changed(path, "queue of the gang: an annotation of the JobSet, for KAI a label")
+                source.changed(path, _IN_QUEUE)
+            elif key in _FOREIGN_QUEUES:
+                draft.queue = value
+                source.changed(path, _OTHER_QUEUE, _OTHER_QUEUE_FIX)
+            elif _is_group(key):
+                source.changed(path, _OWN_GROUP)
             else:
                 entries[key] = value
                 source.same(path, f"TrainJob metadata.{kind}")
@@ -96,19 +121,28 @@ def read_metadata(draft: Draft) -> None:
 def read_pod_annotations(draft: Draft, part: Part) -> None:
     """Remove gang settings from the annotations of a pod template."""
     metadata = part.template.get("metadata", {})
-    for kind, keys in (("annotations", (*_GROUPS, *_VOLCANO_QUEUES)), ("labels", _VOLCANO_QUEUES)):
+    source = draft.source
+    for kind in ("annotations", "labels"):
         entries = metadata.get(kind, {})
-        for key in [key for key in keys if key in entries]:
-            value = entries.pop(key)
+        for key in [key for key in entries if key not in part.known_labels]:
             path = (*parts_of(part.path), "metadata", kind, key)
-            if key in _GROUPS:
-                draft.source.changed(path, "the TrainJob's own PodGroup")
-            elif draft.queue is None:
-                draft.queue = value
-                draft.source.changed(path, "queue of the gang: an annotation of the JobSet, for KAI a label")
+            queue = key in (*_QUEUES, *_FOREIGN_QUEUES)
+            if not queue and not _is_group(key):
+                continue
+            value = entries.pop(key)
+            if not queue:
+                source.changed(path, _OWN_GROUP)
+            elif draft.queue is not None:
+                source.changed(path, "the queue of the job counts for all its pods")
             else:
-                draft.source.changed(path, "the queue of the job counts for all its pods")
+                draft.queue = value
+                foreign = key in _FOREIGN_QUEUES
+                source.changed(path, _OTHER_QUEUE if foreign else _IN_QUEUE, _OTHER_QUEUE_FIX if foreign else "")
     drop_empty_metadata(part)
+
+
+def _is_group(key: str) -> bool:
+    return key in _GROUPS or key.startswith(_GROUP_PREFIXES)
 
 
 def _most(draft: Draft, part: Part) -> int:

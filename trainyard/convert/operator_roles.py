@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from trainyard.convert.draft import Draft
+from trainyard.convert.operator_labels import OperatorLabels, label_part
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import apply_restart_policy
+from trainyard.convert.source import Source
 
 __all__ = ["Roles", "require"]
+
+_PREFIX: Final = "training.kubeflow.org/"
+_OPERATOR: Final = f"{_PREFIX}operator-name"
+_JOB: Final = f"{_PREFIX}job-name"
+_TYPE: Final = f"{_PREFIX}replica-type"
+_INDEX: Final = f"{_PREFIX}replica-index"
+_ROLE: Final = f"{_PREFIX}job-role"
+_MASTER: Final = "master"
 
 
 @dataclass(frozen=True)
@@ -24,11 +35,23 @@ class Roles:
         Name of the container that the operator configures.
     restart_policy
         Default restart policy of a role.
+    operator
+        Name of the operator in the labels of its pods.
+    masters
+        Roles whose pods have the label for a master.
+    leads
+        Whether the first worker has that label if the job has none of these roles.
+    launched
+        Whether the label contains the name of the role instead, as the MPI operator sets it.
     """
 
     path: str
     container: str
     restart_policy: str
+    operator: str
+    masters: tuple[str, ...] = ("master",)
+    leads: bool = False
+    launched: bool = False
 
     def read(
         self, draft: Draft, role: str, name: str, *, restart_policy: str | None = None, mains: Sequence[str] = ()
@@ -58,10 +81,25 @@ class Roles:
             return None
         source.same(f"{path}.replicas", "number of pods")
         part = draft.read(f"{path}.template", name, replicas or 1, (*mains, self.container))
+        label_part(draft, part, self._labels(source, key.lower()))
         limit = source.peek("spec.runPolicy.backoffLimit")
         limit = limit if isinstance(limit, int) and not isinstance(limit, bool) else None
         apply_restart_policy(source, part, restart_policy or self.restart_policy, limit)
         return part
+
+    def _labels(self, source: Source, role: str) -> OperatorLabels:
+        """Return the labels that the operator sets on the pods of a role."""
+        static = {_OPERATOR: self.operator, _JOB: str(source.peek("metadata.name"))}
+        if self.launched:
+            # With the launcher as a worker, the operator counts the workers from 1.
+            counted = role == "worker" and not source.peek("spec.runLauncherAsWorker")
+            return OperatorLabels(_PREFIX, static | {_ROLE: role}, (_INDEX,) if counted else ())
+        static[_TYPE] = role
+        if role in self.masters:
+            return OperatorLabels(_PREFIX, static | {_ROLE: _MASTER}, (_INDEX,))
+        led = any(key.lower() in self.masters for key in source.keys(self.path))
+        first = {_ROLE: _MASTER} if self.leads and role == "worker" and not led else None
+        return OperatorLabels(_PREFIX, static, (_INDEX,), first)
 
 
 def require(draft: Draft, roles: Roles, part: Part | None, role: str) -> Part:

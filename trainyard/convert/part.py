@@ -9,14 +9,19 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.source import Path, Source, dotted, parts_of
+from trainyard.convert.template_fields import drop_unknown_fields
 from trainyard.render.hosts import MOST_PODS
 from trainyard.render.pod_editing import copied
 from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 
-__all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "set_trainer"]
+__all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "resolve_on_host_network", "set_trainer"]
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
+_CLUSTER_DNS: Final = "ClusterFirst"
+_HOST_DNS: Final = "ClusterFirstWithHostNet"
+_AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
+_AMOUNTS: Final = ("sizeLimit", "divisor")
 _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
 
 
@@ -46,6 +51,12 @@ class Part:
         Further fields of the Job's spec.
     waits_for
         Names of parts that start first, with the required status.
+    operator_labels
+        Prefixes of the label keys of the legacy operator; empty if it set none on these pods.
+    known_labels
+        Keys of the operator's labels that these pods have, or that have a substitute.
+    index_labels
+        Keys that the job names and whose value was the index of the pod.
     """
 
     name: str
@@ -58,6 +69,9 @@ class Part:
     replicas: int = 1
     job: Body = field(default_factory=dict)
     waits_for: tuple[tuple[str, str], ...] = ()
+    operator_labels: tuple[str, ...] = ()
+    known_labels: frozenset[str] = frozenset()
+    index_labels: tuple[str, ...] = ()
 
     @property
     def pod(self) -> Body:
@@ -135,6 +149,8 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
     main = next((wanted for wanted in mains if wanted in own), own[0])
     part = Part(name, text, template, pods, main, role=text.rpartition(".")[0])
     _trim_metadata(source, part)
+    drop_unknown_fields(source, template, text)
+    _write_amounts(source, template, parts_of(text))
     return part
 
 
@@ -158,6 +174,17 @@ def set_trainer(source: Source, part: Part) -> None:
         f"the training container is named {CONTAINER_NODE}",
         f"use `kubectl logs POD -c {CONTAINER_NODE}`",
     )
+
+
+def resolve_on_host_network(source: Source, part: Part) -> None:
+    """Let pods on the network of their node resolve names of the cluster, by which they find each other."""
+    if part.pod.get("hostNetwork") and part.pod.get("dnsPolicy", _CLUSTER_DNS) == _CLUSTER_DNS:
+        part.pod["dnsPolicy"] = _HOST_DNS
+        message = f"with dnsPolicy {_HOST_DNS}, so that the pods find each other"
+        own = f"{part.path}.spec.hostNetwork"
+        path = own if source.peek(own) is not None else f"{part.role}.hostNetwork"
+        source.forget(path)
+        source.changed(path, message)
 
 
 def drop_empty_metadata(part: Part) -> None:
@@ -205,9 +232,19 @@ def _own_references(container: Body) -> Iterator[Body]:
             yield reference
 
 
+def _write_amounts(source: Source, value: Any, path: tuple[str | int, ...]) -> None:
+    """Write fractional numbers as text: built-in kinds accept a number for a quantity, custom resources do not."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(inner, dict | list):
+            _write_amounts(source, inner, (*path, key))
+        elif isinstance(inner, float) and (key in _AMOUNTS or path[-1] in _AMOUNT_MAPS):
+            value[key] = str(inner)
+            source.same((*path, key), "the same amount as text")
+
+
 def _trim_metadata(source: Source, part: Part) -> None:
     metadata = part.template.get("metadata", {})
     for name in [key for key in metadata if key not in _KEPT_METADATA]:
-        source.changed(f"{part.path}.metadata.{name}", "pods get their names and places from the Job")
+        source.changed((*parts_of(part.path), "metadata", name), "pods get their names and places from the Job")
         del metadata[name]
     drop_empty_metadata(part)

@@ -79,4 +79,7 @@ def _separate(draft: Draft, master: Part, worker: Part) -> None:
 
 
 def _alike(one: Part, other: Part) -> bool:
+    """Return whether two roles can be one; each counts its pods from 0 where the job names an index label."""
+    if one.index_labels or other.index_labels:
+        return False
     return one.template == other.template and one.job == other.job and one.main == other.main

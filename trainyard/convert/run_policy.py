@@ -6,7 +6,9 @@ from typing import Final
 
 from trainyard.api.constants import MANAGED_BY_TRAINER, MULTIKUEUE
 from trainyard.convert.draft import Draft
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.gang_scheduling import read_schedulers, read_scheduling_policy
+from trainyard.convert.part import Part
 from trainyard.convert.restarts import NEVER
 from trainyard.convert.source import Path
 
@@ -17,6 +19,7 @@ __all__ = [
     "read_managed_by",
     "read_run_policy",
     "read_suspend",
+    "succeed_with_role",
 ]
 
 _OLD_MANAGERS: Final = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator", "ray.io/kuberay-operator")
@@ -76,6 +79,15 @@ def read_managed_by(draft: Draft, path: Path) -> None:
         draft.source.same(path, "TrainJob spec.managedBy")
     else:
         draft.source.lost(path, "a TrainJob cannot be managed by it", f"use {MULTIKUEUE}, or nothing")
+
+
+def succeed_with_role(draft: Draft, part: Part) -> None:
+    """Complete the job with the pods of one role, and note that pods of the others are then stopped."""
+    draft.succeed_with(part.name)
+    cleaned = draft.source.peek("spec.runPolicy.cleanPodPolicy") in ("Running", "All")
+    fidelity = Fidelity.LOSSLESS if cleaned else Fidelity.CHANGED
+    message = "successPolicy of the JobSet: when these pods have succeeded, others that still run are deleted"
+    draft.source.notes.append(FieldFinding.of(part.role, part.name, fidelity, message))
 
 
 def read_clean_pod_policy(draft: Draft, path: Path) -> None:

@@ -6,6 +6,8 @@ silently.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -22,6 +24,8 @@ Path = str | tuple[str | int, ...]
 
 _TYPES: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
 _LONGEST: Final = 60
+_BRACKETED: Final = re.compile(r"^[^\s\[\]\"\\]*[./][^\s\[\]\"\\]*$")
+_QUOTED: Final = re.compile(r"[^\w-]")
 
 
 class Source:
@@ -190,8 +194,10 @@ def dotted(path: Path) -> str:
         return path
     text = ""
     for part in parts_of(path):
-        if isinstance(part, int) or "." in str(part) or "/" in str(part):
+        if isinstance(part, int) or _BRACKETED.search(part):
             text += f"[{part}]"
+        elif _QUOTED.search(part) or not part:
+            text += f"[{json.dumps(part)}]"
         else:
             text += f".{part}" if text else str(part)
     return text
@@ -209,7 +215,8 @@ def _split(path: str) -> tuple[str | int, ...]:
     for name in path.split("."):
         name, *indexes = name.replace("]", "").split("[")
         parts.append(name)
-        parts.extend(int(index) for index in indexes)
+        # A key of the job may contain anything; a path without a field leaves the field unread, and so it is noted.
+        parts.extend(int(index) if index.isdecimal() else index for index in indexes)
     return tuple(parts)
 
 

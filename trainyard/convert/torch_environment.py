@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,8 +20,9 @@ from trainyard.convert.variables import (
     words_of,
 )
 
-__all__ = ["number_of_processes", "ranks", "set_node_variables", "set_role_variables"]
+__all__ = ["fixed_nodes", "number_of_processes", "ranks", "set_node_variables", "set_role_variables"]
 
+_NODES: Final = re.compile(r"--nnodes(?:=|\s+)['\"]?(\d+)(?![\d:])")
 _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune run")
 
 
@@ -64,6 +66,12 @@ def ranks(address: str, port: int, world: int) -> Iterable[Variable]:
     yield literal("MASTER_PORT", port)
     yield literal("WORLD_SIZE", world)
     yield indexed("RANK", GLOBAL_INDEX_FIELD)
+
+
+def fixed_nodes(node: Part) -> int | None:
+    """Return the number of nodes in the arguments of torchrun; None if they have no number or a range."""
+    found = _NODES.search(words_of(node.container))
+    return int(found.group(1)) if found else None
 
 
 def number_of_processes(processes: int | str | None) -> int:

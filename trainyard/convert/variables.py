@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
-
-import orjson
+from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
@@ -127,15 +125,16 @@ def note_legacy_hosts(source: Source, part: Part, old: Iterable[str], new: str, 
     Parameters
     ----------
     old
-        Prefixes of the legacy names.
+        The legacy names: whole ones, beginnings that end in a hyphen before a number, and ends that begin with one.
     new
         Name of the first new host.
     what
         Noun for the message.
     """
-    text = orjson.dumps(source.peek(part.path), default=str).decode()
+    texts = list(_texts_of(source.peek(part.path)))
     for name in old:
-        if name in text:
+        pattern = _name_of(name, host=what == "host")
+        if any(pattern.search(text) for text in texts):
             source.notes.append(
                 FieldFinding.of(
                     f"{part.path}.spec.containers",
@@ -160,8 +159,29 @@ def _note_replaced(source: Source, part: Part, container: Body, entry: Body) -> 
                     source.changed(path, "the old operator set it over the job's own value, and so it stays")
 
 
+def _texts_of(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (key for key in value if isinstance(key, str))
+        for inner in value.values():
+            yield from _texts_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts_of(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+@lru_cache(maxsize=256)
+def _name_of(name: str, *, host: bool) -> re.Pattern[str]:
+    """Return a pattern that finds a name, but no text of which it is only a part."""
+    # A host follows the two slashes of an address; a single slash begins a part of a path.
+    before = r"[\w}]" if name.startswith("-") else r"(?<![\w.-])(?<![^/]/)" if host else r"(?<![\w.-])"
+    after = r"(?:\d+(?![\w-])|[$%{<*(\[])" if name.endswith("-") else r"(?![\w-])"
+    return re.compile(f"{before}{re.escape(name)}{after}")
+
+
 def _text(container: Body) -> str:
-    return orjson.dumps(container, default=str).decode()
+    return "\n".join(_texts_of(container))
 
 
 @lru_cache(maxsize=256)

@@ -65,7 +65,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
     def __init__(self, program: Callable[[], Path]) -> None:
         self.ended = threading.Event()
         self._program = program
-        self._version = metadata.version("trainyard")
+        self._version = metadata.version("trainyard-platform")
         self._stack: Mapping[str, str] = {}
         self._source = "the stack's configuration"
         self._overrides: dict[str, PolicyState] = {}

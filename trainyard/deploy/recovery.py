@@ -238,6 +238,14 @@ def _mark(folder: Path, project: str, stack: str) -> None:
     file.touch()
 
 
+def _user() -> str:
+    """Return the name of the user; its number where the machine knows no name, as in containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
 @contextlib.contextmanager
 def _locked(folder: Path, project: str, stack: str) -> Iterator[None]:
     """Hold the lock of a stack; other locks are checked after it is written, as Pulumi does."""
@@ -246,7 +254,7 @@ def _locked(folder: Path, project: str, stack: str) -> Iterator[None]:
     own = locks / f"{uuid.uuid4()}.json"
     process = psutil.Process()
     now = datetime.datetime.now(datetime.UTC).isoformat()
-    owner = {"pid": process.pid, "username": getpass.getuser(), "hostname": socket.gethostname(), "timestamp": now}
+    owner = {"pid": process.pid, "username": _user(), "hostname": socket.gethostname(), "timestamp": now}
     # Every file in the folder is a lock, so it is written elsewhere first: nobody reads half of it.
     draft = folder / ".pulumi" / f"{own.stem}.tmp"
     draft.write_text(json.dumps({**owner, _STARTED: process.create_time()}))

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION, QUEUE_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION
 from trainyard.explain.body_fields import Body, mapping, sequence, text
+from trainyard.explain.secret_texts import is_secret, without_secrets, without_values
 from trainyard.queues.queued_gangs import PREEMPTABLE
 
 __all__ = ["redacted", "reduced_pod"]
@@ -30,23 +31,20 @@ _WHOLE: Final = frozenset({"nodeSelector", "matchLabels", *_AMOUNTS})
 """Maps of which each key counts, whatever its name."""
 _LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {
     "flexVolume": frozenset({"options"}),
+    "httpGet": frozenset({"path"}),
     "terminated": frozenset({"message"}),  # the last lines of a log
 }
 """Fields that are left out, by the field that has them."""
-_USER: Final = re.compile(r"://[^/\s@]+@")
-"""User and password in an address."""
-_QUERY: Final = re.compile(r"""(://[^\s"'?#]*)[?#][^\s"']*""")
-_PARAMETERS: Final = re.compile(r"""\?[^\s"'=?]+=[^\s"']*""")
-"""Query of a path without a host."""
 _QUOTED_OBJECT: Final = re.compile(r"(Invalid value: )[&*\w.\[\]]*[\[{].*?(: field is immutable)?$", re.DOTALL)
 """An object that the API server quotes in an error, with all that it contains."""
-_QUOTED_VALUE: Final = re.compile(r"(\b(?:env|command|args)\b\S*: Invalid value: ).*", re.DOTALL)
+_QUOTED: Final = ": Invalid value: "
+_FIELDS: Final = re.compile(r"\b(?:env|command|args)\b")
+"""Fields whose values are not quoted."""
 _HOOK: Final = re.compile(r"((?:Exec lifecycle hook|PostStartHook failed|PreStopHook failed)\b).*", re.DOTALL)
 _PROBE: Final = re.compile(
     r"((?:Liveness|Readiness|Startup) probe \w+: )(?!Get \"|HTTP probe failed|dial tcp|command timed out).*", re.DOTALL
 )
 """Commands and output of containers in the kubelet's events."""
-_TOKEN_WORDS: Final = ("token", "secret", "password", "credential", "apikey", "api-key")
 _METADATA: Final = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _POD_SPEC: Final = ("nodeName", "priorityClassName", "preemptionPolicy")
 _OWNER: Final = ("apiVersion", "kind", "name", "controller")
@@ -100,11 +98,15 @@ def _mapping(body: Mapping[str, Any], *, above: str = "", is_node: bool = False)
         if key == "annotations" and isinstance(value, Mapping):
             result[key] = {name: each for name, each in value.items() if name in _ANNOTATIONS}
         elif key == "labels" and isinstance(value, Mapping):
-            result[key] = {name: each for name, each in value.items() if is_node or not _is_secret(name)}
+            result[key] = {name: each for name, each in value.items() if is_node or not is_secret(name)}
         elif key in _WHOLE and isinstance(value, Mapping):
             result[key] = dict(value)
         elif key == "env" and isinstance(value, list):
             result[key] = [{"name": each.get("name")} for each in value if isinstance(each, Mapping)]
+        elif key == "plugins" and isinstance(value, Mapping):
+            result[key] = {name: [] for name in value}  # Their arguments can be keys.
+        elif type(value) is str and is_secret(key):
+            continue
         elif key not in _CONTENTS:
             result[key] = _value(value, key, is_node)
     return result
@@ -114,25 +116,29 @@ def _value(value: Any, above: str, is_node: bool) -> Any:
     if type(value) is dict:
         return _mapping(value, above=above, is_node=is_node)
     if type(value) is list:
+        if all(type(each) is str for each in value):
+            return without_values(value)
         return [_value(each, above, is_node) for each in value]
     if type(value) is str:
-        if above == "message":
-            value = _message(value)
-        if "://" in value:
-            value = _QUERY.sub(r"\1", _USER.sub("://", value))
-        return _PARAMETERS.sub("", value) if "?" in value else value
+        return without_secrets(_message(value) if above == "message" else value)
     return value
 
 
 def _message(value: str) -> str:
     """Return a message without what it quotes of an object, a command or an output."""
     if "Invalid value: " in value:
-        value = _QUOTED_VALUE.sub(r"\1…", _QUOTED_OBJECT.sub(r"\1…\2", value))
+        value = _without_quoted_values(_QUOTED_OBJECT.sub(r"\1…\2", value))
     if "Hook" in value or "hook" in value:
         value = _HOOK.sub(r"\1 …", value)
     return _PROBE.sub(r"\1…", value) if " probe " in value else value
 
 
-def _is_secret(label: str) -> bool:
-    lower = label.lower()
-    return any(word in lower for word in _TOKEN_WORDS)
+def _without_quoted_values(message: str) -> str:
+    """Return a message up to the value of a field that is not quoted."""
+    start = message.find(_QUOTED)
+    while start >= 0:
+        field = message[:start].split()[-1:]
+        if field and _FIELDS.search(field[0]):
+            return f"{message[: start + len(_QUOTED)]}…"
+        start = message.find(_QUOTED, start + len(_QUOTED))
+    return message

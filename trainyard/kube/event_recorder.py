@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from trainyard.checks.printable_text import printable
 from trainyard.kube.api_errors import ApiError, FencedError, TransportError
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
@@ -132,6 +133,7 @@ class EventRecorder:
                 group.create_task(self._write_all())
 
     def _record(self, kind: str, about: Object, reason: str, message: str) -> None:
+        message = printable(message)
         message = message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…"
         now = self._clock()
         identity = "\0".join((uid_of(about), about["kind"], about["metadata"]["name"], kind, reason, message))

@@ -16,6 +16,7 @@ from typing import Any
 
 from trainyard.api.constants import STACK_LABEL
 from trainyard.kube import ApiError, Object
+from trainyard.queues.hierarchy_annotations import old_tree
 
 __all__ = [
     "Observation",
@@ -209,7 +210,8 @@ def decide(declared: Mapping[str, Any], seen: Observation, stack: str, *, after:
         reason = f"{', '.join(foreign[:_SHOWN])} would stay beside those of the stack"
         return _takeover(declared, seen.live, TakeoverAction.REPLACE, reason=reason)
     fields = tuple(sorted(set(_changed(seen.live, applied))))
-    return _taken(declared, seen.live, fields=fields)
+    reason, fix = _kept_forms(seen.live)
+    return _taken(declared, seen.live, fields=fields, reason=reason, fix=fix)
 
 
 def is_part_of_program(api_version: str, kind: str) -> bool:
@@ -226,6 +228,20 @@ def address_of(body: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Return API version, kind, namespace (empty for cluster-scoped kinds) and name."""
     metadata = body["metadata"]
     return body["apiVersion"], body["kind"], metadata.get("namespace") or "", metadata["name"]
+
+
+def _kept_forms(live: Object) -> tuple[str, str]:
+    """Return what a queue or HyperNode says in a form that the stack does not use, with what becomes of it."""
+    if live["kind"] == "Queue" and (old := old_tree(live)) is not None:
+        message, fix = old
+        return f"{message}, stays on it", f"set parent in the stack's queues instead: {fix}"
+    members = (live.get("spec") or {}).get("members") if live["kind"] == "HyperNode" else None
+    if any((each.get("selector") or {}).get("labelMatch") is not None for each in members or ()):
+        return (
+            "its members by labelMatch become those that the stack declares",
+            "compare both with `trainyard topology check`, or import them with `trainyard topology import`",
+        )
+    return "", ""
 
 
 def _owners(seen: Observation, stack: str) -> Iterator[tuple[str, str]]:

@@ -12,10 +12,10 @@ from trainyard.manifests.lines import Lines
 from trainyard.manifests.loader import load_all
 from trainyard.manifests.nodes import FIX
 
-__all__ = ["Document", "Source", "documents", "objects"]
+__all__ = ["Document", "Source", "documents", "in_namespace", "objects"]
 
 _MAX_DEPTH: Final = 8
-"""Nested Lists that are unpacked."""
+"""Nested Lists that are unpacked; a deeper one is yielded as it is."""
 _LIST: Final = "List"
 
 
@@ -99,11 +99,26 @@ def objects(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[
             yield from (inner for _, inner in _unpacked(body, ()))
 
 
+def in_namespace(body: Any, namespace: str | None) -> Any:
+    """Return an object with a namespace if it names none; None, or anything but an object, changes nothing."""
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if namespace is None or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return body
+    return {**body, "metadata": {**metadata, "namespace": namespace}}
+
+
 def _unpacked(body: Any, items: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
     kind = body.get("kind") if isinstance(body, dict) else None
-    inner = body.get("items") if isinstance(kind, str) and kind.endswith(_LIST) else None
+    inner = body.get("items") if isinstance(kind, str) else None
     if not isinstance(kind, str) or not isinstance(inner, list) or len(items) == _MAX_DEPTH:
         yield items, body
+        return
+    if not kind.endswith(_LIST):
+        yield items, body
+        # kubectl also unpacks the objects in any other kind.
+        for position, item in enumerate(inner):
+            if isinstance(item, dict) and item.get("apiVersion") and item.get("kind"):
+                yield from _unpacked(item, (*items, position))
         return
     # Items of a typed list may omit apiVersion and kind.
     inherited = {} if kind == _LIST else {"apiVersion": body.get("apiVersion"), "kind": kind.removesuffix(_LIST)}

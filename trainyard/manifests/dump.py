@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 import yaml
 
+from trainyard.checks.printable_text import is_printable, printable
 from trainyard.manifests.nodes import PREFIX, TEXT
 from trainyard.manifests.scalars import is_ambiguous
 
-__all__ = ["dump", "dump_all"]
+__all__ = ["comment", "dump", "dump_all"]
 
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH: Final = 120
 _NOT_TEXT: Final = f"{PREFIX}null"
+_COMMAND: Final = re.compile(r"(?:^|\s)::|##(?:vso)?\[")
+"""What CI runners read as a command where a line of the YAML begins with it, or has it."""
+_COMMAND_LINE: Final = re.compile(r"^([ \t]*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)
+
+
+def comment(text: str) -> str:
+    """Return a text as one line of YAML that is a comment whatever it contains."""
+    return f"# {' '.join(printable(text).split())}\n"
 
 
 def dump(value: Any, *, flow: bool | None = False, sort_keys: bool = False, width: float = _WIDTH) -> str:
@@ -34,14 +44,13 @@ def dump(value: Any, *, flow: bool | None = False, sort_keys: bool = False, widt
     text = yaml.dump(
         value, Dumper=_Dumper, default_flow_style=flow, sort_keys=sort_keys, allow_unicode=True, width=width
     )
-    return str(text)
+    return _escaped(str(text))
 
 
 def dump_all(values: Iterable[Any]) -> str:
     """Return values as YAML documents, each of which starts with ``---``."""
-    return str(
-        yaml.dump_all(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=_WIDTH)
-    )
+    text = yaml.dump_all(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=_WIDTH)
+    return _escaped(str(text))
 
 
 class _Dumper(_BASE):  # type: ignore[misc]
@@ -58,8 +67,26 @@ class _Dumper(_BASE):  # type: ignore[misc]
         return _NOT_TEXT if plain_text and is_ambiguous(value) else tag
 
 
+def _is_unsafe(value: str) -> bool:
+    return not all(map(is_printable, re.split("[\n\t]", value))) or _COMMAND.search(value) is not None
+
+
+def _escaped(text: str) -> str:
+    """Escape what reaches a terminal or a CI runner as other than text; such values are in double quotes."""
+    lines = text.split("\n")
+    shown = (line if is_printable(line) else "".join(map(_escaped_sign, line)) for line in lines)
+    return _COMMAND_LINE.sub(lambda found: f"{found.group(1) or ''}\\x{ord(found.group()[-1]):02X}", "\n".join(shown))
+
+
+def _escaped_sign(sign: str) -> str:
+    if sign == "\t" or is_printable(sign):
+        return sign
+    return f"\\U{ord(sign):08X}"
+
+
 def _text(dumper: Any, value: str) -> Any:
-    style = "|" if "\n" in value else None
+    # In quotes, `_escaped` can write any character.
+    style = '"' if _is_unsafe(value) else "|" if "\n" in value else None
     return dumper.represent_scalar(TEXT, value, style=style)
 
 

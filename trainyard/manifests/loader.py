@@ -16,6 +16,8 @@ from trainyard.manifests.values import Dialect, value_of
 __all__ = ["load", "load_all"]
 
 _JSON: Final = re.compile(r"\s*[{\[]")
+_SEPARATOR: Final = re.compile(r"^---([^\n]+)", re.MULTILINE)
+_BLANK: Final = re.compile(r"[ \t\r]")
 _JSON_KEY: Final = re.compile(r'"\s*:')
 
 
@@ -43,6 +45,7 @@ def load_all(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator
     if document is not None:
         yield document
         return
+    _require_plain_separators(text, source, fix)
     for node in compose_all(text, source, fix=fix):
         yield _built(node, text, source, fix, _KUBERNETES)
 
@@ -90,6 +93,15 @@ def _json(text: str) -> Any:
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
     return document if written.count(b'":') == sum(1 for _ in _JSON_KEY.finditer(text)) else None
+
+
+def _require_plain_separators(text: str, source: str, fix: str) -> None:
+    """Reject separators that kubectl reads as such, and YAML as text: ``---`` with a no-break space."""
+    for separator in _SEPARATOR.finditer(text):
+        rest = separator.group(1)
+        if (rest.strip() == "" or rest.strip().startswith("#")) and not _BLANK.match(rest):
+            line = text.count("\n", 0, separator.start()) + 1
+            raise InvalidYamlError(source, f"--- is followed by {rest[0]!a}, which is no YAML blank", line, fix)
 
 
 def _built(node: yaml.Node, text: str, source: str, fix: str, dialect: Dialect) -> Any:

@@ -9,7 +9,18 @@ import yaml
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["FIX", "MAPPING", "PLAIN", "PREFIX", "SEQUENCE", "TEXT", "InvalidYamlError", "compose_all", "error_at"]
+__all__ = [
+    "FIX",
+    "MAPPING",
+    "PLAIN",
+    "PREFIX",
+    "SEQUENCE",
+    "TEXT",
+    "InvalidKeyError",
+    "InvalidYamlError",
+    "compose_all",
+    "error_at",
+]
 
 FIX: Final = "correct the YAML"
 PREFIX: Final = "tag:yaml.org,2002:"
@@ -33,9 +44,14 @@ class InvalidYamlError(TrainyardError):
         Line of the text; None: unknown.
     fix
         What to do.
+    syntax
+        Whether no YAML parser reads the text, as that of a template.
     """
 
-    def __init__(self, source: str, reason: str, line: int | None = None, fix: str = FIX) -> None:
+    def __init__(
+        self, source: str, reason: str, line: int | None = None, fix: str = FIX, *, syntax: bool = False
+    ) -> None:
+        self.syntax = syntax
         self.reason = f"{reason} (line {line})" if line else reason
         self.line = line or 1
         super().__init__(f"{source} is not valid YAML: {self.reason}", fix=fix)
@@ -46,7 +62,8 @@ class InvalidYamlError(TrainyardError):
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         parts = (getattr(error, "context", None), getattr(error, "problem", None))
         reason = ", ".join(filter(None, parts)) or " ".join(str(error).split())
-        return cls(source, reason, mark.line + 1 if mark else None, fix)
+        syntax = isinstance(error, yaml.scanner.ScannerError | yaml.parser.ParserError | InvalidKeyError)
+        return cls(source, reason, mark.line + 1 if mark else None, fix, syntax=syntax)
 
 
 def compose_all(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[yaml.Node]:
@@ -76,6 +93,10 @@ def compose_all(text: str, source: str = "the text", *, fix: str = FIX) -> Itera
     finally:
         if loader is not None:
             loader.dispose()
+
+
+class InvalidKeyError(yaml.constructor.ConstructorError):
+    """Key that is a mapping or a list, as ``{{ .Values.name }}`` is read."""
 
 
 def error_at(node: yaml.Node, reason: str) -> yaml.YAMLError:

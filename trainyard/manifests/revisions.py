@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,8 @@ def changed_files(revision: str, folder: Path, *, option: str = "--changed-since
     Returns
     -------
     frozenset[Path]
-        Resolved paths; includes untracked files and the new names of renamed ones, not deleted files.
+        Resolved paths; includes untracked files, the new names of renamed ones, and all files of changed submodules,
+        not deleted files.
 
     Raises
     ------
@@ -38,10 +39,13 @@ def changed_files(revision: str, folder: Path, *, option: str = "--changed-since
     git = _Git(option)
     root, base = git.branch_point(revision, folder)
     names = [
-        *git.run(root, "diff", "--name-only", "-z", "--diff-filter=d", base, "--").split(b"\0"),
+        *git.run(root, "diff", "--name-only", "-z", "--diff-filter=d", "--ignore-submodules=none", base, "--").split(
+            b"\0"
+        ),
         *git.run(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0"),
     ]
-    return frozenset((root / os.fsdecode(name)).resolve() for name in names if name)
+    paths = ((root / os.fsdecode(name)).resolve() for name in names if name)
+    return frozenset(file for path in paths for file in (_files_below(path) if path.is_dir() else (path,)))
 
 
 def texts_at(
@@ -80,6 +84,11 @@ def texts_at(
         if about.split()[1] == "blob" and wanted(file):
             blobs[file] = about.split()[2]
     return dict(zip(blobs, git.contents(top, list(blobs.values())), strict=True))
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files of a submodule, or of a repository in the repository, which git names as a whole."""
+    return (Path(root, name).resolve() for root, _, names in os.walk(folder) for name in names)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard.manifests.nodes import MAPPING, PLAIN, PREFIX, SEQUENCE, TEXT, error_at
+from trainyard.manifests.nodes import MAPPING, PLAIN, PREFIX, SEQUENCE, TEXT, InvalidKeyError, error_at
 
 __all__ = ["Dialect", "value_of"]
 
@@ -137,7 +137,7 @@ class _Builder:
         merged: set[Any] = set()
         for key, value in node.value:
             if type(key) is not yaml.ScalarNode:
-                raise error_at(key, "a key must be a scalar, not a mapping or a list")
+                raise InvalidKeyError(None, None, "a key must be a scalar, not a mapping or a list", key.start_mark)
             if key.value == "<<" and key.tag == PLAIN:
                 extra = self._merge(value)
                 found.update(extra)

@@ -16,6 +16,7 @@ __all__ = [
     "PLAIN_KINDS",
     "AdmissionContext",
     "Decision",
+    "DecisionTimeoutError",
     "DecisionUnavailableError",
     "FindingFilter",
     "Operation",
@@ -39,8 +40,15 @@ Operation = Literal["CREATE", "UPDATE", "DELETE"]
 class DecisionUnavailableError(TrainyardError):
     """There is no decision: the request must be rejected."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"No policy decision: {reason}", fix="check that the policy server is running, then retry")
+    def __init__(self, reason: str, *, fix: str = "check that the policy server is running, then retry") -> None:
+        super().__init__(f"No policy decision: {reason}", fix=fix)
+
+
+class DecisionTimeoutError(DecisionUnavailableError):
+    """The policy server did not decide in time."""
+
+    def __init__(self) -> None:
+        super().__init__("the policy server timed out")
 
 
 @dataclass(frozen=True)
@@ -269,6 +277,8 @@ def _exemption(exemption: ExemptionSettings) -> dict[str, str]:
     """Return an exemption as the policy server's input; a date means its start (UTC)."""
     names = ("rule", "namespace", "kind", "name")
     fields = {name: value for name in names if (value := getattr(exemption, name)) is not None}
+    if exemption.api_group is not None:
+        fields["group"] = exemption.api_group
     return {**fields, "expires": f"{exemption.expires.isoformat()}T00:00:00Z"}
 
 

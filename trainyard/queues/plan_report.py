@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from trainyard.checks.printable_text import markdown, printable
 from trainyard.queues.amounts import text
 from trainyard.queues.plan import Effect, JobChange, Plan, QueueChange, ShareChange
 from trainyard.queues.queued_gangs import Job
@@ -33,7 +34,7 @@ def as_text(plan: Plan) -> str:
         if len(found) > _SHOWN:
             lines.append(f"  and {len(found) - _SHOWN} more: {effect.value}")
     lines += _estimates(plan)
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def as_markdown(plan: Plan) -> str:
@@ -120,25 +121,22 @@ def _rows(queue: QueueChange) -> Iterator[tuple[str, str, str]]:
         yield queue.change, "", ""
     for share in queue.shares:
         before, _, after = str(share).removeprefix(f"{share.kind} {share.resource} ").partition(" → ")
-        yield f"{share.kind} {share.resource}", before, f"**{after}**" if share.gains else after
+        before, after = markdown(before), markdown(after)
+        yield markdown(f"{share.kind} {share.resource}"), before, f"**{after}**" if share.gains else after
     for word in queue.words:
         field, _, values = word.partition(" ")
         before, _, after = values.partition(" → ")
-        yield field, before, after
+        yield markdown(field), markdown(before), markdown(after)
 
 
 def _row(queue: QueueChange, row: tuple[str, str, str]) -> str:
     name = queue.queue if queue.change == "changed" else f"{queue.queue} ({queue.change})"
-    return "| " + " | ".join(_cell(each) for each in (name, ", ".join(queue.tenants), *row)) + " |"
+    return "| " + " | ".join((markdown(name), markdown(", ".join(queue.tenants)), *row)) + " |"
 
 
 def _job_row(change: JobChange) -> str:
     cells = (change.job.name, change.job.queue, _request(change.job), str(change))
-    return "| " + " | ".join(_cell(each) for each in cells) + " |"
-
-
-def _cell(value: str) -> str:
-    return value.replace("|", "\\|").replace("\n", " ")
+    return "| " + " | ".join(map(markdown, cells)) + " |"
 
 
 def _share(share: ShareChange) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.manifests.loader import load_all
+from trainyard.queues.hierarchy_annotations import HIERARCHY, WEIGHTS, old_tree
 from trainyard.queues.paths import ManifestPaths
 from trainyard.queues.queue import ROOT, Queue
 from trainyard.queues.rules import RULES
@@ -128,6 +129,9 @@ def read_queue(body: Mapping[str, Any]) -> tuple[str, Queue, list[Finding]]:
     reader = _Reader(*_metadata(body))
     if body.get("apiVersion") != _API_VERSION:
         reader.report("apiVersion", f"is {body.get('apiVersion')!r}, which is not served", f"write {_API_VERSION}")
+    if (old := old_tree(body)) is not None:
+        key = next(key for key in (HIERARCHY, WEIGHTS) if key in body["metadata"]["annotations"])
+        reader.report(f"metadata.annotations[{key}]", *old, "queue-hierarchy-annotation")
     queue = reader.queue(body.get("spec"))
     return reader.name, queue, reader.findings
 

@@ -35,6 +35,13 @@ _SCHEMA: Final = (
         "Fields are known to Volcano",
         "The API server drops the field with a warning that few clients show: its limit is not enforced.",
     ),
+    QueueRule(
+        "queue-hierarchy-annotation",
+        _WARNING,
+        "The tree is in spec.parent, not in annotations",
+        "volcano.sh/hierarchy and volcano.sh/hierarchy-weights are read by plug-in drf with enableHierarchy alone: for "
+        "the others every such queue is one below root, with the weight of its spec.",
+    ),
     QueueRule("queue-name", _ERROR, "A name is a valid Kubernetes name", _REJECTED, _EVERY),
     QueueRule(
         "queue-name-length",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard.checks.printable_text import printable
 from trainyard.queues.amounts import Amounts, text, total
 from trainyard.queues.effective_limits import limits
 from trainyard.queues.queue import DEFAULT, ROOT, Queue
@@ -179,7 +180,7 @@ def draw_usage(found: Sequence[QueueUsage], resource: str) -> str:
     lines = [f"{resource}: {_LEGEND}"]
     for each in found:
         lines.append(f"{_name(each):{width}}  {_bar(each, resource, whole)}  {_words(each, resource)}".rstrip())
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _name(each: QueueUsage) -> str:

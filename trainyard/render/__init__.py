@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         StatusServer,
     )
     from trainyard.render.runtime_admission import validate_runtime
-    from trainyard.render.runtime_snapshot import read_snapshot, snapshot_name
+    from trainyard.render.runtime_snapshot import read_snapshot, snapshot, snapshot_name
 else:
     __getattr__ = names_on_demand(
         __name__,
@@ -29,7 +29,7 @@ else:
             "platform_facts": "context_of",
             "result": "COSCHEDULING_SCHEDULER Decision Rejected RenderContext Rendered StatusServer",
             "runtime_admission": "validate_runtime",
-            "runtime_snapshot": "read_snapshot snapshot_name",
+            "runtime_snapshot": "read_snapshot snapshot snapshot_name",
         },
     )
 
@@ -46,6 +46,7 @@ __all__ = [
     "key_kind",
     "read_snapshot",
     "render",
+    "snapshot",
     "snapshot_name",
     "validate",
     "validate_runtime",

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from trainyard.api import Body
 from trainyard.api.constants import (
     ANCESTOR_CONTAINERS,
-    API_VERSION,
     JOB_SET_API_VERSION,
     QUEUE_ANNOTATION,
-    TRAIN_JOB,
     VOLCANO_SCHEDULER,
 )
 from trainyard.render.job_view import JobView
+from trainyard.render.owned_metadata import owned_metadata
 from trainyard.render.pod_editing import section
 from trainyard.render.pod_set import PodSet
 from trainyard.render.resolved_job import ResolvedJob
@@ -65,19 +64,7 @@ class JobSetBuilder(JobView):
 
     def metadata(self, name: str) -> Body:
         """Return the metadata of an object that is owned by the TrainJob."""
-        metadata: Body = {"name": name, "namespace": self.namespace}
-        if self.train_job.metadata.uid:
-            metadata["ownerReferences"] = [
-                {
-                    "apiVersion": API_VERSION,
-                    "blockOwnerDeletion": True,
-                    "controller": True,
-                    "kind": TRAIN_JOB,
-                    "name": self.name,
-                    "uid": self.train_job.metadata.uid,
-                }
-            ]
-        return metadata
+        return owned_metadata(self.train_job, name)
 
     def set_counts(self) -> None:
         """Set the number of pods of each replicatedJob; completions equal parallelism."""

@@ -210,7 +210,13 @@ def _build(job: ResolvedJob) -> tuple[Body, ...]:
     builder.set_counts()
     of_gang = tuple(body for scheduler in gang_schedulers_of(job.runtime) for body in scheduler.build(builder))
     builder.place_in_queue()
-    return (snapshot(builder), *trainer_status_objects(builder), *of_framework, *of_gang, builder.job_set())
+    return (
+        snapshot(builder.train_job, builder.runtime),
+        *trainer_status_objects(builder),
+        *of_framework,
+        *of_gang,
+        builder.job_set(),
+    )
 
 
 def _immutable_changes(job: ResolvedJob, old: TrainJob) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.manifests.nodes import InvalidYamlError
-from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.owned_metadata import owned_metadata
 from trainyard.render.resolved_job import ResolvedJob
 from trainyard.render.runtime_cache import once_per_runtime
 
@@ -37,13 +37,13 @@ def snapshot_name(train_job: str) -> str:
     return f"{train_job}{SNAPSHOT_SUFFIX}"
 
 
-def snapshot(builder: JobSetBuilder) -> Body:
+def snapshot(train_job: TrainJob, runtime: Runtime) -> Body:
     """Return the ConfigMap: one key with the runtime as JSON, which is also valid YAML."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": builder.metadata(snapshot_name(builder.name)),
-        "data": {SNAPSHOT_KEY: _text(builder.runtime)},
+        "metadata": owned_metadata(train_job, snapshot_name(train_job.metadata.name)),
+        "data": {SNAPSHOT_KEY: _text(runtime)},
     }
 
 

@@ -211,7 +211,10 @@ def _amount_errors(value: Body | Any, path: str) -> Iterator[Finding]:
         return
     for name, amount in value.items():
         try:
-            if quantity.parse(amount).numerator < 0:
+            parsed = quantity.parse(amount)
+            if parsed.numerator < 0:
                 yield Finding(f"{path}[{name}]", f"{amount!r} is negative", "use zero or more")
+            elif parsed > quantity.LARGEST:
+                yield Finding(f"{path}[{name}]", f"{amount!r} is more than 8P", "use a smaller amount")
         except ValueError as error:
             yield Finding(f"{path}[{name}]", str(error), "use a Kubernetes quantity")

@@ -11,6 +11,7 @@ from trainyard.api import PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, DEPRECATION_POLICY_URL
 from trainyard.checks.finding import Finding
 from trainyard.render import frameworks, gangs
+from trainyard.render.fixed_ranks import fixed_ranks
 from trainyard.render.hosts import check_pods
 from trainyard.render.initializers import check_initializers, initializer_sources, initializer_warnings
 from trainyard.render.job_changes import Change, change_shape_errors, check_number, check_targets
@@ -109,7 +110,9 @@ def job_findings(job: ResolvedJob) -> Iterator[Finding]:
         yield from too_many
         return
     yield from check_kueue(job)
-    yield from framework_of(job.runtime).validate(job)
+    framework = framework_of(job.runtime)
+    yield from framework.validate(job)
+    yield from fixed_ranks(job, framework)
     chosen = gang_schedulers_of(job.runtime)
     for gang in chosen:
         yield from gang.validate(job)

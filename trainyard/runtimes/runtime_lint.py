@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ __all__ = ["DomainCapacities", "lint_runtime", "lint_train_job"]
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
 _POD: Final = "template.spec.template.spec"
+_PROCESSES_ARGUMENT: Final = re.compile(r"--nproc[-_]per[-_]node(?:=|\s+)['\"]?([^\s'\";]+)")
 _SPREADING: Final = tuple(name for name, each in FRAMEWORKS.items() if each.one_process_a_device)
 """Frameworks that start numProcPerNode training processes per node, each with its own device."""
 
@@ -41,8 +43,10 @@ def lint_runtime(runtime: Mapping[str, Any]) -> Iterator[Finding]:
                 yield from _command(container.get("command"), f"{_JOBS}[{index}].{_POD}.{kind}[{number}].command")
         if _step(job) == TRAINER:
             framework, processes = _processes(runtime)
-            devices = max(map(_devices, _nodes(job)), default=0)
-            if processes is not None and devices:
+            nodes = _nodes(job)
+            devices = max(map(_devices, nodes), default=0)
+            # The argument of the launcher has precedence over its variable.
+            if processes is not None and devices and not any(map(_launched, nodes)):
                 yield from _more_processes(processes, devices, f"spec.mlPolicy.{framework}.numProcPerNode")
 
 
@@ -156,15 +160,50 @@ def _processes_of_job(
 ) -> Iterator[Finding]:
     framework, processes = _processes(runtime)
     given = trainer.get("numProcPerNode")
+    replicated = tuple(replicated)
+    argument = next(filter(None, (_launched(node) for job in replicated for node in _nodes(job))), None)
+    if argument is not None:
+        yield from _processes_of_command(argument, trainer, replicated)
+        return
     if not framework or (given is None and not trainer.get("resourcesPerNode")):
         return
     processes = given if isinstance(given, int) else processes
-    devices = max((_devices(container) for job in replicated for container in _nodes(job)), default=0)
+    devices = _most_devices(replicated)
     if processes is None or not devices:
         return
     path = "spec.trainer.numProcPerNode" if given is not None else "spec.trainer.resourcesPerNode"
     yield from _more_processes(processes, devices, path)
-    if given is not None and processes < devices:
+    if given is not None:
+        yield from _fewer_processes(processes, devices, path)
+
+
+def _processes_of_command(
+    argument: str, trainer: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """Yield a number of processes in the TrainJob's command that is not the number of devices."""
+    devices = _most_devices(replicated)
+    field = next((name for name in ("command", "args") if argument in _words(trainer.get(name))), None)
+    if argument.isdecimal() and devices and field is not None:
+        yield from _more_processes(int(argument), devices, f"spec.trainer.{field}")
+        yield from _fewer_processes(int(argument), devices, f"spec.trainer.{field}")
+
+
+def _launched(container: Mapping[str, Any]) -> str | None:
+    """Return the processes per node that the arguments of a launcher such as torchrun name; None if unset."""
+    found = _PROCESSES_ARGUMENT.search(f"{_words(container.get('command'))} {_words(container.get('args'))}")
+    return found.group(1) if found else None
+
+
+def _words(command: Any) -> str:
+    return " ".join(map(str, command or ()))
+
+
+def _most_devices(replicated: Iterable[Mapping[str, Any]]) -> int:
+    return max((_devices(container) for job in replicated for container in _nodes(job)), default=0)
+
+
+def _fewer_processes(processes: int, devices: int, path: str) -> Iterator[Finding]:
+    if processes < devices:
         message = f"starts {processes} process{'' if processes == 1 else 'es'} on a node with {devices} devices"
         yield Finding(path, f"{message}: {devices - processes} stay idle", f"use {devices}, or ask for fewer devices")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -91,6 +91,18 @@ class PolicyState(StrEnum):
     DENY = "deny"
 
 
+_KUBERNETES_KINDS: Final = {
+    "CronJob": "batch",
+    "DaemonSet": "apps",
+    "Deployment": "apps",
+    "Job": "batch",
+    "Pod": "",
+    "Service": "",
+    "StatefulSet": "apps",
+}
+"""Groups of the kinds of Kubernetes whose names other projects use for their own, such as the Job of Volcano."""
+
+
 class ExemptionSettings(SettingsModel):
     """Exemption of objects in a namespace from one rule, with an owner and an expiry date."""
 
@@ -99,10 +111,20 @@ class ExemptionSettings(SettingsModel):
     kind: str | None = Field(
         default=None, pattern=r"^[A-Za-z][A-Za-z0-9]*$", description="Kind of the objects; default: all kinds"
     )
+    group: str | None = Field(
+        default=None,
+        pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$",
+        description="API group of the kind; default: that of Kubernetes for its kinds such as Job, otherwise any",
+    )
     name: DnsSubdomain | None = Field(default=None, description="Name of the object; default: all names")
     owner: str = Field(min_length=1, description="Person or team responsible for the exemption")
     reason: str = Field(min_length=1, description="Reason for the exemption")
     expires: datetime.date = Field(description="First day (UTC) on which the exemption is no longer valid")
+
+    @property
+    def api_group(self) -> str | None:
+        """API group of the exempt objects; None: any."""
+        return self.group if self.group is not None or self.kind is None else _KUBERNETES_KINDS.get(self.kind)
 
 
 _FIELD = "[a-zA-Z][a-zA-Z0-9]*"

@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from trainyard import quantity
+
 __all__ = [
     "Choices",
     "Described",
@@ -27,6 +29,7 @@ __all__ = [
     "SecretName",
     "SettingsModel",
     "Share",
+    "bounded",
     "invalid",
 ]
 
@@ -130,7 +133,7 @@ LabelValue = Annotated[
 _QUANTITY = r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?"
 
 Quantity = Annotated[
-    str, BeforeValidator(_text), _matching(_QUANTITY, 64, "a Kubernetes quantity such as 8, 500m or 512Gi")
+    str, BeforeValidator(_text), _matching(_QUANTITY, 32, "a Kubernetes quantity such as 8, 500m or 512Gi")
 ]
 """Non-negative Kubernetes quantity, stored as text to avoid rounding."""
 
@@ -139,7 +142,7 @@ Share = Annotated[
     BeforeValidator(_text),
     _matching(
         rf"{_QUANTITY}|([0-9]{{1,2}}(\.[0-9]+)?|100(\.0+)?)%",
-        64,
+        32,
         "a Kubernetes quantity such as 8, 500m or 512Gi, or a percentage of the parent of at most 100%",
     ),
 ]
@@ -155,5 +158,15 @@ NodeNumber = Annotated[
 ResourceName = Annotated[str, _matching(_QUALIFIED, 317, "a resource name such as cpu or nvidia.com/gpu")]
 """Kubernetes resource name, with a domain for devices."""
 
-Resources = dict[ResourceName, Quantity]
+
+def bounded(amounts: dict[str, str]) -> dict[str, str]:
+    """Return amounts by resource, of which none is more than schedulers count; a percentage has no bound."""
+    for name, amount in amounts.items():
+        if not amount.endswith("%") and quantity.parse(amount) > quantity.largest(name):
+            message = f"{amount} of {name} is more than schedulers count, which is 8P, and 8E of memory"
+            raise invalid(message, "use a smaller amount")
+    return amounts
+
+
+Resources = Annotated[dict[ResourceName, Quantity], AfterValidator(bounded)]
 """Amounts by resource name (``cpu``, ``memory``, ``nvidia.com/gpu``)."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
-from trainyard.settings.settings_model import ResourceName, Share
+from trainyard.settings.settings_model import ResourceName, Share, bounded
 
 __all__ = ["ALL", "NODES", "Shares"]
 
@@ -24,5 +24,5 @@ def _mapping(value: object) -> object:
     return {ALL: value} if isinstance(value, str) and value.endswith("%") else value
 
 
-Shares = Annotated[dict[ResourceName, Share], BeforeValidator(_mapping)]
+Shares = Annotated[dict[ResourceName, Share], BeforeValidator(_mapping), AfterValidator(bounded)]
 """Amounts by resource (``cpu``, ``memory``, ``nvidia.com/gpu``, ``gpu``) or ``nodes``; ``50%`` applies to all."""

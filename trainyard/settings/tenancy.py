@@ -148,6 +148,7 @@ class TenantSettings(SettingsModel):
     object_quota: dict[str, Quantity] = Field(
         default={
             "count/trainjobs.trainer.kubeflow.org": "200",
+            "count/trainingruntimes.trainer.kubeflow.org": "100",
             "count/pods": "20000",
             "count/jobs.batch": "2000",
             "count/cronjobs.batch": "100",

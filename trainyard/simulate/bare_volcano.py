@@ -13,7 +13,7 @@ import datetime
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from trainyard import pki, upstream
@@ -29,8 +29,10 @@ from trainyard.simulate.programs import PROGRAM_OF_DEPLOYMENT, PROGRAMS
 __all__ = [
     "MANAGER",
     "NAMESPACE",
+    "ON_PLATFORM_NODE",
     "PATIENCE",
     "PAUSE",
+    "PLATFORM_TAINT",
     "configure",
     "install",
     "kill",
@@ -53,6 +55,13 @@ _RESOURCES = {each.kind: each for each in vars(kinds).values() if isinstance(eac
 _MARK = "trainyard.dev/scheduler-configuration"
 PATIENCE, PAUSE = 120.0, 0.05
 """Default timeout and polling interval in seconds."""
+PLATFORM_TAINT: Mapping[str, str] = {"key": "trainyard.dev/platform", "value": "true", "effect": "NoSchedule"}
+"""Taint of the node of the platform's own pods."""
+ON_PLATFORM_NODE: Mapping[str, Any] = {
+    "nodeSelector": {PLATFORM_TAINT["key"]: PLATFORM_TAINT["value"]},
+    "tolerations": [{"key": PLATFORM_TAINT["key"], "operator": "Exists"}],
+}
+"""Fields of a pod of the platform."""
 
 
 async def install(client: Client, access: ClusterAccess, status: Callable[[], ClusterStatus]) -> None:
@@ -230,7 +239,7 @@ def _deployment(body: dict[str, Any], tag: str) -> dict[str, Any]:
     body["spec"]["strategy"] = {"type": "Recreate"}  # Two schedulers at once would schedule the same pods.
     pod = template["spec"]
     pod["serviceAccountName"] = body["metadata"]["name"]
-    pod["nodeSelector"] = {"trainyard.dev/platform": "true"}
+    pod.update(ON_PLATFORM_NODE)
     container = pod["containers"][0]
     container["image"] = f"{container['image'].rpartition(':')[0]}:{tag}"
     changed = {"-v": "-v=2", "--schedule-period": "--schedule-period=200ms", "--kube-api-qps": "--kube-api-qps=2000"}

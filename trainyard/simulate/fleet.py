@@ -22,7 +22,15 @@ from trainyard.kube.training_kinds import HYPER_NODES, POD_GROUPS, QUEUES, VOLCA
 from trainyard.queues import DEFAULT, ROOT
 from trainyard.queues.builtin_queues import RESERVED, root_preparation
 from trainyard.settings import StackSettings
-from trainyard.simulate.bare_volcano import MANAGER, PATIENCE, PAUSE, configure, queue_open, wait_until
+from trainyard.simulate.bare_volcano import (
+    MANAGER,
+    PATIENCE,
+    PAUSE,
+    PLATFORM_TAINT,
+    configure,
+    queue_open,
+    wait_until,
+)
 from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE
 from trainyard.stack_checks import stack_queues
 from trainyard.topology import compile_fabric
@@ -63,6 +71,8 @@ async def prepare(
     """
     await clear(client)
     await nodes.sync(kubeconfig, settings.fabric)
+    # The node of the platform's own pods is not part of the fleet: jobs without accelerators would run there.
+    await client.merge_patch(NODES, nodes.PLATFORM_NODE, {"spec": {"taints": [dict(PLATFORM_TAINT)]}})
     for node in await client.list(NODES):
         if node["spec"].get("unschedulable"):
             await client.merge_patch(NODES, node["metadata"]["name"], {"spec": {"unschedulable": None}})

@@ -28,7 +28,7 @@ from trainyard.kube.kinds import NODES, PODS
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 from trainyard.queues import DEFAULT
 from trainyard.settings.fabric import FabricSettings
-from trainyard.simulate.bare_volcano import kill, wait_until
+from trainyard.simulate.bare_volcano import ON_PLATFORM_NODE, kill, wait_until
 from trainyard.simulate.controlled_jobs import controlled_job
 from trainyard.simulate.fleet import delete_pods, retried
 from trainyard.simulate.gang_objects import JOB_LABEL, ROLE_LABEL, group_body, pod_body, pod_group_of, pod_of
@@ -249,8 +249,8 @@ class LiveWorld:
         self._control = (name, event)
         group = {"minMember": 1, "queue": DEFAULT}
         await self._create_group(group_body(name, DEFAULT_NAMESPACE, group))
-        spec = {"nodeSelector": {"trainyard.dev/platform": "true"}}
-        await self._client.create(PODS, pod_body(name, DEFAULT_NAMESPACE, name, {ROLE_LABEL: "control"}, {}, spec))
+        labels = {ROLE_LABEL: "control"}
+        await self._client.create(PODS, pod_body(name, DEFAULT_NAMESPACE, name, labels, {}, ON_PLATFORM_NODE))
         try:
             async with asyncio.timeout(_CONTROL_TIMEOUT):
                 await event.wait()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from trainyard.checks.printable_text import printable
 from trainyard.simulate.clock import shown
 from trainyard.simulate.replay import Replay
 from trainyard.simulate.replay_svg import draw
@@ -29,7 +30,7 @@ def as_text(replay: Replay) -> str:
     failed = sum(not result.holds for result in replay.results)
     count = len(replay.results)
     lines.append(f"{count - failed} of {count} expectations hold" if failed else f"{count} expectations hold")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def as_json(replay: Replay) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from trainyard.topology.membership import NodeIndex, is_anchored, regex_fault
 from trainyard.topology.placement import placement_findings
 from trainyard.topology.rules import RULES
 
-__all__ = ["check_hyper_nodes"]
+__all__ = ["check_hyper_nodes", "selector_findings"]
 
 _SOURCE_LABEL = "volcano.sh/network-topology-source"
 
@@ -39,7 +39,7 @@ def _findings(manifests: Manifests) -> Iterator[Finding]:
     index = None if manifests.nodes is None else NodeIndex(manifests.nodes)
     for each in hyper_nodes:
         yield from _own(each)
-        yield from _selectors(each, index)
+        yield from selector_findings(each, index)
     yield from _tiers(hyper_nodes)
     graph = Graph(hyper_nodes)
     yield from graph.findings()
@@ -80,7 +80,8 @@ def _own(each: HyperNode) -> Iterator[Finding]:
                 yield _finding(each, each.path(member), message, "list it once", "hypernode-member-repeated")
 
 
-def _selectors(each: HyperNode, index: NodeIndex | None) -> Iterator[Finding]:
+def selector_findings(each: HyperNode, index: NodeIndex | None) -> Iterator[Finding]:
+    """Yield what is wrong with selectors other than exact ones; without an index, nodes are unknown."""
     for member in each.members:
         if member.selector == "exact":
             continue

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from trainyard.manifests.dump import dump, dump_all
+from trainyard.manifests.dump import comment, dump, dump_all
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology.fabric_compiler import Fabric
 
@@ -17,7 +17,7 @@ __all__ = ["hyper_nodes_text", "nodes_text", "settings_text"]
 def settings_text(settings: FabricSettings, notes: Sequence[str] = ()) -> str:
     """Return ``trainyard:fabric`` as YAML for a stack's settings; notes become comments at the top."""
     values = settings.model_dump(by_alias=True, exclude_unset=True, mode="json")
-    comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
+    comments = "".join(map(comment, notes))
     return comments + dump({"config": {"trainyard:fabric": values}}, flow=None)
 
 

@@ -21,6 +21,11 @@ violation contains {"path": path, "message": sprintf("%d items exceed the limit 
 	old_lengths.grows(path, list)
 }
 
+violation contains {"path": path, "message": message} if {
+	some path, list in list_sums.of_all_containers
+	message := sprintf("%d items of all containers exceed the limit of %d", [list.length, list.limit])
+}
+
 violation contains {"path": path, "message": sprintf("a name of %d characters exceeds the limit of %d", [name.length, name.limit])} if {
 	some path, name in name_lengths.long
 	old_lengths.grows(path, name)

@@ -6,7 +6,6 @@ import data.trainyard.lib.users
 import rego.v1
 
 violation contains {"path": entry.path, "message": sprintf("finalizer \"%v\" is not allowed", [entry.name])} if {
-	request.kind in ["Pod", "Job", "JobSet", "PodGroup"]
 	some entry in own
 	not by_platform
 }
@@ -26,7 +25,13 @@ foreign(path, metadata) := [{"path": sprintf("%s.finalizers[%d]", [path, i]), "n
 own := [entry |
 	some entry in foreign("metadata", request.metadata)
 	not entry.name in kept
+	not of_claim(entry.name)
 ]
+
+of_claim(name) if {
+	request.kind == "PersistentVolumeClaim"
+	name in request.parameter("TEN-013", "claimFinalizers")
+}
 
 by_platform if {
 	request.kind != "Pod"

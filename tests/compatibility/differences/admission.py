@@ -227,6 +227,15 @@ ADMISSION: tuple[Difference, ...] = (
         ),
     ),
     Difference(
+        "fixed-ranks",
+        Area.ADMISSION,
+        "`JAX_PROCESS_ID` with one value for several pods, or `JAX_NUM_PROCESSES` that is no multiple of the pods",
+        "accepted",
+        "rejected unless the TrainJob also sets `JAX_COORDINATOR_ADDRESS`",
+        "the processes would have the same rank, or wait for others that do not exist",
+        finding=_rejected_here("is the same in all", "but the job has", holds=lambda scene: "jax" in scene.policy),
+    ),
+    Difference(
         "name-length",
         Area.ADMISSION,
         "A name that is too long for JobSet",

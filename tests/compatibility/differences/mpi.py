@@ -19,6 +19,12 @@ _OPEN_MPI = {
 }
 """Variables of Open MPI 4, and what Open MPI 5 calls them."""
 
+_ONLY_OPEN_MPI_5 = {
+    "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
+    "PRTE_MCA_plm_ssh_no_tree_spawn": "true",
+}
+"""Variables whose values differ from those of Open MPI 4."""
+
 
 def _set_count(job: Body, count: int) -> None:
     job["template"]["spec"]["parallelism"] = job["template"]["spec"]["completions"] = count
@@ -148,9 +154,10 @@ def _second_variables(scene: Scene) -> None:
         if "OMPI_MCA_orte_set_default_slots" not in values:
             continue
         place = 1 + max(place for place, variable in enumerate(variables) if variable["name"] in _OPEN_MPI)
+        added = {new: values[old] for old, new in _OPEN_MPI.items()} | _ONLY_OPEN_MPI_5
         entry["env"] = [
             *variables[:place],
-            *({"name": new, "value": values[old]} for old, new in _OPEN_MPI.items() if new not in values),
+            *({"name": new, "value": value} for new, value in added.items() if new not in values),
             *variables[place:],
         ]
 
@@ -217,7 +224,8 @@ MPI: tuple[Difference, ...] = (
         "Variables of Open MPI 5",
         "not set: only the names of Open MPI 4 are",
         "set too (`PRTE_MCA_…`); a TrainJob can override them",
-        "Open MPI 5 would start every process on the launcher",
+        "Open MPI 5 would start every process on the launcher; with `keep_fqdn_hostnames`, unlike Open MPI 4, it would "
+        "not recognize a launcher that is a node, and without it, nodes could not start further ones",
         objects=_second_variables,
     ),
     Difference(

@@ -391,3 +391,44 @@ def test_hyper_nodes_that_leave_a_tier_out_get_a_domain_of_it() -> None:
 def test_hyper_nodes_without_a_fabric_are_errors(bodies: tuple[dict[str, Any], ...], message: str) -> None:
     with pytest.raises(TrainyardError, match=message):
         of_hyper_nodes(*bodies)
+
+
+def by_labels(kind: str, **labels: str) -> dict[str, Any]:
+    return {"type": kind, "selector": {"labelMatch": {"matchLabels": labels}}}
+
+
+def labeled_node(name: str, **labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def test_nodes_that_a_hyper_node_selects_by_label_are_read() -> None:
+    rack, spine = hyper_node("rack", 1, "Node"), hyper_node("spine", 2, "HyperNode", "rack")
+    rack["spec"]["members"] = [by_labels("Node", rack="a")]
+    found = of_hyper_nodes(rack, spine, labeled_node("n1", rack="a"), labeled_node("n2", rack="b"))
+    fabric = compile_fabric(found.settings)
+    assert [each.name for each in fabric.nodes] == ["n1"]
+    assert not [note for note in found.notes if "label" in note]
+
+
+def test_hyper_nodes_that_another_selects_by_label_are_noted_as_left_out() -> None:
+    rack, spine = hyper_node("rack", 1, "Node", "n1"), hyper_node("spine", 2, "HyperNode")
+    spine["spec"]["members"] = [by_labels("HyperNode", level="rack")]
+    (note,) = [note for note in of_hyper_nodes(rack, spine, labeled_node("n1")).notes if "spine" in note]
+    assert "selects HyperNodes by labelMatch, which the scheduler ignores" in note
+
+
+def test_a_selector_without_nodes_is_noted() -> None:
+    rack, other = hyper_node("rack", 1, "Node", "n1"), hyper_node("other", 1, "Node")
+    other["spec"]["members"] = [by_labels("Node", rack="none")]
+    notes = of_hyper_nodes(rack, other, labeled_node("n1")).notes
+    assert [note for note in notes if "matches no node" in note]
+
+
+def test_selectors_need_the_nodes_of_the_cluster() -> None:
+    rack = hyper_node("rack", 1, "Node")
+    rack["spec"]["members"] = [by_labels("Node", rack="a")]
+    with pytest.raises(TrainyardError) as caught:
+        of_hyper_nodes(rack)
+    (finding,) = caught.value.findings
+    assert "selects nodes by labelMatch, and the list has no nodes" in finding.message
+    assert "trainyard snapshot save" in finding.fix

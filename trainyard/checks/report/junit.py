@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import groupby
 from xml.etree import ElementTree as Xml
 
 from trainyard.checks.finding import Finding
+from trainyard.checks.printable_text import printable
 from trainyard.checks.report.report import Report
 
 __all__ = ["junit"]
-
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(report: Report) -> str:
@@ -21,7 +19,7 @@ def junit(report: Report) -> str:
     found = {(finding.file, _owner(finding)) for finding in report.findings}
     cases = sorted({*report.checked, *found})
     for file, of_file in groupby(cases, key=lambda case: case[0]):
-        suite = Xml.SubElement(root, "testsuite", name=_xml(file))
+        suite = Xml.SubElement(root, "testsuite", name=printable(file))
         failures, names = 0, [name for _, name in of_file]
         for name in names:
             findings = [each for each in report.findings if (each.file, _owner(each)) == (file, name)]
@@ -34,15 +32,15 @@ def junit(report: Report) -> str:
 
 
 def _case(suite: Xml.Element, file: str, name: str, findings: Iterable[Finding]) -> int:
-    case = Xml.SubElement(suite, "testcase", classname=_xml(file), name=_xml(name or "the file"), time="0")
+    case = Xml.SubElement(suite, "testcase", classname=printable(file), name=printable(name or "the file"), time="0")
     errors = [finding for finding in findings if finding.severity == "error"]
     warnings = [finding for finding in findings if finding.severity == "warning"]
     if errors:
         kinds = ", ".join(sorted({finding.rule or "manifest" for finding in errors}))
-        failure = Xml.SubElement(case, "failure", type=kinds, message=_xml(_line(errors[0])))
-        failure.text = _xml("\n".join(map(_line, errors)))
+        failure = Xml.SubElement(case, "failure", type=kinds, message=_line(errors[0]))
+        failure.text = "\n".join(map(_line, errors))
     if warnings:
-        Xml.SubElement(case, "system-out").text = _xml("\n".join(map(_line, warnings)))
+        Xml.SubElement(case, "system-out").text = "\n".join(map(_line, warnings))
     return int(bool(errors))
 
 
@@ -59,8 +57,4 @@ def _owner(finding: Finding) -> str:
 def _line(finding: Finding) -> str:
     rule = f"{finding.rule} " if finding.rule else ""
     fix = f" (fix: {finding.fix})" if finding.fix else ""
-    return f"line {finding.line}: {rule}{finding.path}: {finding.message}{fix}"
-
-
-def _xml(text: str) -> str:
-    return _FORBIDDEN.sub("�", text)
+    return printable(f"line {finding.line}: {rule}{finding.path}: {finding.message}{fix}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
 
 from trainyard.checks.finding import Finding
+from trainyard.checks.printable_text import json_text, printable
 from trainyard.checks.report.report import Report
 
 __all__ = ["SCHEMA", "sarif"]
@@ -33,12 +33,14 @@ def sarif(report: Report) -> str:
         "invocations": [
             {
                 "executionSuccessful": True,
-                "toolExecutionNotifications": [{"level": "note", "message": {"text": note}} for note in report.notes],
+                "toolExecutionNotifications": [
+                    {"level": "note", "message": {"text": _literal(note)}} for note in report.notes
+                ],
             }
         ],
         "results": [_located(finding, rules.index(_rule(finding))) for finding in report.findings],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, ascii_only=False) + "\n"
 
 
 def _described(rule: str, report: Report) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def _located(finding: Finding, index: int) -> dict[str, Any]:
         "ruleId": _rule(finding),
         "ruleIndex": index,
         "level": finding.severity,
-        "message": {"text": f"{about}{where}{finding.message}.{fix}"},
+        "message": {"text": _literal(f"{about}{where}{finding.message}.{fix}")},
         "locations": [
             {
                 "physicalLocation": {"artifactLocation": artifact, "region": {"startLine": finding.line}},
@@ -77,6 +79,11 @@ def _located(finding: Finding, index: int) -> dict[str, Any]:
     }
 
 
+def _literal(text: str) -> str:
+    """Return a message without links, which viewers of SARIF render."""
+    return printable(text).replace("](", "] (")
+
+
 def _rule(finding: Finding) -> str:
     return finding.rule or _MANIFEST
 
@@ -85,6 +92,6 @@ def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return version("trainyard")
+        return version("trainyard-platform")
     except PackageNotFoundError:
         return "0"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 from trainyard.checks.finding import Finding
-from trainyard.checks.printable_text import printable
+from trainyard.checks.printable_text import json_text, printable, printable_output
 from trainyard.checks.report.report import REPORT_KEYS, Report
 
 __all__ = ["as_json", "counted", "line", "text", "verdict"]
@@ -17,12 +16,12 @@ _SIGNS = {"error": "✗", "warning": "!"}
 def as_json(report: Report) -> str:
     """Return the JSON of the command-line contract."""
     document = {"results": [finding.as_json(REPORT_KEYS) for finding in report.findings], "summary": report.summary()}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_text(document, ascii_only=False) + "\n"
 
 
 def text(report: Report) -> str:
     """Return the report as text: findings by object, notes, and the summary line."""
-    return "\n".join([*(printable(line) for line in _lines(report)), verdict(report)]) + "\n"
+    return printable_output("\n".join([*(printable(line) for line in _lines(report)), verdict(report)])) + "\n"
 
 
 def verdict(report: Report) -> str:

@@ -75,6 +75,10 @@ class NodeProvider(EmbeddedProvider):
         TrainyardError
             The machine is unsuitable, a program or image cannot be built, or a node does not become ready.
         """
+        if self.ip_family not in (None, "ipv4"):
+            raise TrainyardError(
+                "Provider node connects its nodes by IPv4 only", fix="leave out --ip-family, or use provider embedded"
+            )
         require_suitable_machine(self.name)
         nodes = compile_fabric(fabric).nodes
         plans = plan_nodes(machine_name(self.folder.root), [node.name for node in nodes])

@@ -28,6 +28,7 @@ from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
 from trainyard.kube import Client
 from trainyard.kube.change_watch import API_FAILURES, watch_changes
 from trainyard.kube.kinds import DEPLOYMENTS, NAMESPACES, PODS
+from trainyard.logs import write_logs
 
 __all__ = ["run"]
 
@@ -47,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 def run(folder: ClusterFolder) -> int:
     """Supervise a cluster until SIGTERM; return the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    write_logs(logging.INFO, "%(asctime)s %(levelname)s %(message)s")
     descriptor = os.open(folder.root / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,7 +98,7 @@ async def _until(event: asyncio.Event) -> None:
 
 
 async def _may_start(process: ControlPlaneProcess, probes: dict[str, Probe], prepared: asyncio.Event) -> str | None:
-    if why := await find_conflict(process.ports):
+    if why := await find_conflict(process.ports, process.probe.host):
         return why
     if process.spec.name == _KWOK and not prepared.is_set():
         return "waiting for its roles and node leases"

@@ -31,10 +31,12 @@ class Forwarder:
         Port to listen on; 0: any.
     limit
         Maximum concurrent connections; further ones are closed at once.
+    host
+        Address on which it and the replicas listen.
     """
 
-    def __init__(self, port: int, *, limit: int = 4096) -> None:
-        self.port = port
+    def __init__(self, port: int, *, limit: int = 4096, host: str = HOST) -> None:
+        self.port, self.host = port, host
         self._limit = limit
         self._targets: tuple[int, ...] = ()
         self._next = 0
@@ -71,7 +73,7 @@ class Forwarder:
         """
         if self._server is None:
             loop = asyncio.get_running_loop()
-            self._server = await loop.create_server(lambda: _Client(self), HOST, self.port, backlog=1024)
+            self._server = await loop.create_server(lambda: _Client(self), self.host, self.port, backlog=1024)
             self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -108,7 +110,7 @@ class Forwarder:
             port = targets[(self._next + turn) % len(targets)]
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT):
-                    _, replica = await loop.create_connection(lambda: _Replica(client), HOST, port)
+                    _, replica = await loop.create_connection(lambda: _Replica(client), self.host, port)
             except (OSError, TimeoutError):
                 continue
             return replica
@@ -166,8 +168,10 @@ class _Client(_Connection):
             self.abort()
             return
         assert self.transport is not None  # noqa: S101
-        self.transport.pause_reading()
-        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        loop = asyncio.get_running_loop()
+        # A little later: up to Python 3.11.2 the transport starts to read after this function, paused or not.
+        loop.call_soon(self.transport.pause_reading)
+        self._connecting = loop.create_task(self._connect())
 
     async def _connect(self) -> None:
         replica = await self._forwarder.connect(self)

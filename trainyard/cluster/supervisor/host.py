@@ -15,7 +15,7 @@ from trainyard.cluster.code_digest import sources_digest
 from trainyard.cluster.controlplane import server_url
 from trainyard.cluster.folders import ClusterFolder, private_folder
 from trainyard.cluster.health_probes import check_health
-from trainyard.cluster.ports import HOST, find_conflict, slot_name, slot_ports
+from trainyard.cluster.ports import find_conflict, slot_name, slot_ports
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import volumes
@@ -34,6 +34,7 @@ from trainyard.kube.kinds import (
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
+from trainyard.listening import url_host
 
 __all__ = ["HostProcess"]
 
@@ -76,7 +77,7 @@ class HostProcess:
         self.supervisor = ProcessSupervisor(
             folder.processes,
             self.name,
-            ready_to_start=partial(find_conflict, self.ports),
+            ready_to_start=partial(find_conflict, self.ports, state.addresses.host),
             fast_stop_signal=host_program.fast_stop_signal,
             notify=notify,
         )
@@ -151,6 +152,7 @@ class HostProcess:
             mounts,
             self._sockets,
             self._state.nodes,
+            self._state.addresses.host,
         )
         if not await self._volumes(client, container, context):
             return "waiting for the content of its volumes"
@@ -166,7 +168,7 @@ class HostProcess:
             version=container.version,
             command=tuple(self._host_program.command(context, arguments)),
             log=self._cluster.log(self.name),
-            address=f"{HOST}:{port}",
+            address=f"{url_host(self._state.addresses.host)}:{port}",
             environment={**self._host_program.variables(context), **variables},
             inputs=container.pod if self._host_program.upstream else f"{container.pod}{self._sources}",
         )

@@ -60,14 +60,14 @@ class Kubelet:
     def __init__(self, folder: ClusterFolder, state: ClusterState, *, connections: int = 4096) -> None:
         self.changed = asyncio.Event()
         self.settled = False
-        self._folder = folder
+        self._folder, self._host = folder, state.addresses.host
         self._hosts = {
             (program, slot): HostProcess(program, host_program, slot, folder, state, self.changed.set)
             for program, host_program in HOST_PROGRAMS.items()
             for slot in range(SLOTS)
         }
         self._forwarders = {
-            program: Forwarder(state.ports[host_program.serving_port], limit=connections)
+            program: Forwarder(state.ports[host_program.serving_port], limit=connections, host=state.addresses.host)
             for program, host_program in HOST_PROGRAMS.items()
             if host_program.serving_port
         }
@@ -152,7 +152,7 @@ class Kubelet:
                     f"Pod {_name(pod)}: container {', '.join(sorted(unknown))} cannot run as a host process",
                     fix=f"rename it to one of {', '.join(HOST_PROGRAMS)}, or remove it from the Deployment",
                 )
-            container = parse(pod, program)
+            container = parse(pod, program, self._host)
         except TrainyardError as error:
             host.stop(str(error))
             return

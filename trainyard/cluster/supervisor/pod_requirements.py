@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainyard.cluster.host_address import HOST
 from trainyard.cluster.kwok_stages import ENDED_ANNOTATION, HOST_PROCESS_LABEL
 from trainyard.errors import TrainyardError
 
@@ -101,7 +102,7 @@ def programs(pod: Mapping[str, Any]) -> tuple[str, ...]:
     return (pod["metadata"]["labels"][HOST_PROCESS_LABEL], *(container["name"] for container in sidecars))
 
 
-def parse(pod: Mapping[str, Any], program: str) -> HostContainer:
+def parse(pod: Mapping[str, Any], program: str, host: str = HOST) -> HostContainer:
     """Parse the container of a program in a pod.
 
     Raises
@@ -112,7 +113,7 @@ def parse(pod: Mapping[str, Any], program: str) -> HostContainer:
     metadata, spec = pod["metadata"], pod["spec"]
     name, namespace = metadata["name"], metadata["namespace"]
     container = spec["containers"][programs(pod).index(program)]
-    environment = _environment(container.get("env") or (), pod)
+    environment = _environment(container.get("env") or (), pod, host)
     arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
     mounts = {
         mount["mountPath"].rstrip("/"): (mount["name"], mount.get("subPath", ""))
@@ -204,14 +205,14 @@ def _digest(part: Any) -> str:
     return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _environment(entries: Any, pod: Mapping[str, Any]) -> dict[str, str]:
+def _environment(entries: Any, pod: Mapping[str, Any], host: str) -> dict[str, str]:
     metadata = pod["metadata"]
     fields = {
         "metadata.namespace": metadata["namespace"],
         "metadata.name": metadata["name"],
         "metadata.uid": metadata["uid"],
         "spec.nodeName": pod["spec"].get("nodeName") or "",
-        "status.podIP": "127.0.0.1",
+        "status.podIP": host,
     }
     found: dict[str, str] = {}
     for entry in entries:

@@ -155,6 +155,8 @@ def _recorded(situation: Situation) -> Iterator[tuple[datetime.datetime, str]]:
     since = time(suspended, "lastTransitionTime")
     now_suspended = mapping(situation.root, "spec").get("suspend") is True
     resumed = since is not None and text(suspended, "status") == "False"
+    if since is None and not now_suspended and (recorded := time(situation.root, "status", "jobSet", "resumed")):
+        since, resumed = recorded, True  # The condition is removed once the job has pods.
     yield created, _SUSPENDED if resumed or (now_suspended and since is None) else _WAITING
     if since is not None:
         yield since, _WAITING if resumed else _SUSPENDED

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup, escape
+import markupsafe
+from markupsafe import Markup
+
+from trainyard.checks.printable_text import printable
 
 __all__ = ["Drawing", "squares"]
 
@@ -73,3 +76,8 @@ class Drawing:
     def _add(self, part: str, elements: int) -> None:
         self._parts.append(part)
         self.elements += elements
+
+
+def escape(text: str) -> Markup:
+    """Return a text as SVG that shows it."""
+    return markupsafe.escape(printable(text))

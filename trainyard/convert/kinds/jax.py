@@ -12,7 +12,7 @@ from trainyard.convert.variables import indexed, literal, note_legacy_hosts, ref
 
 __all__ = ["CONVERTERS", "convert"]
 
-_ROLES: Final = Roles("spec.jaxReplicaSpecs", "jax", "Never")
+_ROLES: Final = Roles("spec.jaxReplicaSpecs", "jax", "Never", "jaxjob-controller", (), leads=True)
 
 
 def convert(draft: Draft) -> None:

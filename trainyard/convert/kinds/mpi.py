@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Final
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.field_finding import Fidelity, FieldFinding
+from trainyard.convert.mpi_volumes import map_operator_volumes
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
@@ -16,10 +18,14 @@ from trainyard.render.pod_set import LAUNCHER
 
 __all__ = ["CONVERTERS", "IMPLEMENTATIONS", "convert", "lead"]
 
-_ROLES: Final = Roles("spec.mpiReplicaSpecs", "mpi", "Never")
+_PATH: Final = "spec.mpiReplicaSpecs"
+_FIRST_ROLES: Final = Roles(_PATH, "mpi", "Never", "mpijob-controller", (LAUNCHER,))
+_ROLES: Final = Roles(_PATH, "mpi", "Never", "mpi-operator", (), launched=True)
 IMPLEMENTATIONS: Final = ("OpenMPI", "Intel", "MPICH")
 _SERVER: Final = ("/usr/sbin/sshd", "-De")
 _READY: Final = "Ready"
+_ROOT: Final = "/root"
+_GROUP: Final = 1000
 _KUBEXEC: Final = "kubexec"
 
 
@@ -31,16 +37,19 @@ def convert(draft: Draft) -> None:
     source.same("spec.mainContainer", "the training container")
     mains = (named,) if named else ()
     launcher_policy = "Never" if first else "OnFailure"
-    launcher = _ROLES.read(draft, "Launcher", LAUNCHER, restart_policy=launcher_policy, mains=mains)
-    launcher = require(draft, _ROLES, launcher, "Launcher")
+    roles = _FIRST_ROLES if first else _ROLES
+    launcher = roles.read(draft, "Launcher", LAUNCHER, restart_policy=launcher_policy, mains=mains)
+    launcher = require(draft, roles, launcher, "Launcher")
     if launcher.pods != 1:
         raise source.malformed(f"{launcher.role}.replicas", f"must be 1, but is {launcher.pods}")
-    worker = _ROLES.read(draft, "Worker", CONTAINER_NODE, mains=mains)
+    worker = roles.read(draft, "Worker", CONTAINER_NODE, mains=mains)
     trains = bool(source.flag("spec.runLauncherAsWorker"))
     source.same("spec.runLauncherAsWorker", "mpi.runLauncherAsNode")
     if worker is None and not trains:
-        raise source.malformed(f"{_ROLES.path}.Worker", "is missing, or has no pods")
+        raise source.malformed(f"{_PATH}.Worker", "is missing, or has no pods")
     policy = _policy(draft)
+    for part in draft.parts:
+        map_operator_volumes(source, part)
     lead(draft, launcher, worker, policy, trains=trains)
     if worker is not None:
         _serve(draft, worker, first=first)
@@ -69,12 +78,28 @@ def lead(draft: Draft, launcher: Part, worker: Part | None, policy: Body, *, tra
     draft.train(launcher)
     draft.succeed_with(launcher.name)
     draft.parts.sort(key=lambda part: part is launcher)
+    if not PurePosixPath(policy.get("sshAuthMountPath", _ROOT)).is_relative_to(_ROOT):
+        for part in (launcher, *([worker] if worker is not None else ())):
+            _share_keys(draft, part)
     if worker is None:
         return
     launcher.waits_for = ((worker.name, _READY),)
     if worker.main != CONTAINER_NODE:
         draft.train(worker)
         worker.trains = False
+
+
+def _share_keys(draft: Draft, part: Part) -> None:
+    """Let a user other than root read the keys, which the old operators make readable for all users."""
+    context = part.pod.get("securityContext") or {}
+    own = {**context, **(part.container.get("securityContext") or {})}
+    if "fsGroup" in context or own.get("runAsUser") == 0:
+        return
+    group = own.get("runAsGroup") or own.get("runAsUser") or _GROUP
+    part.pod["securityContext"] = {**context, "fsGroup": group}
+    message = f"fsGroup {group}: users other than root read the keys of SSH with it"
+    note = FieldFinding.of(f"{part.path}.spec.securityContext", group, Fidelity.CHANGED, message)
+    draft.source.notes.append(note)
 
 
 def _policy(draft: Draft) -> Body:

@@ -13,7 +13,7 @@ from trainyard.render.pod_editing import field_ref_env
 
 __all__ = ["CONVERTERS", "convert"]
 
-_ROLES: Final = Roles("spec.paddleReplicaSpecs", "paddle", "OnFailure")
+_ROLES: Final = Roles("spec.paddleReplicaSpecs", "paddle", "OnFailure", "paddlejob-controller")
 _SERVER: Final = "ps"
 _ELASTIC: Final = "spec.elasticPolicy"
 
@@ -30,7 +30,7 @@ def convert(draft: Draft) -> None:
     if servers is not None:
         servers.pod["containers"].sort(key=lambda container: container["name"] != servers.main)
         set_variables(source, servers, [own, literal("PADDLE_SERVER_NUM", 1)], always=False)
-        message = "replicatedJob ps: parameter servers, distinguished by PADDLE_SERVERS_ENDPOINTS"
+        message = "replicatedJob ps: parameter servers by PADDLE_SERVERS_ENDPOINTS; the job ends with its workers"
         source.changed(f"{servers.role}.replicas", message)
     if source.mapping(_ELASTIC):
         message = "the number of nodes is fixed: Paddle's elastic training needs its own etcd"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-import shlex
+import re
+from base64 import b64encode
 from typing import Any, Final
 
 from trainyard.api import Body
+from trainyard.api.constants import KUEUE_QUEUE_LABEL
 from trainyard.convert.draft import Draft
 from trainyard.convert.gang_scheduling import read_priority, read_schedulers
-from trainyard.convert.kinds.ray_groups import read_groups
+from trainyard.convert.kinds.ray_groups import DASHBOARD_PORT, read_groups
 from trainyard.convert.part import Part
-from trainyard.convert.restarts import adapt_restart_policy
+from trainyard.convert.restarts import NEVER, adapt_restart_policy
 from trainyard.convert.run_policy import read_deadline, read_lifetime, read_managed_by, read_suspend
 from trainyard.convert.source import shown
+from trainyard.convert.variables import literal, set_first
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.render.pod_set import LAUNCHER
@@ -32,6 +35,10 @@ _LABELS: Final = (
 )
 _PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
+_INTERACTIVE: Final = "InteractiveMode"
+_SUBMITTER: Final = "spec.submitterPodTemplate"
+_ONE_WORD: Final = re.compile(r"[\w./:=@,+-]+", re.ASCII)
+_EXPANDED: Final = re.compile(r"[$`\\]")
 
 
 def convert_job(draft: Draft) -> None:
@@ -40,15 +47,19 @@ def convert_job(draft: Draft) -> None:
     if source.mapping("spec.clusterSelector"):
         message = "the job runs on a cluster of its own: one that is there already cannot be named"
         raise draft.refuse("spec.clusterSelector", message, "move the cluster's spec into the RayJob first")
-    entry_point = source.text("spec.entrypoint")
-    if not entry_point:
-        raise source.malformed("spec.entrypoint", "is missing")
+    entry_point = (source.text("spec.entrypoint") or "").strip()
     options = _submit_options(draft)
     overwritten = draft.annotations.get(_OVERWRITE) == "true"
-    submitter = source.peek("spec.submitterPodTemplate") is not None
+    submitter = source.peek(_SUBMITTER) is not None
+    interactive = source.peek("spec.submissionMode") == _INTERACTIVE
     driver: list[str] | None
-    if options or submitter or overwritten:
-        driver = [*_submit(options), *_words(entry_point)]
+    if not entry_point:
+        if not interactive and not source.peek(f"{_SUBMITTER}.spec.containers[0].command"):
+            raise source.malformed("spec.entrypoint", "is missing")
+        driver = None
+        overwritten = overwritten and not interactive
+    elif options or submitter or overwritten:
+        driver = [*_submit(options), *_script(entry_point)]
         source.changed("spec.entrypoint", "submitted to the head with `ray job submit`")
     else:
         driver = ["/bin/bash", "-c", entry_point]
@@ -57,10 +68,19 @@ def convert_job(draft: Draft) -> None:
     head = read_groups(draft, "spec.rayClusterSpec", None if submitted else driver, submitted=submitted)
     if submitted:
         _read_submitter(draft, head, driver)
-    _read_submission(draft)
+    if submitted or driver is not None:
+        _fail_with(draft, draft.trainer if submitted else head)
+    if submitted and KUEUE_QUEUE_LABEL in draft.labels:
+        path = _SUBMITTER if submitter else ("metadata", "annotations", _OVERWRITE)
+        fix = "leave out submitterPodTemplate" if submitter else f"leave out annotation {_OVERWRITE}"
+        message = "Kueue counts a pod that submits like the nodes, and the new objects are rejected"
+        source.lost(path, message, f"{fix}: the head runs the entry point itself")
+    _read_submission(draft, submitted=submitted)
     read_suspend(draft, "spec.suspend")
     _read_rest(draft)
     read_deadline(draft, "spec.activeDeadlineSeconds")
+    message = "no limit for the time before the job runs"
+    source.lost("spec.preRunningDeadlineSeconds", message, "suspend the TrainJob if it waits for too long")
     read_lifetime(draft, "spec.ttlSecondsAfterFinished")
     restarts = source.integer("spec.backoffLimit")
     if restarts is not None:
@@ -149,16 +169,22 @@ def _submit(options: list[str]) -> list[str]:
     return ["ray", "job", "submit", "--address=$(RAY_API_SERVER_ADDRESS)", *options, "--"]
 
 
-def _words(entry_point: str) -> list[str]:
-    try:
-        return shlex.split(entry_point)
-    except ValueError:
-        return ["/bin/bash", "-c", entry_point]
+def _script(entry_point: str) -> list[str]:
+    """Return words that run a script, whether `ray job submit` joins them for a shell or for Windows.
+
+    Ray up to 2.55 joins with list2cmdline: in its quotes a shell expands what begins with ``$``, ````` or a backslash,
+    and words without blanks have none.
+    """
+    if _EXPANDED.search(entry_point):
+        encoded = b64encode(entry_point.encode()).decode()
+        return ["/bin/bash", "-c", f"exec /bin/bash <(echo {encoded} | base64 -d)"]
+    blank = " " in entry_point or "\t" in entry_point or _ONE_WORD.fullmatch(entry_point)
+    return ["/bin/bash", "-c", entry_point if blank else f"{entry_point} "]
 
 
-def _read_submitter(draft: Draft, head: Part, driver: list[str]) -> None:
+def _read_submitter(draft: Draft, head: Part, driver: list[str] | None) -> None:
     """Add a pod that submits the entry point."""
-    path = "spec.submitterPodTemplate"
+    path = _SUBMITTER
     if draft.source.peek(path) is not None:
         launcher = draft.read(path, LAUNCHER, 1)
     else:
@@ -167,28 +193,43 @@ def _read_submitter(draft: Draft, head: Part, driver: list[str]) -> None:
         draft.parts.append(launcher)
     if "command" not in launcher.container and "args" not in launcher.container:
         launcher.container["command"] = ["/bin/bash", "-c", _AWAIT_HEAD, "ray"]
-        launcher.container["args"] = driver
+        launcher.container["args"] = driver or []
+    given = {
+        "RAY_DASHBOARD_ADDRESS": f"{head.first_host(draft.name)}:{DASHBOARD_PORT}",
+        "RAY_JOB_SUBMISSION_ID": draft.source.peek("spec.jobId") or draft.name,
+    }
+    own = {each["name"] for each in launcher.container.get("env", ())}
+    set_first(launcher, [literal(name, value) for name, value in given.items() if name not in own])
     for part in draft.parts:
         part.trains = False
     draft.train(launcher)
 
 
-def _read_submission(draft: Draft) -> None:
+def _fail_with(draft: Draft, driver: Part) -> None:
+    """Let the job fail with its driver, as often as backoffLimit says with a new cluster."""
+    driver.job["backoffLimit"] = 0
+    driver.pod["restartPolicy"] = NEVER
+    path = f"{driver.path}.spec.restartPolicy"
+    if draft.source.peek(path) not in (None, NEVER):
+        draft.source.changed(path, "Never: a driver that fails fails the job")
+
+
+def _read_submission(draft: Draft, *, submitted: bool) -> None:
     source = draft.source
     path = "spec.submissionMode"
     mode = source.text(path)
     if mode in (None, "K8sJobMode"):
         source.same(path, "the driver's exit status is that of the job")
-    elif mode == "InteractiveMode":
-        source.lost(
-            path,
-            "interactive submission is not supported: the entry point is run",
-            "use a RayCluster without an entry point",
-        )
+    elif mode == _INTERACTIVE:
+        what = "the entry point is run" if source.peek("spec.entrypoint") else "the cluster serves until it is deleted"
+        fix = "use a RayCluster without an entry point"
+        source.lost(path, f"interactive submission is not supported: {what}", fix)
     else:
         source.changed(path, "the driver is a process of a pod, whose exit status is that of the job")
-    if source.integer("spec.submitterConfig.backoffLimit") is not None:
-        source.changed("spec.submitterConfig.backoffLimit", "the cluster is made again when the driver fails")
+    source.integer("spec.submitterConfig.backoffLimit")
+    message = "0 of the submitter's pod: nothing is submitted twice" if submitted else "has no effect: nothing submits"
+    fix = "set backoffLimit to run the job again, with a new cluster"
+    source.changed("spec.submitterConfig.backoffLimit", message, fix)
 
 
 CONVERTERS: Final = {("ray.io/v1", "RayJob"): convert_job, ("ray.io/v1", "RayCluster"): convert_cluster}

@@ -10,7 +10,16 @@ from typing import Final
 
 from trainyard.convert.draft import Draft
 from trainyard.convert.gang_scheduling import read_priority, read_queue, read_schedulers
-from trainyard.convert.kinds.spark_pods import CORE_DEFAULT, memory_of, read_pod
+from trainyard.convert.kinds.spark_pods import read_pod
+from trainyard.convert.kinds.spark_settings import SparkSettings
+from trainyard.convert.kinds.spark_sizes import (
+    DRIVER,
+    EXECUTOR,
+    cores_of,
+    memory_of,
+    number_of_executors,
+    offer_devices,
+)
 from trainyard.convert.kinds.spark_submit import submit_options
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import NEVER
@@ -18,11 +27,11 @@ from trainyard.convert.run_policy import read_lifetime, read_suspend
 
 __all__ = ["CONVERTERS", "convert"]
 
-_DRIVER: Final = "driver"
-_EXECUTOR: Final = "executor"
 _PORT: Final = 7077
 _BASH: Final = ("/bin/bash", "-c")
 _HOST: Final = "SPARK_DRIVER_HOST"
+# The pods have the size of Spark on Kubernetes, which runs neither master nor worker; by default, each takes 1 GiB.
+_DAEMON: Final = {"name": "SPARK_DAEMON_MEMORY", "value": "256m"}
 _CLASS: Final = '"${SPARK_HOME:-/opt/spark}"/bin/spark-class'
 _LEAD: Final = f"""{_CLASS} org.apache.spark.deploy.master.Master --host "${_HOST}" --port {_PORT} &
 until (exec 3<>"/dev/tcp/${_HOST}/{_PORT}") 2>/dev/null; do sleep 1; done
@@ -35,6 +44,7 @@ _RESTARTS: Final = ("Never", "OnFailure", "Always")
 _WITHOUT: Final = {
     "monitoring": ("no metrics are exposed", "set spark.metrics.* in sparkConf"),
     "sparkUIOptions": ("there is no Service or Ingress for the user interface", "use `kubectl port-forward`"),
+    "driverPodDisruptionBudget": ("the driver has no PodDisruptionBudget", "make one that selects its pod"),
     "driverIngressOptions": ("there is no Ingress for the driver", "use `kubectl port-forward`"),
     "proxyUser": ("the application runs as the user of the image", "set securityContext.runAsUser"),
 }
@@ -43,31 +53,38 @@ _WITHOUT: Final = {
 def convert(draft: Draft) -> None:
     """Convert a SparkApplication to a draft."""
     source = draft.source
-    executors = source.integer("spec.executor.instances", 1) or 1
+    settings = SparkSettings(source)
+    executors = number_of_executors(settings)
     source.same("spec.executor.instances", "number of pods")
-    driver = read_pod(draft, "spec.driver", _DRIVER, 1)
-    executor = read_pod(draft, "spec.executor", _EXECUTOR, executors)
+    driver = read_pod(draft, settings, DRIVER, 1)
+    executor = read_pod(draft, settings, EXECUTOR, executors)
+    if account := driver.pod.get("serviceAccountName"):
+        executor.pod.setdefault("serviceAccountName", account)
     draft.nodes = 1
     draft.train(driver)
     draft.succeed_with(driver.name)
     host = driver.first_host(draft.name)
-    options = submit_options(draft, executors)
-    driver.container["command"] = [*_BASH, _LEAD, _DRIVER]
+    options = submit_options(draft, settings, executors)
+    driver.container["command"] = [*_BASH, _LEAD, DRIVER]
     driver.container["args"] = [
         f"--master=spark://{host}:{_PORT}",
         "--deploy-mode=client",
         f"--conf=spark.driver.host={host}",
         *options,
     ]
-    executor.container["command"] = [*_BASH, _JOIN, _EXECUTOR]
-    cores = source.peek("spec.executor.cores") or CORE_DEFAULT
-    executor.container["args"] = [f"--cores={cores}", f"--memory={memory_of(source, 'spec.executor')}"]
+    executor.container["command"] = [*_BASH, _JOIN, EXECUTOR]
+    executor.container["args"] = [
+        f"--cores={cores_of(settings, EXECUTOR)}",
+        f"--memory={memory_of(settings, EXECUTOR)}",
+    ]
+    offer_devices(settings, executor.container)
     for part in draft.parts:
-        part.container["env"] = [{"name": _HOST, "value": host}, *part.container.get("env", ())]
+        own = part.container.get("env", ())
+        daemon = [] if any(each["name"] == _DAEMON["name"] for each in own) else [_DAEMON]
+        part.container["env"] = [{"name": _HOST, "value": host}, *daemon, *own]
         part.pod["restartPolicy"] = NEVER
     _read_type(draft)
     _read_restarts(draft, driver)
-    _read_dynamic_allocation(draft)
     for name, (message, fix) in _WITHOUT.items():
         source.lost(f"spec.{name}", message, fix)
     read_suspend(draft, "spec.suspend")
@@ -114,19 +131,6 @@ def _read_restarts(draft: Draft, driver: Part) -> None:
     source.changed("spec.retryInterval", "restarts come at once")
 
 
-def _read_dynamic_allocation(draft: Draft) -> None:
-    source = draft.source
-    path = "spec.dynamicAllocation"
-    if not source.keys(path):
-        return
-    if source.peek(f"{path}.enabled") in (None, False):
-        source.same(f"{path}.enabled", "the number of executors is fixed")
-        for name in source.keys(path):
-            source.changed(f"{path}.{name}", "has no effect: the number of executors is fixed")
-    else:
-        source.lost(path, "the number of executors is fixed", "set executor.instances")
-
-
 def _read_scheduler(draft: Draft) -> None:
     source = draft.source
     path = "spec.batchSchedulerOptions"
@@ -134,7 +138,7 @@ def _read_scheduler(draft: Draft) -> None:
     read_queue(draft, f"{path}.queue")
     read_schedulers(draft, "spec.batchScheduler")
     read_priority(draft, f"{path}.priorityClassName")
-    for role in (_DRIVER, _EXECUTOR):
+    for role in (DRIVER, EXECUTOR):
         source.same(f"spec.{role}.priorityClassName", "priorityClassName of the pods")
     source.changed(f"{path}.resources", "minResources of the PodGroup, computed from the pods")
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from fractions import Fraction
-from math import ceil
 from typing import Any, Final
 
-from trainyard import quantity
 from trainyard.api import Body
 from trainyard.convert.draft import Draft
+from trainyard.convert.kinds.spark_conf_pods import apply_conf, set_local_directories
+from trainyard.convert.kinds.spark_settings import SparkSettings
+from trainyard.convert.kinds.spark_sizes import set_resources
+from trainyard.convert.operator_labels import OperatorLabels, label_part
 from trainyard.convert.part import Part, read_part
-from trainyard.convert.source import Source, shown
+from trainyard.convert.source import Source
 from trainyard.render.pod_editing import copied, upsert_env, upsert_mount, upsert_volume
 
-__all__ = ["CORE_DEFAULT", "memory_of", "read_pod"]
+__all__ = ["read_pod"]
 
-CORE_DEFAULT: Final = 1
-_MEMORY_DEFAULT: Final = "1g"
-_UNITS: Final = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
-_AMOUNT: Final = re.compile(r"(\d+)([bkmgtp]?)b?", re.IGNORECASE)
-_LEAST_OVERHEAD: Final = 384 * 2**20
-_FACTORS: Final = {"Java": Fraction(1, 10), "Scala": Fraction(1, 10)}
-_FACTOR_DEFAULT: Final = Fraction(2, 5)
 _POD_FIELDS: Final = {
     "affinity": "affinity",
     "tolerations": "tolerations",
@@ -39,6 +32,7 @@ _POD_FIELDS: Final = {
     "initContainers": "initContainers",
     "priorityClassName": "priorityClassName",
 }
+_KUEUE: Final = "kueue.x-k8s.io/"
 _CONTAINER_FIELDS: Final = ("envFrom", "securityContext", "lifecycle", "ports", "volumeMounts")
 _WITHOUT: Final = {
     "podName": ("pods get their names from the Job", "find the driver by its host name"),
@@ -57,44 +51,57 @@ _CONFIG_MAPS: Final = {
 }
 
 
-def read_pod(draft: Draft, path: str, name: str, pods: int) -> Part:
-    """Read the pod of the driver or of the executors."""
-    source = draft.source
+def read_pod(draft: Draft, settings: SparkSettings, name: str, pods: int) -> Part:
+    """Read the pod of the driver or of the executors, which is named after its role."""
+    source, path = draft.source, f"spec.{name}"
     source.keys(path)
-    container: Body = {"name": name, **_image(source, path)}
     template = copied(source.mapping(f"{path}.template")) or {}
     if template:
         source.changed(f"{path}.template", "the pods' template, under the application's own fields")
     pod = template.setdefault("spec", {})
     if not isinstance(pod, dict) or not isinstance(template.get("metadata", {}), dict):
         raise source.malformed(f"{path}.template", "is no pod template")
-    _pod_fields(source, path, pod)
-    _metadata(source, path, template)
     own = pod.get("containers") or [{"name": name}]
     if not isinstance(own, list) or not isinstance(own[0], dict):
         raise source.malformed(f"{path}.template.spec.containers", "must be a list of objects")
-    pod["containers"] = [{**own[0], **container}, *own[1:], *source.items(f"{path}.sidecars")]
+    pod["containers"] = [{**own[0], "name": name}, *own[1:], *source.items(f"{path}.sidecars")]
     source.same(f"{path}.sidecars", "containers of the pods")
     part = _checked(source, path, name, pods, template)
-    _resources(source, path, part.container)
+    apply_conf(settings, name, part.template, part.container)
+    part.container.update(_image(source, path))
+    _pod_fields(source, path, part.pod)
+    _metadata(source, path, part.template)
+    set_resources(settings, name, part.container)
     for field in _CONTAINER_FIELDS:
         value = source.take(f"{path}.{field}")
         if value is not None:
-            part.container[field] = copied(value)
+            before = part.container.get(field) if isinstance(value, list) else None
+            part.container[field] = [*(before or ()), *copied(value)] if isinstance(value, list) else copied(value)
             source.same(f"{path}.{field}", f"{field} of the container")
     part = _checked(source, path, name, pods, part.template)
     upsert_env(part.container, _variables(source, path))
     _volumes(source, path, part)
+    set_local_directories(part.pod, part.container)
     for field, (message, fix) in _WITHOUT.items():
         source.changed(f"{path}.{field}", message, fix)
-    draft.parts.append(_checked(source, path, name, pods, part.template))
-    return draft.parts[-1]
+    part = _checked(source, path, name, pods, part.template)
+    label_part(draft, part, _operator_labels(source, name))
+    draft.parts.append(part)
+    return part
 
 
-def memory_of(source: Source, path: str) -> str:
-    """Return the JVM memory in Spark's notation."""
-    found = source.peek(f"{path}.memory")
-    return found if isinstance(found, str) else _MEMORY_DEFAULT
+def _operator_labels(source: Source, role: str) -> OperatorLabels:
+    """Return the labels that Spark and its operator set on the pods of a role."""
+    name = str(source.peek("metadata.name"))
+    static = {
+        "spark-role": role,
+        "spark-app-name": name,
+        "sparkoperator.k8s.io/app-name": name,
+        "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+    }
+    if version := source.text("spec.sparkVersion"):
+        static["spark-version"] = version
+    return OperatorLabels(("spark-", "sparkoperator.k8s.io/"), static)
 
 
 def _checked(source: Source, path: str, name: str, pods: int, template: Body) -> Part:
@@ -140,6 +147,10 @@ def _pod_fields(source: Source, path: str, pod: Body) -> None:
 
 def _metadata(source: Source, path: str, template: Body) -> None:
     metadata = template.get("metadata", {})
+    inherited = source.peek("metadata.labels") or {}
+    labels = {key: value for key, value in inherited.items() if not key.startswith(_KUEUE)}
+    if labels:
+        metadata["labels"] = {**metadata.get("labels", {}), **labels}
     for kind in ("labels", "annotations"):
         entries = source.texts(f"{path}.{kind}")
         if entries:
@@ -147,61 +158,6 @@ def _metadata(source: Source, path: str, template: Body) -> None:
             source.same(f"{path}.{kind}", f"{kind} of the pods")
     if metadata:
         template["metadata"] = metadata
-
-
-def _resources(source: Source, path: str, container: Body) -> None:
-    """Set the container's resources as Spark requests them."""
-    cores = source.integer(f"{path}.cores", 1) or CORE_DEFAULT
-    request = source.text(f"{path}.coreRequest") or str(cores)
-    source.same(f"{path}.cores", "cores of the container")
-    source.same(f"{path}.coreRequest", "cores of the container")
-    whole = ceil(Fraction(_bytes(source, path) + _overhead(source, path), 2**20)) * 2**20
-    memory = quantity.format(Fraction(whole), "memory")
-    limits: Body = {"memory": memory}
-    limit = source.text(f"{path}.coreLimit")
-    if limit:
-        limits["cpu"] = limit
-        source.same(f"{path}.coreLimit", "limit of the container")
-    limit = source.text(f"{path}.memoryLimit")
-    if limit:
-        limits["memory"] = limit
-        source.same(f"{path}.memoryLimit", "limit of the container")
-    source.changed(f"{path}.memory", "memory of the container, with Spark's overhead, and of the JVM")
-    requests: Body = {"cpu": request, "memory": memory}
-    device, number = source.text(f"{path}.gpu.name"), source.integer(f"{path}.gpu.quantity", 1)
-    if device and number is not None:
-        limits[device] = requests[device] = str(number)
-        source.same(f"{path}.gpu.name", "resource of the container")
-        source.changed(f"{path}.gpu.quantity", "amount of the container's resource")
-    resources = container.get("resources", {})
-    if not isinstance(resources, dict):
-        raise source.malformed(f"{path}.template.spec.containers[0].resources", "must be an object")
-    for kind, amounts in (("requests", requests), ("limits", limits)):
-        resources[kind] = {**(resources.get(kind) or {}), **amounts}
-    container["resources"] = resources
-
-
-def _bytes(source: Source, path: str, field: str = "memory") -> int:
-    text = source.text(f"{path}.{field}") or _MEMORY_DEFAULT
-    match = _AMOUNT.fullmatch(text)
-    if match is None:
-        raise source.malformed(f"{path}.{field}", f"must be an amount such as 512m or 2g, but is {shown(text)}")
-    return int(match[1]) * _UNITS[(match[2] or "m").lower()]
-
-
-def _overhead(source: Source, path: str) -> int:
-    if source.text(f"{path}.memoryOverhead") is not None:
-        source.changed(f"{path}.memoryOverhead", "memory of the container, together with the JVM's")
-        return _bytes(source, path, "memoryOverhead")
-    text = source.text("spec.memoryOverheadFactor")
-    factor = _FACTORS.get(str(source.peek("spec.type")), _FACTOR_DEFAULT)
-    if text is not None:
-        try:
-            factor = Fraction(text)
-        except (ValueError, ZeroDivisionError) as error:
-            raise source.malformed("spec.memoryOverheadFactor", f"must be a number, but is {shown(text)}") from error
-        source.changed("spec.memoryOverheadFactor", "memory of the containers, together with the JVM's")
-    return max(_LEAST_OVERHEAD, ceil(_bytes(source, path) * factor))
 
 
 def _variables(source: Source, path: str) -> Iterator[Body]:

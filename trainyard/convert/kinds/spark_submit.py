@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.convert.draft import Draft
+from trainyard.convert.kinds.spark_conf_pods import lose_rest
+from trainyard.convert.kinds.spark_settings import SparkSettings
 
 __all__ = ["submit_options"]
 
@@ -18,11 +20,17 @@ _DEPENDENCIES: Final = {
     "repositories": "repositories",
     "archives": "archives",
 }
-_OF_KUBERNETES: Final = "spark.kubernetes."
+_OF_THE_JOB: Final = {
+    "spark.cores.max": "has no effect on Kubernetes, and would leave executors out here",
+    "spark.driver.bindAddress": "not passed: the driver has the address of its pod",
+    "spark.driver.host": "not passed: the driver has the host name of its pod",
+    "spark.master": "not passed: the master runs beside the driver",
+    "spark.submit.deployMode": "not passed: the driver runs in client mode",
+}
 _JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
 
 
-def submit_options(draft: Draft, executors: int) -> list[str]:
+def submit_options(draft: Draft, settings: SparkSettings, executors: int) -> list[str]:
     """Return the options, the application's file and its arguments.
 
     Parameters
@@ -35,7 +43,7 @@ def submit_options(draft: Draft, executors: int) -> list[str]:
     if not file:
         raise source.malformed("spec.mainApplicationFile", "is missing")
     source.same("spec.mainApplicationFile", "argument of spark-submit")
-    options = [*_class(draft), *_configuration(draft, executors), *_dependencies(draft)]
+    options = [*_class(draft), *_configuration(draft, settings, executors), *_dependencies(draft)]
     arguments = source.items("spec.arguments", str)
     source.same("spec.arguments", "arguments of spark-submit")
     return [*options, file, *arguments]
@@ -51,7 +59,7 @@ def _class(draft: Draft) -> Iterator[str]:
     yield f"--name={metadata}"
 
 
-def _configuration(draft: Draft, executors: int) -> Iterator[str]:
+def _configuration(draft: Draft, settings: SparkSettings, executors: int) -> Iterator[str]:
     source = draft.source
     memory = source.text("spec.driver.memory")
     if memory:
@@ -66,18 +74,20 @@ def _configuration(draft: Draft, executors: int) -> Iterator[str]:
     options = source.text("spec.driver.javaOptions")
     if options:
         yield f"--driver-java-options={options}"
+        settings.override("spark.driver.extraJavaOptions", "spec.driver.javaOptions")
         source.changed("spec.driver.javaOptions", "--driver-java-options of spark-submit")
     options = source.text("spec.executor.javaOptions")
     if options:
         yield f"--conf={_JAVA_OPTIONS}={options}"
+        settings.override(_JAVA_OPTIONS, "spec.executor.javaOptions")
         source.changed("spec.executor.javaOptions", f"{_JAVA_OPTIONS} of spark-submit")
-    for key, value in source.texts("spec.sparkConf").items():
-        if key.startswith(_OF_KUBERNETES):
-            fix = "say it in the driver's or executor's own fields"
-            source.lost(("spec", "sparkConf", key), "Spark makes no pods: those of the job are there already", fix)
-        else:
-            yield f"--conf={key}={value}"
-            source.changed(("spec", "sparkConf", key), "option --conf of spark-submit")
+    lose_rest(settings)
+    for key, message in _OF_THE_JOB.items():
+        if key in settings.conf:
+            settings.leave_out(key, message)
+    for key, value in settings.rest().items():
+        yield f"--conf={key}={value}"
+        settings.note(key, "option --conf of spark-submit")
     for key, value in source.texts("spec.hadoopConf").items():
         yield f"--conf=spark.hadoop.{key}={value}"
         source.changed(("spec", "hadoopConf", key), "option --conf of spark-submit")

@@ -7,12 +7,12 @@ from typing import Final
 from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part
-from trainyard.convert.run_policy import read_run_policy
+from trainyard.convert.run_policy import read_run_policy, succeed_with_role
 from trainyard.convert.variables import note_legacy_hosts
 
 __all__ = ["CONVERTERS", "convert", "name_roles"]
 
-_ROLES: Final = Roles("spec.tfReplicaSpecs", "tensorflow", "Never")
+_ROLES: Final = Roles("spec.tfReplicaSpecs", "tensorflow", "Never", "tfjob-controller", ("chief", "master"), leads=True)
 _NAMES: Final = ("Chief", "Master", "Worker", "PS", "Evaluator")
 _COORDINATORS: Final = ("chief", "master")
 
@@ -61,15 +61,17 @@ def _read_success_policy(draft: Draft) -> None:
     coordinator = next((part for part in draft.parts if part.name in _COORDINATORS), None)
     if policy not in ("", "AllWorkers"):
         raise draft.source.malformed(path, f'must be "" or AllWorkers, but is {policy!r}')
-    if policy == "AllWorkers":
-        if workers is not None:
-            draft.succeed_with(*[part.name for part in (coordinator, workers) if part is not None])
-        draft.source.same(path, "successPolicy of the JobSet")
+    if coordinator is not None:
+        draft.source.same(path, f"without effect: the job ends with its {coordinator.name}")
+        if len(draft.parts) > 1:
+            succeed_with_role(draft, coordinator)
         return
     draft.source.same(path, "successPolicy of the JobSet and its Jobs")
-    if coordinator is None and workers is not None:
+    if workers is not None:
         if len(draft.parts) > 1:
-            draft.succeed_with(workers.name)
+            succeed_with_role(draft, workers)
+        if policy == "AllWorkers":
+            return
         if workers.pods > 1:
             workers.job["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
 

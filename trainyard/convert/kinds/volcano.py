@@ -17,6 +17,7 @@ from trainyard.convert.gang_scheduling import (
 from trainyard.convert.kinds.volcano_partitions import read_partitions
 from trainyard.convert.kinds.volcano_plugins import apply_plugins
 from trainyard.convert.kinds.volcano_policies import apply_policies
+from trainyard.convert.operator_labels import OperatorLabels, label_part
 from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_lifetime
 from trainyard.render.pod_editing import copied, upsert_mount, upsert_volume
@@ -25,6 +26,8 @@ __all__ = ["CONVERTERS", "convert"]
 
 _TASKS: Final = "spec.tasks"
 _READY: Final = "Ready"
+_PREFIX: Final = "volcano.sh/"
+_OF_THE_OLD_JOB: Final = ("job-forwarding", "job-retry-count", "job-version", "partition-id", "template-uid")
 _NUMA_ANNOTATION: Final = "volcano.sh/numa-topology-policy"
 
 
@@ -63,6 +66,7 @@ def _read_task(draft: Draft, index: int) -> None:
         source.changed(path, "left out: it has no pods")
         return
     part = draft.read(f"{path}.template", name, replicas or 1)
+    label_part(draft, part, _labels(draft, name))
     source.same(f"{path}.replicas", "number of pods")
     source.same(f"{path}.name", "name of the replicatedJob")
     least = source.integer(f"{path}.minAvailable")
@@ -76,6 +80,19 @@ def _read_task(draft: Draft, index: int) -> None:
         annotations = part.template.setdefault("metadata", {}).setdefault("annotations", {})
         annotations.setdefault(_NUMA_ANNOTATION, policy)
     source.same(f"{path}.topologyPolicy", f"annotation {_NUMA_ANNOTATION} of the pods")
+
+
+def _labels(draft: Draft, task: str) -> OperatorLabels:
+    """Return the labels that Volcano's job controller sets on the pods of a task."""
+    static = {
+        "job-name": str(draft.source.peek("metadata.name")),
+        "task-spec": task,
+        "job-namespace": draft.namespace or "default",
+    }
+    if queue := draft.source.text("spec.queue"):
+        static["queue-name"] = queue
+    lost = tuple(f"{_PREFIX}{name}" for name in _OF_THE_OLD_JOB)
+    return OperatorLabels(lost, {f"{_PREFIX}{key}": value for key, value in static.items()}, (f"{_PREFIX}task-index",))
 
 
 def _order(draft: Draft) -> None:

@@ -10,6 +10,8 @@ from trainyard.convert.draft import Draft
 from trainyard.convert.kinds.mpi import lead
 from trainyard.convert.kinds.ray_groups import HEAD
 from trainyard.convert.kinds.tensorflow import name_roles
+from trainyard.convert.kinds.volcano_flags import is_set, note_flags, read_flags
+from trainyard.convert.kinds.volcano_policies import completes_job
 from trainyard.convert.part import Part
 from trainyard.convert.ranked import merge
 from trainyard.convert.torch_environment import set_node_variables, set_role_variables
@@ -34,19 +36,22 @@ def apply_plugins(draft: Draft) -> None:
     tasks = list(draft.parts)
     old_names = {id(part): part.name for part in tasks}
     names = source.keys(_PLUGINS)
-    flags = {name: _flags(source.items(f"{_PLUGINS}.{name}", str)) for name in names}
+    flags = {name: read_flags(source, name) for name in names}
     framework: str | None = next((name for name in _FRAMEWORK_PLUGINS if name in flags), None)
-    applied = framework is not None and _FRAMEWORK_PLUGINS[framework](draft, flags[framework])
+    applied = framework is not None and _FRAMEWORK_PLUGINS[framework](
+        draft, {**flags.get("ssh", {}), **flags[framework]}
+    )
     if not applied and "ssh" in flags and framework is None:
         applied = _over_ssh(draft, flags["ssh"])
         framework = "ssh" if applied else None
     if not applied:
         draft.framework, draft.policy = PLAIN_LABEL, {}
-        largest = max(draft.parts, key=lambda part: part.pods)
-        draft.nodes = largest.pods
-        draft.train(largest)
+        deciding = _deciding(draft)
+        draft.nodes = deciding.pods
+        draft.train(deciding)
     for name in names:
-        _note(draft, name, framework if applied else None)
+        _note(draft, name, framework if applied else None, flags[name])
+        note_flags(source, name, with_port=name == framework and not draft.policy)
     hosts = _hosts(draft, tasks, old_names)
     give_index = "env" in flags
     for part in draft.parts:
@@ -58,21 +63,19 @@ def apply_plugins(draft: Draft) -> None:
         _mount_hosts(draft, hosts)
 
 
-def _flags(arguments: list[str]) -> dict[str, str]:
-    """Return the options of a plug-in, given as ``--name=value`` or ``--name value``."""
-    found: dict[str, str] = {}
-    waiting: str | None = None
-    for argument in arguments:
-        if argument.startswith("-"):
-            name, equals, value = argument.lstrip("-").partition("=")
-            found[name] = value if equals else "true"
-            waiting = None if equals else name
-        elif waiting is not None:
-            found[waiting], waiting = argument, None
-    return found
+def _deciding(draft: Draft) -> Part:
+    """Return the task that trains: the one that completes the job, else that of the most pods."""
+    source = draft.source
+    least = source.peek("spec.minSuccess")
+
+    def weight(part: Part) -> tuple[bool, bool, int, bool]:
+        needed = source.peek(f"{part.role}.minAvailable") != 0
+        return completes_job(source, part), part.pods == least != 1, part.pods, needed
+
+    return max(draft.parts, key=weight)
 
 
-def _note(draft: Draft, name: str, framework: str | None) -> None:
+def _note(draft: Draft, name: str, framework: str | None, flags: dict[str, str]) -> None:
     source = draft.source
     path = f"{_PLUGINS}.{name}"
     if name == "ssh" and framework in ("mpi", "ssh"):
@@ -82,13 +85,17 @@ def _note(draft: Draft, name: str, framework: str | None) -> None:
         policy = next(iter(draft.policy), None)
         source.changed(path, f"mlPolicy.{policy}, which sets the variables" if policy else "variables of the pods")
     elif name == "svc":
-        source.changed(path, "the headless Service of the JobSet: other host names")
+        alone = is_set(flags, "disable-network-policy")
+        fix = "" if alone else "pods outside the job can connect to its pods: set networkPolicies of the platform"
+        source.changed(path, "the headless Service of the JobSet: other host names", fix)
     elif name == "env":
         source.changed(path, "the completion index of the Job, where a command names the variable")
     elif name == "ssh":
         source.lost(path, "no keys are made for these tasks", "use two tasks, a launcher of one pod and its workers")
     elif framework is not None and name in _FRAMEWORK_PLUGINS:
         source.lost(path, f"beside {framework}", "keep one framework in a job")
+    elif name == "hcclrank":
+        source.lost(path, "no rank table is made for Huawei's collective library", "make it in the containers")
     elif name in _FRAMEWORK_PLUGINS:
         source.lost(path, "its tasks are not there", "correct the names of the tasks in its options")
     else:
@@ -130,7 +137,7 @@ def _mpi(draft: Draft, flags: dict[str, str]) -> bool:
     if master is None or worker is None or master.pods != 1:
         return False
     hosts = ",".join(f"{draft.name}-{CONTAINER_NODE}-0-{index}.{draft.name}" for index in range(worker.pods))
-    return _launch(draft, master, worker, {}, [literal("MPI_HOST", hosts)])
+    return _launch(draft, master, worker, flags, [literal("MPI_HOST", hosts)])
 
 
 def _over_ssh(draft: Draft, flags: dict[str, str]) -> bool:

@@ -10,13 +10,16 @@ from trainyard.api import Body
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import NEVER, adapt_restart_policy
+from trainyard.convert.source import Source
 
-__all__ = ["apply_policies"]
+__all__ = ["apply_policies", "completes_job"]
 
 _RETRIES: Final = 3
 """Volcano's default of maxRetry."""
 _FAILURES: Final = ("PodFailed", "PodEvicted")
 _EVENTS: Final = (*_FAILURES, "TaskFailed", "*")
+_COMPLETED: Final = "TaskCompleted"
+_COMPLETE: Final = "CompleteJob"
 _ENDS: Final = ("AbortJob", "TerminateJob")
 _FAILURE_FIX: Final = "set failurePolicy or podFailurePolicy in the runtime's template"
 
@@ -53,6 +56,16 @@ def apply_policies(draft: Draft, tasks: Mapping[str, Part]) -> None:
         retried = [part for part in draft.parts if part.job.get("backoffLimit") == limit]
         message = "backoffLimit of the Jobs" if retried else "has no effect: nothing restarts the job"
         (source.same if retried else source.changed)("spec.maxRetry", message)
+
+
+def completes_job(source: Source, part: Part) -> bool:
+    """Return whether a policy of a task completes the job with it."""
+    path = f"{part.role}.policies"
+    for index in range(source.count(path)):
+        events = [source.peek(f"{path}[{index}].event"), *(source.peek(f"{path}[{index}].events") or ())]
+        if _COMPLETED in events and source.peek(f"{path}[{index}].action") == _COMPLETE:
+            return True
+    return False
 
 
 @dataclass
@@ -99,7 +112,7 @@ class _Policies:
     def _acts(self, action: str, event: str, part: Part | None, *, leads: bool) -> bool:
         """Apply an action on an event, and return whether it is supported."""
         parts = self.draft.parts if part is None else [part]
-        if event == "TaskCompleted" and action == "CompleteJob":
+        if event == _COMPLETED and action == _COMPLETE:
             self.completing += [each.name for each in parts]
             if leads:
                 parts[0].job["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
@@ -123,7 +136,7 @@ def _became(action: str) -> str:
         return "failurePolicy.maxRestarts: all pods are made again when a Job has failed"
     if action == "RestartPod":
         return "backoffLimit of the Job: a failed pod is made again"
-    if action == "CompleteJob":
+    if action == _COMPLETE:
         return "successPolicy: the job ends with these pods"
     return "a Job that has failed fails the job; resume it as a new TrainJob"
 

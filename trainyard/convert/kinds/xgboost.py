@@ -8,13 +8,13 @@ from trainyard.api.constants import TRAINER_PORT
 from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
-from trainyard.convert.run_policy import read_run_policy
+from trainyard.convert.run_policy import read_run_policy, succeed_with_role
 from trainyard.convert.torch_environment import ranks
 from trainyard.convert.variables import indexed, literal, referred, set_variables
 
 __all__ = ["CONVERTERS", "convert"]
 
-_ROLES: Final = Roles("spec.xgbReplicaSpecs", "xgboost", "Never")
+_ROLES: Final = Roles("spec.xgbReplicaSpecs", "xgboost", "Never", "xgboostjob-controller")
 _PORT: Final = 9999
 _PORT_NAME: Final = "xgboostjob-port"
 
@@ -38,6 +38,7 @@ def convert(draft: Draft) -> None:
         ]
         set_variables(source, node, variables, always=True)
     elif master is not None and worker is not None:
+        succeed_with_role(draft, master)
         ports = master.container.get("ports", ())
         port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), _PORT)
         addresses = ",".join(worker.hosts(draft.name))

@@ -17,6 +17,7 @@ from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.job_validation import JobValidator
+from trainyard.policy.check.kind_names import KindNames
 from trainyard.policy.check.null_texts import with_empty_texts
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_job_check import resolved, runtime_of
@@ -92,6 +93,7 @@ class Checker:
         validator: ApiValidator | None = None,
     ) -> None:
         self._scopes = {(match.group, match.kind): match.scope for rule in rules for match in rule.matches}
+        self._kinds = KindNames(self._scopes)
         self._world = world
         self._context = context
         self._only = None if context.only is None else frozenset(context.only)
@@ -179,14 +181,8 @@ class Checker:
         clustered = scope == "Cluster" or (scope is None and manifest.namespace is None)
         name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
         body = manifest.body
-        findings = (
-            ()
-            if self._live
-            else (
-                *_shape(manifest, self._world),
-                *self._validator.findings(manifest),
-            )
-        )
+        shape = () if self._live else (*self._kinds.findings(manifest), *_shape(manifest, self._world))
+        findings = shape if self._live else (*shape, *self._validator.findings(manifest))
         rendered: tuple[Body, ...] = ()
         runtime: Body | None = None
         train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)

@@ -6,9 +6,9 @@ import asyncio
 import datetime
 import ipaddress
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle
+from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts
 from trainyard.policy.engines.opa.local_server import OpaServer
 from trainyard.policy.engines.opa.socket_client import SocketClient
 from trainyard.policy.engines.vap.validating_admission_policies import reject_unknown
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["RuleSetSession", "address_of", "check_cluster", "check_paths", "expired_exemptions", "open_rule_set"]
 
 _PLATFORM_NAMESPACE = TrainerSettings().namespace
-_SECONDS = 60.0
-"""Timeout of one batch; far above its usual duration."""
+_SECONDS, _RULE_SECONDS = 30.0, 5.0
+"""Timeouts of one batch, and of one rule for it; far above their usual durations."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ def check_paths(
     everything: Iterable[Path] = (),
     settings_file: str = "settings",
     strict: bool = False,
+    namespace: str | None = None,
 ) -> Report:
     """Check files.
 
@@ -186,6 +188,8 @@ def check_paths(
         File of the exemptions, for findings about them.
     strict
         Whether missing parameter objects of rules are errors without a stack too; otherwise a note names these rules.
+    namespace
+        Namespace of the objects that name none, as ``kubectl apply --namespace`` places them.
 
     Raises
     ------
@@ -193,10 +197,10 @@ def check_paths(
         A path contains no object, or a decision is unavailable.
     """
     from trainyard.policy.check.checker import Checker
-    from trainyard.policy.check.sources import read_sources
+    from trainyard.policy.check.sources import placed, read_sources
     from trainyard.policy.check.world import World
 
-    sources = read_sources(paths, stdin=stdin, allow_no_objects=allow_no_objects)
+    sources = placed(read_sources(paths, stdin=stdin, allow_no_objects=allow_no_objects), namespace, rule_set.rules)
     if not sources.manifests and not sources.faults and not allow_no_objects:
         raise TrainyardError(
             f"No Kubernetes object found in {', '.join(paths)}",
@@ -206,18 +210,18 @@ def check_paths(
     if files is not None and any(_touches(each, files) for each in everything):
         files = None
     world = World(rule_set.settings, sources.manifests)
-    namespace = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    platform = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
     checker = Checker(
         rule_set.rules,
         world,
         rule_set.context,
-        platform_namespace=namespace,
+        platform_namespace=platform,
         optional_parameters=rule_set.settings is None and not strict,
         validator=rule_set.validator,
     )
 
     async def evaluate() -> Report:
-        async with _client(rule_set.address.result()) as client:
+        async with _source(rule_set) as client:
             return await checker.check(sources, client, changed=files)
 
     report = asyncio.run(evaluate())
@@ -258,7 +262,7 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
             sources, parameters = await existing(cluster, rules)
             world = World(None, parameters.manifests)
             checker = Checker(rules, world, context, live=True, platform_namespace=namespace)
-            async with _client(rule_set.address.result()) as source:
+            async with _source(rule_set) as source:
                 found = await checker.check(sources, source)
             if report:
                 namespaces = [manifest.name for manifest in parameters.manifests if manifest.kind == "Namespace"]
@@ -269,13 +273,21 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
     return asyncio.run(evaluate())
 
 
-def _client(address: OpaAddress) -> OpaClient | SocketClient:
+@asynccontextmanager
+async def _source(rule_set: RuleSetSession) -> AsyncIterator[NamedTimeouts]:
+    """Open the source of decisions, which names rules that do not end."""
+    address = rule_set.address.result()
+    async with _client(address, _SECONDS) as client, _client(address, _RULE_SECONDS) as probe:
+        yield NamedTimeouts(client.decide_all, probe.decide_all, [rule.id for rule in rule_set.rules])
+
+
+def _client(address: OpaAddress, seconds: float) -> OpaClient | SocketClient:
     """Return the client for an address; the library for remote servers is imported only if needed."""
     if address.socket is not None:
-        return SocketClient(address.socket, address.revision, timeout=_SECONDS)
+        return SocketClient(address.socket, address.revision, timeout=seconds)
     from trainyard.policy.engines.opa.opa_client import OpaClient
 
-    return OpaClient(address, timeout=_SECONDS)
+    return OpaClient(address, timeout=seconds)
 
 
 def expired_exemptions(rule_set: RuleSetSession, file: str) -> list[Finding]:

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
+import orjson
+
+from trainyard.api.constants import GROUP, PLATFORM_API_VERSION, TRAIN_JOB, TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.manifests.documents import Document, Source, documents
+from trainyard.manifests.documents import Document, Source, documents, in_namespace
+from trainyard.manifests.files import Unread
 from trainyard.manifests.files import read_sources as read_texts
 from trainyard.manifests.nodes import InvalidYamlError
+from trainyard.policy.rules.admission_rule import Rule
 
-__all__ = ["Manifest", "Sources", "read_sources"]
+__all__ = ["Manifest", "Sources", "placed", "read_sources"]
+
+_PLATFORM_GROUP: Final = PLATFORM_API_VERSION.partition("/")[0]
+_NAMESPACED: Final = {(GROUP, TRAIN_JOB), (GROUP, TRAINING_RUNTIME), (_PLATFORM_GROUP, "TenantPolicy")}
+"""Kinds that are read without a rule about them."""
+
+
+_MAX_BYTES: Final = 3 * 1024**2
+"""Limit of the API server for the body of a request."""
+_COMMENT: Final = re.compile(r"\s#.*|\"[^\"]*\"|'[^']*'")
+"""Comments and quoted text, which contain no actions of a template."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +116,19 @@ class _Reading:
         fault = None
         try:
             for document in documents(source):
-                if _is_object(document):
+                if _is_list(document):
+                    lists = Finding("", "has too many Lists inside each other", "write the objects themselves")
+                    self.faults.append(replace(lists, file=source.name, line=document.line()))
+                elif _is_object(document):
                     manifests.append(Manifest(source, document.number, document.items, document.body))
                 else:
                     foreign.add(document.number)
         except InvalidYamlError as error:
             fault = error
         self.manifests += manifests
+        self._limit_sizes(source, manifests)
         foreign -= {manifest.document for manifest in manifests}
-        if fault and "{{" in source.text:
+        if fault and _is_template(source.text, fault):
             self._skip(source, "is a template; check its rendered output", allow_no_objects=allow_no_objects)
         elif fault:
             message = f"is not valid YAML: {fault.reason}"
@@ -119,6 +139,21 @@ class _Reading:
             are = "document is not a Kubernetes object" if len(foreign) == 1 else "documents are not Kubernetes objects"
             self.notes.append(f"{source.name}: {len(foreign)} {are}")
 
+    def _limit_sizes(self, source: Source, manifests: list[Manifest]) -> None:
+        if len(source.text) <= _MAX_BYTES:
+            return
+        for manifest in manifests:
+            if len(orjson.dumps(manifest.body)) > _MAX_BYTES:
+                large = Finding("", "is larger than 3 MiB, which the API server rejects", "shorten it")
+                about = f"{manifest.kind} {manifest.name}"
+                self.faults.append(replace(large, object=about, file=source.name, line=manifest.line()))
+
+    def unread(self, found: Unread) -> None:
+        if found.fix:
+            self.faults.append(Finding("", found.reason, found.fix, file=found.name))
+        else:
+            self.notes.append(f"{found.name} {found.reason}: not searched")
+
     def _skip(self, source: Source, reason: str, *, allow_no_objects: bool) -> None:
         if source.explicit and not allow_no_objects:
             raise TrainyardError(
@@ -126,6 +161,27 @@ class _Reading:
                 fix="name files with Kubernetes objects, or add --allow-no-objects to skip such files",
             )
         self.notes.append(f"{source.name} {reason}: skipped")
+
+
+def placed(sources: Sources, namespace: str | None, rules: Iterable[Rule]) -> Sources:
+    """Return the objects with a namespace where a namespaced one names none; objects of unknown kinds are not placed.
+
+    Parameters
+    ----------
+    namespace
+        The namespace; None changes nothing.
+    rules
+        The rules, which name the scope of the kinds that they match.
+    """
+    if namespace is None:
+        return sources
+    namespaced = {(match.group, match.kind) for rule in rules for match in rule.matches if match.scope == "Namespaced"}
+    namespaced |= _NAMESPACED
+    manifests = tuple(
+        replace(each, body=in_namespace(each.body, namespace)) if (each.group, each.kind) in namespaced else each
+        for each in sources.manifests
+    )
+    return replace(sources, manifests=manifests)
 
 
 def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], allow_no_objects: bool = False) -> Sources:
@@ -147,8 +203,27 @@ def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], allow_no_obj
     """
     reading = _Reading()
     for source in read_texts(paths, stdin=stdin):
-        reading.add(source, allow_no_objects=allow_no_objects)
+        if isinstance(source, Unread):
+            reading.unread(source)
+        else:
+            reading.add(source, allow_no_objects=allow_no_objects)
     return Sources(tuple(reading.manifests), tuple(reading.faults), tuple(reading.notes))
+
+
+def _is_template(text: str, fault: InvalidYamlError) -> bool:
+    """Return whether a fault is due to a template action: no YAML parser reads it, at the line of an action.
+
+    kubectl would read other faults, such as a duplicate key, without a word.
+    """
+    lines = [line for line in text.split("\n")[: fault.line] if line.strip() and not line.lstrip().startswith("#")]
+    return fault.syntax and any("{{" in _COMMENT.sub("", line) for line in lines[-2:])
+
+
+def _is_list(document: Document) -> bool:
+    """Return whether a List was not unpacked."""
+    body = document.body
+    kind = body.get("kind") if isinstance(body, dict) else None
+    return isinstance(kind, str) and kind.endswith("List") and isinstance(body.get("items"), list)
 
 
 def _is_object(document: Document) -> bool:

@@ -216,7 +216,10 @@ class Cel(SettingsModel):
         default=False, description="Whether to evaluate updates that change neither spec nor labels nor annotations"
     )
     stopping: bool = Field(default=False, description="Whether to evaluate updates that leave the object suspended")
-    deleting: bool = Field(default=False, description="Whether to evaluate updates of an object that is being deleted")
+    deleting: bool = Field(
+        default=False,
+        description="Whether to evaluate updates that only remove finalizers and owners of an object in deletion",
+    )
     validations: tuple[Validation, ...] = Field(min_length=1)
 
     @property

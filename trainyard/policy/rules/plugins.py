@@ -11,7 +11,8 @@ as lists. Rego reads them as ``data.trainyard.children``. ``{accelerators.KEY}``
 matches the patterns of resource names with that key (``trainyard/render/accelerators.py``); Rego reads the patterns as
 ``data.trainyard.accelerators``. ``{unreadable}`` is whether the variable ``amount``, a text, is no quantity or has more
 than 64 characters or an exponent of more than two digits beside leading zeros: the API server would calculate with all
-digits of the amount.
+digits of the amount. ``{unbounded}`` is whether ``amount``, text, a number or null, has more than 32 characters, an
+exponent beyond 18, or more than 8P; ``{unbounded.memory}`` whether it has more than 8E.
 Rego reads amounts with ``data.trainyard.lib.quantities``, where they are undefined.
 """
 
@@ -38,6 +39,17 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
 
 _GANG: Final = "{gang}"
 _UNREADABLE: Final = '(amount.size() > 64 || amount.matches("[eE][+-]?0*[1-9][0-9]{2}") || !isQuantity(amount))'
+_UNBOUNDED: Final = (
+    "(amount != null && [string(amount)].exists(text, text.size() > 32"
+    ' || text.matches("[eE][+-]?0*(19|[2-9][0-9]|[1-9][0-9]{2})") || !isQuantity(text)'
+    ' || quantity(text).isGreaterThan(quantity("8P")) || quantity(text).isLessThan(quantity("-8P"))))'
+)
+_AMOUNTS: Final[Mapping[str, str]] = {
+    "{unreadable}": _UNREADABLE,
+    "{unbounded}": _UNBOUNDED,
+    "{unbounded.memory}": _UNBOUNDED.replace("8P", "8E"),
+}
+"""Conditions about the variable ``amount``, by their placeholder."""
 _ATTRIBUTE: Final = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -121,7 +133,8 @@ def _variable(variable: Any) -> Any:
     for key, patterns in ACCELERATORS.items():
         expression = variable["expression"].replace(f"{{accelerators.{key}}}", _cel_match(patterns))
         variable = {**variable, "expression": expression}
-    variable = {**variable, "expression": variable["expression"].replace("{unreadable}", _UNREADABLE)}
+    for placeholder, condition in _AMOUNTS.items():
+        variable = {**variable, "expression": variable["expression"].replace(placeholder, condition)}
     if "each" not in variable:
         return variable
     items = ", ".join(variable["each"].replace(_GANG, gang.name) for gang in LISTED)

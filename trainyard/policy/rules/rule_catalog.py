@@ -90,7 +90,7 @@ def rego_source(rule: Rule, folder: Path) -> str:
             f"Rule {rule.id} has no Rego: {path} does not exist",
             fix=f"write it (package {package}), or forbidden in rule.yaml; see docs/rules.md",
         )
-    return path.read_text(encoding="utf-8")
+    return read_text(path)
 
 
 def fragments(folder: Path | None = None) -> dict[str, Fragment]:

@@ -342,7 +342,8 @@ class _Request:
         for owner in metadata.get("ownerReferences") or ():
             # The owners do not exist; the garbage collector ignores owners of a version that is not served.
             owner["apiVersion"] = f"{owner['apiVersion'].rpartition('/')[0]}/unserved"
-        metadata.pop("deletionTimestamp", None)
+        if self.case.is_stored:
+            metadata.pop("deletionTimestamp", None)
         return result
 
 

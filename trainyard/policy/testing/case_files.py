@@ -53,6 +53,7 @@ class CaseEntry(Source, Circumstances):
     delete: bool = Field(default=False, description="The request deletes the object")
     evict: bool = Field(default=False, description="The request evicts the pod")
     grace_period_seconds: int | None = Field(default=None, description="Grace period of the deletion or the eviction")
+    options: dict[str, Any] = Field(default={}, description="Further options of the deletion")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -64,6 +65,8 @@ class CaseEntry(Source, Circumstances):
             raise ValueError("update, delete and evict are mutually exclusive; keep one of them")
         if self.grace_period_seconds is not None and not (self.delete or self.evict):
             raise ValueError("gracePeriodSeconds requires delete or evict; add one of them")
+        if self.options and not self.delete:
+            raise ValueError("options require delete; add it")
         if self.update is not None and self.update.empty:
             raise ValueError("the update is empty; add a change under update")
         return self
@@ -174,7 +177,8 @@ def _expanded(entry: CaseEntry, bases: Bases) -> tuple[CaseContent, list[Finding
     """Return the content of a case, and the errors of its patches."""
     body, findings = _body(entry, bases)
     old, runtime = None, None
-    options = {} if entry.grace_period_seconds is None else {"gracePeriodSeconds": entry.grace_period_seconds}
+    period = {} if entry.grace_period_seconds is None else {"gracePeriodSeconds": entry.grace_period_seconds}
+    options = {**period, **entry.options}
     if entry.delete:
         body, old = None, body
     elif entry.evict:

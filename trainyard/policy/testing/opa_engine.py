@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.policy.engines.opa.bundle import Bundle
+from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts
 from trainyard.policy.engines.opa.local_server import OpaServer
 from trainyard.policy.engines.opa.opa_client import OpaAddress, OpaClient
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
@@ -51,7 +52,8 @@ class OpaEngine:
 async def _evaluated(address: OpaAddress, cases: list[Case], world: World) -> list[Evaluation]:
     evaluations: dict[int, Evaluation] = {}
     now = datetime.datetime.now(datetime.UTC)
-    async with OpaClient(address, timeout=30) as client:
+    async with OpaClient(address, timeout=30) as patient, OpaClient(address, timeout=5) as probe:
+        client = NamedTimeouts(patient.decide_all, probe.decide_all, sorted({case.rule.id for case in cases}))
         for parameters, indices in group_by_parameters(cases):
             prefilter = Prefilter({cases[index].rule.id: cases[index].rule for index in indices}.values(), parameters)
             context = AdmissionContext(

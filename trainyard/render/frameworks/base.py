@@ -34,6 +34,18 @@ class Framework(PolicyField[Policy]):
     may_be_set: ClassVar[bool] = False
     """Whether a TrainJob, as opposed to a runtime, may set these variables without a warning."""
 
+    ranks: ClassVar[tuple[str, ...]] = ()
+    """Variables by which its programs know the rank of a process; one value in several pods is found."""
+
+    sizes: ClassVar[tuple[str, ...]] = ()
+    """Variables by which its programs know the number of processes."""
+
+    coordinator: ClassVar[str | None] = None
+    """Variable by which a TrainJob names a coordinator of its own, and may then number the processes itself.
+
+    None: a launcher sets ranks and sizes for the processes that it starts, so that wrong ones are no errors.
+    """
+
     launched: ClassVar[bool] = False
     """Whether a launcher starts the processes; numProcPerNode is then a number, never a word such as gpu."""
 

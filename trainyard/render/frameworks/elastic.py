@@ -43,7 +43,9 @@ ELASTIC_RESERVED: Final = frozenset({_BACKEND, _ENDPOINT, _ID, _MAX_RESTARTS})
 """Variables that are reserved for elastic jobs only."""
 
 _POLICY: Final = "spec.mlPolicy.torch.elasticPolicy"
-_BACKOFF_LIMIT: Final = 6
+_FEWEST_RETRIES: Final = 6
+_MOST_RETRIES: Final = 20
+"""The default bound of rule RST-001, which would warn about more."""
 _IGNORE_DISRUPTIONS: Final = {
     "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
 }
@@ -149,9 +151,9 @@ def elastic_variables(job: JobView, policy: ElasticPolicy, first_node: str) -> I
 def tolerate_pod_loss(builder: JobSetBuilder, policy: ElasticPolicy) -> None:
     """Replace lost pods and complete the Job with its first node, unless the runtime sets these policies.
 
-    A preempted or drained pod does not count as a failure; each node may fail once before the Job does. Pods that were
-    never scheduled do not delay completion. As upstream documents it, ``maxRestarts`` also limits restarts of the whole
-    JobSet.
+    A preempted or drained pod does not count as a failure; each of up to 20 nodes may fail once before the Job does.
+    Pods that were never scheduled do not delay completion. As upstream documents it, ``maxRestarts`` also limits
+    restarts of the whole JobSet.
     """
     if builder.trainer is not None:
         _replace_lost_pods(builder.trainer)
@@ -164,7 +166,7 @@ def _replace_lost_pods(trainer: PodSet) -> None:
     if job.get("completionMode", "Indexed") == "Indexed":
         job.setdefault("successPolicy", copied(_FIRST_NODE_SUCCEEDED))
     if "backoffLimitPerIndex" not in job:
-        job.setdefault("backoffLimit", max(_BACKOFF_LIMIT, trainer.count))
+        job.setdefault("backoffLimit", min(max(_FEWEST_RETRIES, trainer.count), _MOST_RETRIES))
     replaced_when_gone = job.get("podReplacementPolicy", "Failed") == "Failed"
     if trainer.pod.get("restartPolicy", "Never") == "Never" and "podFailurePolicy" not in job and replaced_when_gone:
         trainer.pod["restartPolicy"] = "Never"

@@ -90,6 +90,8 @@ class Flux(Framework[FluxPolicy]):
     order = 50
     summary = "Flux."
     policy_model = FluxPolicy
+    ranks = ("FLUX_TASK_RANK", "PMI_RANK")
+    sizes = ("FLUX_JOB_SIZE", "PMI_SIZE")
 
     splits_command = True
     keys = "curve"

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
-from trainyard.render.frameworks.mpi_implementations import HOROVOD, Implementation
+from trainyard.render.frameworks.mpi_implementations import HOROVOD, MPI_RANKS, MPI_SIZES, Implementation
 from trainyard.render.frameworks.ssh_launch import MountPath, SshLaunched
 from trainyard.render.job_view import JobView
 
@@ -40,6 +40,9 @@ class Horovod(SshLaunched[HorovodPolicy]):
     policy_model = HorovodPolicy
     added = "Horovod with the host file and SSH keys of mpi"
     variables = ("OMPI_MCA_orte_*", "OMPI_MCA_plm_rsh_args", "HOROVOD_HOSTFILE", "HOROVOD_NUM_PROC")
+
+    ranks = ("HOROVOD_RANK", "HOROVOD_CROSS_RANK", *MPI_RANKS)
+    sizes = ("HOROVOD_SIZE", "HOROVOD_CROSS_SIZE", *MPI_SIZES)
 
     def launch_policy(self, job: JobView) -> HorovodPolicy:
         """Return the Horovod policy of the runtime."""

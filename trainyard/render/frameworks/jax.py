@@ -27,7 +27,8 @@ class JaxPolicy(KubernetesModel):
 class Jax(Framework[JaxPolicy]):
     """One JAX process per node; the first one is the coordinator.
 
-    The variables are not reserved: a TrainJob may override them.
+    The variables are not reserved: a TrainJob may override them, also to join processes of other jobs by a coordinator
+    of its own.
     """
 
     name = "jax"
@@ -37,6 +38,9 @@ class Jax(Framework[JaxPolicy]):
     policy_model = JaxPolicy
     variables = (_PROCESSES, _PROCESS, _COORDINATOR)
     may_be_set = True
+    ranks = (_PROCESS,)
+    sizes = (_PROCESSES,)
+    coordinator = _COORDINATOR
 
     def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Insert the variables at the front, so that later ones can refer to them."""

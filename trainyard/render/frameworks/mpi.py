@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
-from trainyard.render.frameworks.mpi_implementations import IMPLEMENTATIONS, Implementation
+from trainyard.render.frameworks.mpi_implementations import IMPLEMENTATIONS, MPI_RANKS, MPI_SIZES, Implementation
 from trainyard.render.frameworks.ssh_launch import MountPath, SshLaunched
 from trainyard.render.job_view import JobView
 
@@ -44,6 +44,9 @@ class Mpi(SshLaunched[MpiPolicy]):
         "HYDRA_HOST_FILE",
         "HYDRA_LAUNCH*",
     )
+
+    ranks = MPI_RANKS
+    sizes = MPI_SIZES
 
     def launch_policy(self, job: JobView) -> MpiPolicy:
         """Return the MPI policy of the runtime."""

@@ -69,6 +69,8 @@ class Paddle(Framework[PaddlePolicy]):
     added = "PaddlePaddle requires its own environment"
     variables = ("PADDLE_*",)
     one_process_a_device = True
+    ranks = (_RANK, "PADDLE_TRAINER_ID", "PADDLE_GLOBAL_RANK", _POD_INDEX)
+    sizes = (_NODES, "PADDLE_TRAINERS_NUM", "PADDLE_GLOBAL_SIZE")
 
     reserved = frozenset({_MASTER, _NODES, _PROCESSES, _RANK, _SERVERS, _TRAINERS, _OWN_HOST})
 

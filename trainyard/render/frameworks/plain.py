@@ -17,3 +17,4 @@ class Plain(Framework[KubernetesModel]):
     """Nodes without a distributed environment."""
 
     catalog_runtime = "plain"
+    ranks = ("RANK", "NODE_RANK", "PET_NODE_RANK", "JAX_PROCESS_ID", "DMLC_TASK_ID", "PADDLE_TRAINER_ID")

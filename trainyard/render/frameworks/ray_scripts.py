@@ -18,14 +18,19 @@ while sum(node["Alive"] for node in ray.nodes()) < expected:
     time.sleep(1)
 """
 
-_SERVE: Final = """ray start --head --port=@PORT@ --dashboard-host=0.0.0.0 @OPTIONS@ --block &
+# The first line is a header: a pod without a route for IPv4 has no second one.
+_ANY_ADDRESS: Final = """any=0.0.0.0
+if [ -r /proc/net/route ] && ! { read -r _ && read -r _; } </proc/net/route; then any=::; fi
+"""
+
+_SERVE: Final = """ray start --head --port=@PORT@ --dashboard-host="$any" @OPTIONS@ --block &
 wait $!
 exit $?
 """
 
-_LEAD: Final = f"""if [ $# -eq 0 ]; then
+_LEAD: Final = f"""{_ANY_ADDRESS}if [ $# -eq 0 ]; then
 {_SERVE}fi
-ray start --head --port=@PORT@ --dashboard-host=0.0.0.0 @OPTIONS@ || exit 1
+ray start --head --port=@PORT@ --dashboard-host="$any" @OPTIONS@ || exit 1
 python3 -c '{_AWAIT_NODES}' || exit 1
 exec "$@"
 """

@@ -35,13 +35,13 @@ from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.resolution import Resolution
 from trainyard.render.resolved_job import ResolvedJob
 
-__all__ = ["LaunchPolicy", "MountPath", "SshLaunched"]
+__all__ = ["HOST_FILE_VOLUME", "KEYS_VOLUME", "LaunchPolicy", "MountPath", "SshLaunched"]
 
 Policy = TypeVar("Policy", bound=KubernetesModel)
 
 _NODE: Final = CONTAINER_NODE
-_KEYS_VOLUME: Final = "mpi-ssh-auth"
-_HOST_FILE_VOLUME: Final = "mpi-hostfile"
+KEYS_VOLUME: Final = "mpi-ssh-auth"
+HOST_FILE_VOLUME: Final = "mpi-hostfile"
 _PRIVATE_KEY: Final = "ssh-privatekey"
 _PUBLIC_KEY: Final = "ssh-publickey"
 _PLACEHOLDER: Final = "<{}: generated once by the controller>"
@@ -75,7 +75,7 @@ class SshLaunched(Framework[Policy]):
     one_process_a_device = True
 
     keys = "ssh"
-    children: ClassVar = {"ConfigMap": (f"-{_HOST_FILE_VOLUME}",), "Secret": (f"-{_KEYS_VOLUME}",)}
+    children: ClassVar = {"ConfigMap": (f"-{HOST_FILE_VOLUME}",), "Secret": (f"-{KEYS_VOLUME}",)}
     title: ClassVar[str]
     """Name of the framework in messages."""
 
@@ -143,21 +143,20 @@ class SshLaunched(Framework[Policy]):
             upsert_volume(pod_set.pod, _keys_volume(builder, policy.ssh_auth_mount_path))
             container = _container(pod_set)
             if container is not None:
-                upsert_mount(container, {"name": _KEYS_VOLUME, "mountPath": policy.ssh_auth_mount_path})
+                upsert_mount(container, {"name": KEYS_VOLUME, "mountPath": policy.ssh_auth_mount_path})
         launcher = builder.pod_set(LAUNCHER)
         if launcher is not None:
             upsert_volume(launcher.pod, _host_file_volume(builder))
             container = _container(launcher)
             if container is not None:
-                upsert_mount(container, {"name": _HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
-                slots = self._slots(builder)
-                _set_variables(container, implementation, slots, sum(own for _, own in addresses) or slots)
+                upsert_mount(container, {"name": HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
+                self._set_variables(builder, launcher, container)
         _configure_workers(builder)
         given = builder.context.keys or {}
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": builder.metadata(f"{builder.name}-{_KEYS_VOLUME}"),
+            "metadata": builder.metadata(f"{builder.name}-{KEYS_VOLUME}"),
             "type": "kubernetes.io/ssh-auth",
             "immutable": True,
             "stringData": {name: given.get(name, _PLACEHOLDER.format(name)) for name in (_PRIVATE_KEY, _PUBLIC_KEY)},
@@ -165,7 +164,7 @@ class SshLaunched(Framework[Policy]):
         host_file = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": builder.metadata(f"{builder.name}-{_HOST_FILE_VOLUME}"),
+            "metadata": builder.metadata(f"{builder.name}-{HOST_FILE_VOLUME}"),
             "data": {HOST_FILE_NAME: implementation.host_file(addresses)},
         }
         return secret, host_file
@@ -227,8 +226,26 @@ class SshLaunched(Framework[Policy]):
 
     def _hosts(self, job: JobView) -> list[tuple[str, int]]:
         """Return the host names with their slots."""
-        slots = ((pod_set, self._slots(job, pod_set)) for pod_set in self._host_pod_sets(job))
-        return [(name, number) for pod_set, number in slots for name in hosts(job, pod_set)]
+        implementation = self.implementation(job)
+        addresses = list[tuple[str, int]]()
+        for pod_set in self._host_pod_sets(job):
+            names, slots = hosts(job, pod_set), self._slots(job, pod_set)
+            if pod_set.name == LAUNCHER and implementation.short_launcher:
+                names = [name.partition(".")[0] for name in names]
+            addresses += [(name, slots) for name in names]
+        return addresses
+
+    def _set_variables(self, job: JobView, launcher: PodSet, container: Body) -> None:
+        implementation, addresses, slots = self.implementation(job), self._hosts(job), self._slots(job)
+        defaults = implementation.defaults_of(
+            launcher_is_node=launcher in self._host_pod_sets(job),
+            host_network=bool(launcher.pod.get("hostNetwork")),
+        )
+        own = {entry["name"] for entry in container.get("env", ())}
+        processes = sum(number for _, number in addresses) or slots
+        variables = implementation.environment(len(addresses), slots, processes, defaults)
+        kept = own & defaults.keys()
+        prepend_env(container, [variable for variable in variables if variable["name"] not in kept])
 
     def _slot_warnings(self, job: ResolvedJob) -> Iterator[Finding]:
         """Warn about devices of a host that no process uses."""
@@ -324,13 +341,6 @@ def _launcher_is_trainer(job: JobView) -> bool:
     return launcher is not None and launcher.ancestor == TRAINER
 
 
-def _set_variables(container: Body, implementation: Implementation, slots: int, processes: int) -> None:
-    own = {entry["name"] for entry in container.get("env", ())}
-    kept = own & implementation.defaults.keys()
-    variables = implementation.environment(slots, processes)
-    prepend_env(container, [variable for variable in variables if variable["name"] not in kept])
-
-
 def _configure_workers(builder: JobSetBuilder) -> None:
     trainer, node = builder.spec.trainer, builder.pod_set(_NODE)
     container = _container(node) if node else None
@@ -349,8 +359,8 @@ def _keys_volume(builder: JobSetBuilder, folder: str) -> Body:
         {**public, "path": "id_rsa.pub"},
         {**public, "path": "authorized_keys"},
     ]
-    secret = {"secretName": f"{builder.name}-{_KEYS_VOLUME}", "defaultMode": 0o400, "items": items}
-    return {"name": _KEYS_VOLUME, "secret": secret}
+    secret = {"secretName": f"{builder.name}-{KEYS_VOLUME}", "defaultMode": 0o400, "items": items}
+    return {"name": KEYS_VOLUME, "secret": secret}
 
 
 def _key_mode(folder: str) -> int:
@@ -363,4 +373,4 @@ def _key_mode(folder: str) -> int:
 
 def _host_file_volume(builder: JobSetBuilder) -> Body:
     items = [{"key": HOST_FILE_NAME, "mode": 0o444, "path": HOST_FILE_NAME}]
-    return {"name": _HOST_FILE_VOLUME, "configMap": {"name": f"{builder.name}-{_HOST_FILE_VOLUME}", "items": items}}
+    return {"name": HOST_FILE_VOLUME, "configMap": {"name": f"{builder.name}-{HOST_FILE_VOLUME}", "items": items}}

@@ -87,6 +87,7 @@ class Tensorflow(Framework[TensorflowPolicy]):
     policy_model = TensorflowPolicy
     added = "TensorFlow requires TF_CONFIG"
     variables = (_CONFIG, _INDEX)
+    ranks = (_CONFIG, _INDEX)
 
     reserved = frozenset({_CONFIG, _INDEX})
 

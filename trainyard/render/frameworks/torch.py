@@ -110,6 +110,8 @@ class Torch(Framework[TorchPolicy]):
     policy_model = TorchPolicy
     rules = (ELASTIC_NODES,)
     variables = ("PET_*",)
+    ranks = ("RANK", "NODE_RANK", "GROUP_RANK", _NODE_RANK)
+    sizes = ("WORLD_SIZE", "NNODES", "GROUP_WORLD_SIZE", _NODES)
     one_process_a_device = True
 
     reserved = RESERVED

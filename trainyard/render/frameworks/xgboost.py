@@ -39,6 +39,9 @@ class Xgboost(Framework[XgboostPolicy]):
     policy_model = XgboostPolicy
     variables = (_TRACKER, _TRACKER_PORT, _TASK, _WORKERS)
 
+    ranks = ("RANK", "DMLC_RANK", "DMLC_WORKER_ID", _TASK)
+    sizes = ("WORLD_SIZE", _WORKERS)
+
     reserved = frozenset({_TRACKER, _TRACKER_PORT, _TASK, _WORKERS})
 
     def validate(self, job: ResolvedJob) -> Iterable[Finding]:

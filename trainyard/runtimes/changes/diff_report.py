@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from trainyard.checks.printable_text import markdown, printable
 from trainyard.runtimes.changes.diff import Change
 
 __all__ = ["as_json", "as_markdown", "as_text"]
@@ -20,12 +21,12 @@ def as_text(old: str, new: str, changes: Sequence[Change]) -> str:
     for aspect, group in groupby(changes, key=lambda change: change.aspect):
         lines.append(aspect.value)
         lines += [f"  {change.where}: {change.what}: {_step(change)}" for change in group]
-    return "\n".join(lines if changes else [*lines, _NOTHING])
+    return "\n".join(map(printable, lines if changes else [*lines, _NOTHING]))
 
 
 def as_markdown(old: str, new: str, changes: Sequence[Change]) -> str:
     """Return a comparison as Markdown for a pull request."""
-    lines = [f"### {old} → {new}", ""]
+    lines = [f"### {markdown(old)} → {markdown(new)}", ""]
     if not changes:
         return "\n".join([*lines, _NOTHING])
     lines += ["| What | Where | Field | Before | After |", "| --- | --- | --- | --- | --- |"]
@@ -56,5 +57,5 @@ def _value(value: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("`", "'")
+    escaped = printable(text).replace("\\", "\\\\").replace("|", "\\|").replace("`", "'")
     return f"`{escaped}`" if escaped else ""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from trainyard.checks.printable_text import markdown, printable
 from trainyard.runtimes.changes.impact import Effect, Reached
 
 __all__ = ["as_json", "as_markdown", "as_text"]
@@ -23,15 +24,18 @@ def as_text(names: Sequence[str], found: Sequence[Reached]) -> str:
     """Return the list as text."""
     lines = [_counted(names, found)]
     lines += [f"  {each.job} (runtime {each.runtime}): {_MEANS[each.effect]}" for each in found[:_SHOWN]]
-    return "\n".join([*lines, *([f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])])
+    lines += [f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    return "\n".join(map(printable, lines))
 
 
 def as_markdown(names: Sequence[str], found: Sequence[Reached]) -> str:
     """Return the list as Markdown for a pull request."""
-    lines = [f"### {_counted(names, found)}"]
+    lines = [f"### {markdown(_counted(names, found))}"]
     if found:
         lines += ["", "| TrainJob | Runtime | Effect |", "| --- | --- | --- |"]
-        lines += [f"| {each.job} | {each.runtime} | {_MEANS[each.effect]} |" for each in found[:_SHOWN]]
+        lines += [
+            f"| {markdown(each.job)} | {markdown(each.runtime)} | {_MEANS[each.effect]} |" for each in found[:_SHOWN]
+        ]
     if len(found) > _SHOWN:
         lines.append(f"| {len(found) - _SHOWN} more | | |")
     return "\n".join(lines)

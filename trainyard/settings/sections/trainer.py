@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from trainyard.settings.platform import Install, InstalledSettings
 from trainyard.settings.sections.base import Section
-from trainyard.settings.settings_model import DnsLabel, DnsSubdomain
+from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 
-__all__ = ["SECTION", "TrainerSettings"]
+__all__ = ["CONTROLLER_NAMESPACE", "SECTION", "TrainerSettings", "WebhookClientSettings"]
+
+
+CONTROLLER_NAMESPACE: Final = "kubeflow-system"
+"""Namespace of the controller where a stack names no other, as upstream."""
+
+
+class WebhookClientSettings(SettingsModel):
+    """The API servers of the cluster, which authenticate themselves to webhooks."""
+
+    authority: str = Field(
+        max_length=65536,
+        pattern=r"^\s*-----BEGIN CERTIFICATE-----",
+        description="Certificate authority, PEM, of the client certificates that the API servers show to webhooks",
+    )
+    names: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = Field(
+        min_length=1, max_length=16, description="Common names that these certificates may have"
+    )
 
 
 class TrainerSettings(InstalledSettings):
@@ -19,7 +36,7 @@ class TrainerSettings(InstalledSettings):
     install: Install = Field(
         default=True, description="true: installed by this program; existing: already in the cluster"
     )
-    namespace: DnsLabel = Field(default="kubeflow-system", description="Namespace of the controller")
+    namespace: DnsLabel = Field(default=CONTROLLER_NAMESPACE, description="Namespace of the controller")
     replicas: int = Field(
         default=2, ge=1, le=5, description="Replicas of the controller: one is the leader, all serve webhooks"
     )
@@ -40,6 +57,12 @@ class TrainerSettings(InstalledSettings):
         default=False,
         description="Record the device-hours of all jobs for `trainyard usage`: the leader lists and watches the pods "
         "of all namespaces, and keeps ConfigMaps in its namespace",
+    )
+    webhook_clients: WebhookClientSettings | None = Field(
+        default=None,
+        description="Client certificates of the API servers, which the controller's webhooks then require; "
+        "default: those of providers embedded and node (there in the default namespace), and elsewhere none is asked "
+        "for, and answers quote no runtime and no TenantPolicy of a namespace",
     )
     coscheduling_scheduler: DnsSubdomain | None = Field(
         default=None,

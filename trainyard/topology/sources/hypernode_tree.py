@@ -6,12 +6,13 @@ named after the one below or above it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load_all
 from trainyard.topology.graph import Graph
+from trainyard.topology.hypernode_checks import selector_findings
 from trainyard.topology.hypernode_manifests import HyperNode, read_manifests
 from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.topology.membership import NodeIndex
@@ -35,6 +36,8 @@ def _read(text: str, options: Options) -> ImportedFabric:
     graph = Graph(manifests.hyper_nodes)
     found = [*manifests.findings, *graph.findings()]
     raise_findings(f"{_WHAT} is invalid", [each for each in found if each.severity is Severity.ERROR])
+    if manifests.nodes is None:
+        raise_findings(f"{_WHAT} is incomplete", list(_unresolved(graph.by_name.values())))
     tiers = sorted({each.tier for each in graph.by_name.values()})
     names = {tier: _tier_name(tier, graph.by_name.values()) for tier in tiers}
     index = NodeIndex(manifests.nodes or ())
@@ -52,8 +55,24 @@ def _read(text: str, options: Options) -> ImportedFabric:
     nodes = tuple(
         InventoryNode(name, path, f"Node/{name}", of_node.get(name, "")) for name, path in sorted(paths.items())
     )
-    inventory = Inventory(options.tiers or tuple(names.values()), nodes, shapes)
+    notes = tuple(
+        f"{finding.message}: left out ({finding.fix})"
+        for each in graph.by_name.values()
+        for finding in selector_findings(each, index)
+    )
+    inventory = Inventory(options.tiers or tuple(names.values()), nodes, shapes, notes=notes)
     return to_settings(inventory, what=_WHAT, qualify=options.qualify)
+
+
+def _unresolved(hyper_nodes: Iterable[HyperNode]) -> Iterator[Finding]:
+    """Yield the members that only the nodes of the cluster show."""
+    for each in hyper_nodes:
+        for member in each.members:
+            if member.type == "Node" and member.selector != "exact":
+                kind = "regexMatch" if member.selector == "regex" else "labelMatch"
+                message = f"HyperNode {each.name!r} selects nodes by {kind}, and the list has no nodes"
+                fix = "add the nodes: use a file of `trainyard snapshot save`"
+                yield Finding(f"{each.path(member)}.selector", message, fix)
 
 
 def _tier_name(tier: int, hyper_nodes: Iterable[HyperNode]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.host_address import HOST
 from trainyard.cluster.sizing import memory_limit
+from trainyard.listening import url_host
 
 __all__ = [
     "ComponentPrograms",
@@ -43,6 +44,8 @@ class RunContext:
         Folder of the Unix sockets that the processes of the cluster share.
     nodes
         Size class of the cluster's fleet.
+    host
+        Address on which it listens.
     """
 
     program: Path
@@ -53,10 +56,11 @@ class RunContext:
     mounts: Mapping[str, Path] = field(default_factory=dict)
     sockets: Path = Path()
     nodes: int = 0
+    host: str = HOST
 
     def address(self, use: str) -> str:
         """Return host and port of a use."""
-        return f"{HOST}:{self.ports[use]}"
+        return f"{url_host(self.host)}:{self.ports[use]}"
 
 
 @dataclass(frozen=True)
@@ -148,4 +152,4 @@ def memory_variable(base: int, each: int) -> Callable[[RunContext], dict[str, st
 
 def health_probe(use: str, path: str, *, tls: bool = False) -> Callable[[RunContext], Probe]:
     """Return the health endpoint at a port of the program (``<program>/<port>``)."""
-    return lambda context: Probe(context.ports[use], path, unverified_tls=tls)
+    return lambda context: Probe(context.ports[use], path, unverified_tls=tls, host=context.host)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import trainyard
-from trainyard.cluster.host_address import HOST
 from trainyard.cluster.supervisor.host_programs.base import (
     ComponentPrograms,
     HostProgram,
@@ -23,7 +22,7 @@ def _command(context: RunContext, arguments: list[str]) -> list[str]:
     own = arguments[arguments.index("serve") + 1 :] if "serve" in arguments else arguments[1:]
     flags: dict[str, str | None] = {
         "kubeconfig": str(context.kubeconfig),
-        "listen": HOST,
+        "listen": context.host,
         "port": str(context.ports["trainyard-console/https"]),
         "proxy-authority": None,  # there is no proxy on this machine
         "proxy-name": None,

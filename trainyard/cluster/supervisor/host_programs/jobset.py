@@ -6,7 +6,6 @@ from typing import Final
 
 import yaml
 
-from trainyard.cluster.host_address import HOST
 from trainyard.cluster.supervisor.host_programs.base import (
     ComponentPrograms,
     HostProgram,
@@ -39,7 +38,11 @@ def _configuration(context: RunContext, name: str, text: str) -> str:
         return text
     webhook = document.setdefault("webhook", {})
     folder = str(webhook.get("certDir") or _CERTIFICATES)
-    webhook |= {"host": HOST, "port": context.ports["jobset/webhook"], "certDir": local_paths(folder, context.mounts)}
+    webhook |= {
+        "host": context.host,
+        "port": context.ports["jobset/webhook"],
+        "certDir": local_paths(folder, context.mounts),
+    }
     election = document.get("leaderElection")
     if isinstance(election, dict) and election.get("leaderElect"):
         election.setdefault("resourceNamespace", context.namespace)

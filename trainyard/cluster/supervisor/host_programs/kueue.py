@@ -6,7 +6,6 @@ from typing import Final
 
 import yaml
 
-from trainyard.cluster.host_address import HOST
 from trainyard.cluster.supervisor.host_programs.base import (
     ComponentPrograms,
     HostProgram,
@@ -33,7 +32,7 @@ def _configuration(context: RunContext, name: str, text: str) -> str:
         return text
     webhook = document.setdefault("webhook", {})
     folder = local_paths(str(webhook.get("certDir", "")), context.mounts)
-    webhook |= {"host": HOST, "port": context.ports["kueue/webhook"], "certDir": folder}
+    webhook |= {"host": context.host, "port": context.ports["kueue/webhook"], "certDir": folder}
     document["health"] = {"healthProbeBindAddress": context.address("kueue/health")}
     document["metrics"] = {"bindAddress": "0"}
     return yaml.safe_dump(document, sort_keys=False)

@@ -10,7 +10,6 @@ from typing import Final
 import yaml
 
 import trainyard
-from trainyard.cluster.host_address import HOST
 from trainyard.cluster.supervisor.host_programs.base import (
     ComponentPrograms,
     HostProgram,
@@ -33,7 +32,7 @@ def _controller_command(context: RunContext, arguments: list[str]) -> list[str]:
     own = arguments[arguments.index("run") + 1 :] if "run" in arguments else arguments[1:]
     flags = {
         "kubeconfig": str(context.kubeconfig),
-        "host": HOST,
+        "host": context.host,
         "webhook-port": str(context.ports["trainyard-controller/webhook"]),
         "health-port": str(context.ports["trainyard-controller/health"]),
         "metrics-port": str(context.ports["trainyard-controller/metrics"]),

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from trainyard.cluster.host_address import HOST
 from trainyard.cluster.supervisor.host_programs.base import (
     ComponentPrograms,
     HostProgram,
@@ -15,6 +14,7 @@ from trainyard.cluster.supervisor.host_programs.base import (
     memory_variable,
     with_flags,
 )
+from trainyard.listening import url_host
 
 __all__ = ["PROGRAMS"]
 
@@ -34,7 +34,7 @@ def _command(program: str) -> Callable[[RunContext, list[str]], list[str]]:
             "healthz-address": context.address(f"{program}/health"),
         }
         if program == "vc-webhook-manager":
-            flags |= {"listen-address": HOST, "port": str(context.ports[f"{program}/webhook"])}
+            flags |= {"listen-address": url_host(context.host), "port": str(context.ports[f"{program}/webhook"])}
         else:
             flags |= {"listen-address": context.address(f"{program}/metrics")}
         return [str(context.program), *with_flags(arguments[1:], flags)]

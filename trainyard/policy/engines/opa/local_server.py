@@ -15,6 +15,7 @@ from typing import Final
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, bundle_files
+from trainyard.policy.engines.opa.capabilities import CapabilityCheck, environment
 
 __all__ = ["METRICS_TOKEN", "SOCKET_AUTHORIZATION", "OpaServer"]
 
@@ -53,6 +54,10 @@ _GARBAGE: Final = "800"
 """GOGC: collect after ninefold growth, to 200 MiB; the server is short-lived, and latency matters more."""
 
 
+_LIMITED: Final = 'ulimit -v 8388608 2>/dev/null; exec "$@"'
+"""Limits the memory of the server to 8 GiB, which no rule needs."""
+
+
 class OpaServer:
     """Policy server as a context manager.
 
@@ -84,10 +89,13 @@ class OpaServer:
         address, authorization = folder / "opa.sock", folder / "authorization.tar.gz"
         self._bundle.write(folder / "bundle.tar.gz")
         bundle_files({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).write(authorization)
+        variables = {"GOGC": _GARBAGE, **environment(os.environ)}
+        check = CapabilityCheck(program, folder / "bundle.tar.gz", variables)
         log = folder / "opa.log"
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603
                 [
+                    *("/bin/sh", "-c", _LIMITED, "sh"),
                     *(str(program), "run", "--server", "--addr", f"unix://{address}", "--unix-socket-perm=600"),
                     *("--disable-telemetry", "--authorization=basic", "--log-level=error"),
                     "--optimize-store-for-read-speed",
@@ -95,11 +103,13 @@ class OpaServer:
                 ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={"GOGC": _GARBAGE, **os.environ},
+                env=variables,
             )
         try:
             self._await(address, log)
+            check.require()
         except BaseException:
+            check.stop()
             self.__exit__(None, None, None)
             raise
         return OpaAddress(socket=address, revision=self._bundle.revision)

@@ -24,7 +24,7 @@ from trainyard.policy.engines.opa.protocol import (
     validate_decisions,
     written,
 )
-from trainyard.policy.review import DecisionUnavailableError
+from trainyard.policy.review import DecisionTimeoutError, DecisionUnavailableError
 
 __all__ = ["DecisionUnavailableError", "OpaAddress", "OpaClient"]
 
@@ -131,14 +131,14 @@ class OpaClient:
         except aiohttp.ClientConnectionError:
             answer = await self._again(rule, document)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise DecisionUnavailableError(_reason(error)) from error
+            raise _unavailable(error) from error
         return parse_result(answer, self._address.revision)
 
     async def _again(self, rule: str, document: Mapping[str, Any]) -> Any:
         try:
             return await self._ask(rule, document)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise DecisionUnavailableError(_reason(error)) from error
+            raise _unavailable(error) from error
 
     async def _ask(self, rule: str, document: Mapping[str, Any]) -> Any:
         if self._client is None:
@@ -160,5 +160,7 @@ class OpaClient:
         self._client = client
 
 
-def _reason(error: Exception) -> str:
-    return "the policy server timed out" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+def _unavailable(error: Exception) -> DecisionUnavailableError:
+    if isinstance(error, TimeoutError):
+        return DecisionTimeoutError()
+    return DecisionUnavailableError(f"{type(error).__name__}: {error}")

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from trainyard.policy.engines.opa.protocol import PARAMETERS, parse_result, validate_decisions, written
-from trainyard.policy.review import DecisionUnavailableError
+from trainyard.policy.review import DecisionTimeoutError, DecisionUnavailableError
 
 __all__ = ["SocketClient"]
 
@@ -77,7 +77,7 @@ class SocketClient:
             status, content = response.status, response.read()
             answer = orjson.loads(content) if status == http.client.OK else None
         except TimeoutError as error:
-            raise DecisionUnavailableError("the policy server timed out") from error
+            raise DecisionTimeoutError from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise DecisionUnavailableError(f"{type(error).__name__}: {error}") from error
         finally:

@@ -38,6 +38,8 @@ def exemption_conditions(
         terms = [f'request.?namespace.orValue("") == {cel_literal(exemption.namespace)}']
         if exemption.kind is not None:
             terms.append(f"request.kind.kind == {cel_literal(exemption.kind)}")
+        if exemption.api_group is not None:
+            terms.append(f"request.kind.group == {cel_literal(exemption.api_group)}")
         if exemption.name is not None:
             terms.append(f'request.?name.orValue("") == {cel_literal(exemption.name)}')
         terms.append(_before(exemption.expires))

@@ -53,6 +53,17 @@ _OF_THE_CLUSTER: Final = (
     'request.userInfo.username == "system:kube-controller-manager" '
     '|| "system:serviceaccounts:kube-system" in request.userInfo.?groups.orValue([])'
 )
+_RELEASED: Final = """
+    has(object.metadata.deletionTimestamp)
+    && object.metadata.?labels == oldObject.metadata.?labels
+    && object.metadata.?annotations == oldObject.metadata.?annotations
+    && object.metadata.?ownerReferences.orValue([]).all(owner, oldObject.metadata.?ownerReferences.orValue([])
+    .exists(former, former.uid == owner.uid && former.kind == owner.kind
+    && former.?controller.orValue(false) == owner.?controller.orValue(false)))
+    && dyn(object).transformMap(field, value, field != "metadata", value)
+    == dyn(oldObject).transformMap(field, value, field != "metadata", value)
+"""
+"""Whether an update of an object that is being deleted only removes finalizers and owner references."""
 _STOPPABLE: Final = ["batch", "jobset.x-k8s.io", "trainer.kubeflow.org"]
 """Groups whose objects stop with ``spec.suspend``."""
 _REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
@@ -284,10 +295,10 @@ def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
     """Return the match conditions of requests that the rule evaluates."""
     operations = {operation for match in rule.matches for operation in match.operations}
     conditions = []
-    if operations & {"CREATE", "UPDATE"} and not cel.deleting:
-        conditions.append(("not-being-deleted", "object == null || !has(object.metadata.deletionTimestamp)"))
     if "UPDATE" in operations and not cel.unchanged:
         conditions.append(("changed", f'request.operation != "UPDATE" || {_changed(PARTS)}'))
+    elif "UPDATE" in operations and not cel.deleting:
+        conditions.append(("not-released", f'request.operation != "UPDATE" || !({_RELEASED})'))
     for match in rule.matches:
         if "UPDATE" in match.operations and match.touching != PARTS:
             other = f'request.kind.group != "{match.group}" || request.kind.kind != "{match.kind}"'

@@ -1,0 +1,108 @@
+"""Jobs that upstream's v2.0 to v2.2 started have a JobSet and no snapshot: they get one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+from tests.controller.harness import (
+    CLUSTER_RUNTIMES,
+    CONFIG_MAPS,
+    JOB_SETS,
+    TRAIN_JOBS,
+    change,
+    controller,
+    runtime,
+    train_job,
+)
+from tests.kube.fake_api import FakeApi, error
+
+
+async def started_by_upstream(api: FakeApi, **spec: Any) -> None:
+    """Leave a TrainJob with the JobSet that upstream's controller creates, and no snapshot."""
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job(**spec))
+    async with controller(api) as process:
+        await process.settle()
+    job_set = api.find("jobsets", "job", "team")
+    assert job_set is not None
+    api.put(JOB_SETS, {**job_set, "metadata": {**job_set["metadata"], "labels": {}, "annotations": {}}})
+    del api.objects[(CONFIG_MAPS, "team", "job-runtime-snapshot")]
+
+
+def snapshot_of(api: FakeApi) -> dict[str, Any] | None:
+    return api.find("configmaps", "job-runtime-snapshot", "team")
+
+
+async def test_a_running_job_gets_the_runtime_as_it_is_at_takeover(api: FakeApi) -> None:
+    await started_by_upstream(api)
+    async with controller(api) as process:
+        await process.settle()
+        found = snapshot_of(api)
+        assert found is not None
+        assert found["metadata"]["ownerReferences"][0]["name"] == "job"
+        assert "image:1" in json.dumps(found)
+        writes = len(api.writes)
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+        assert len(api.writes) == writes, "it is created once"
+
+
+async def test_a_suspended_job_resumes_with_the_runtime_of_the_takeover(api: FakeApi) -> None:
+    await started_by_upstream(api, suspend=True)
+    async with controller(api) as process:
+        await process.settle()
+        assert snapshot_of(api) is not None
+        api.put(CLUSTER_RUNTIMES, runtime(gang=False, image="image:2"))
+        await process.settle()
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await process.settle()
+    job_set = api.find("jobsets", "job", "team")
+    assert job_set is not None
+    assert job_set["spec"]["suspend"] is False
+    assert "image:1" in json.dumps(job_set)
+
+
+async def test_a_snapshot_of_v2_3_stays(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+    before = snapshot_of(api)
+    job_set = api.find("jobsets", "job", "team")
+    assert job_set is not None
+    api.put(JOB_SETS, {**job_set, "metadata": {**job_set["metadata"], "labels": {}, "annotations": {}}})
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False, image="image:2"))
+    async with controller(api) as process:
+        await process.settle()
+    assert snapshot_of(api) == before
+
+
+async def test_a_rejected_snapshot_does_not_keep_a_job_from_being_suspended(api: FakeApi) -> None:
+    await started_by_upstream(api)
+
+    def quota(_: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        rejected = request.method == "POST" and request.path.endswith("/configmaps")
+        return error(403, "Forbidden", "exceeded quota") if rejected else None
+
+    api.fault = quota
+    async with controller(api) as process:
+        await process.settle()
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await process.settle()
+    assert api.find("jobsets", "job", "team")["spec"]["suspend"] is True  # type: ignore[index]
+    assert snapshot_of(api) is None
+
+
+async def test_a_job_without_its_runtime_gets_the_snapshot_when_it_returns(api: FakeApi) -> None:
+    await started_by_upstream(api)
+    del api.objects[(CLUSTER_RUNTIMES, "", "torch")]
+    async with controller(api) as process:
+        await process.settle()
+        assert snapshot_of(api) is None
+        api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+        assert snapshot_of(api) is not None

@@ -1,0 +1,123 @@
+"""What the old operators add to pods and jobs refer to: volumes, scripts, host names and DNS."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.convert.conversions import catalog
+from trainyard.api import Body
+from trainyard.convert import Conversion, convert_documents
+from trainyard.convert.conversion_report import as_yaml
+from trainyard.render.rendered_documents import render_documents
+
+HOSTS = {"name": "mpi-job-config", "mountPath": "/etc/mpi"}
+KEYS = {"name": "ssh-auth", "mountPath": "/root/.ssh"}
+
+
+def mpi(launcher: Body | None = None, worker: Body | None = None, version: str = "v2beta1", **pod: Any) -> Body:
+    def role(container: Body | None) -> Body:
+        main = {"name": "main", "image": "registry.example/mpi:1"}
+        wait = {"name": "wait", "image": "registry.example/mpi:1", **(container or {})}
+        return {"template": {"spec": {"containers": [main], "initContainers": [wait], **pod}}}
+
+    roles = {"Launcher": role(launcher), "Worker": {**role(worker), "replicas": 2}}
+    metadata = {"name": "old", "namespace": "vision"}
+    spec = {"mpiReplicaSpecs": roles}
+    return {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob", "metadata": metadata, "spec": spec}
+
+
+def conversion_of(body: Body) -> Conversion:
+    (found,) = convert_documents({"job": json.dumps(body)}, catalog(), runtime="always")
+    return found
+
+
+def pods(conversion: Conversion) -> dict[str, Body]:
+    (answer,) = render_documents({"job": as_yaml(conversion.objects)})
+    assert not answer.errors
+    job_set = next(body for body in answer.objects if body["kind"] == "JobSet")
+    jobs = job_set["spec"]["replicatedJobs"]
+    return {part["name"]: part["template"]["spec"]["template"]["spec"] for part in jobs}
+
+
+def mounts(pod: Body) -> dict[str, str]:
+    (container,) = pod["initContainers"]
+    return {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", ())}
+
+
+def lost(conversion: Conversion) -> list[str]:
+    return [str(note) for note in conversion.lost]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+def test_volumes_of_the_operator_are_those_of_the_framework(version: str) -> None:
+    container = {"volumeMounts": [HOSTS, KEYS]}
+    conversion = conversion_of(mpi(container, {"volumeMounts": [KEYS]}, version))
+    found = pods(conversion)
+    assert mounts(found["launcher"]) == {"mpi-hostfile": "/etc/mpi", "mpi-ssh-auth": "/root/.ssh"}
+    assert mounts(found["node"]) == {"mpi-ssh-auth": "/root/.ssh"}
+    for pod in found.values():
+        assert mounts(pod).keys() <= {volume["name"] for volume in pod["volumes"]}
+    assert not lost(conversion)
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        {"name": "mpi-job-kubectl", "mountPath": "/opt/kube"},
+        {**HOSTS, "subPath": "discover_hosts.sh"},
+        {**HOSTS, "subPath": "kubexec.sh"},
+    ],
+)
+def test_a_mount_without_a_volume_is_lost(mount: Body) -> None:
+    conversion = conversion_of(mpi({"volumeMounts": [mount]}, version="v1"))
+    assert mounts(pods(conversion)["launcher"]) == {}
+    assert any("Launcher.template.spec.initContainers[0].volumeMounts[0].name" in note for note in lost(conversion))
+
+
+def test_a_volume_of_the_job_is_its_own() -> None:
+    body = mpi({"volumeMounts": [KEYS]}, volumes=[{"name": "ssh-auth", "emptyDir": {}}])
+    assert mounts(pods(conversion_of(body))["launcher"]) == {"ssh-auth": "/root/.ssh"}
+
+
+@pytest.mark.parametrize("field", ["command", "args"])
+def test_the_script_of_hosts_is_lost(field: str) -> None:
+    container = {field: ["sh", "-c", "for h in $(/etc/mpi/discover_hosts.sh); do ssh $h true; done"]}
+    (note,) = lost(conversion_of(mpi(container)))
+    assert "names discover_hosts.sh of the old operator" in note
+    assert "/etc/mpi/hostfile" in note
+
+
+@pytest.mark.parametrize("policy", [None, "ClusterFirst"])
+def test_pods_on_the_host_network_find_each_other(policy: str | None) -> None:
+    conversion = conversion_of(mpi(hostNetwork=True, **({"dnsPolicy": policy} if policy else {})))
+    assert {pod["dnsPolicy"] for pod in pods(conversion).values()} == {"ClusterFirstWithHostNet"}
+    assert any("ClusterFirstWithHostNet" in note.message for note in conversion.notes)
+
+
+def test_a_dns_policy_of_the_job_stays() -> None:
+    found = pods(conversion_of(mpi(hostNetwork=True, dnsPolicy="None")))
+    assert {pod["dnsPolicy"] for pod in found.values()} == {"None"}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("old-worker-0", True),
+        ("ssh root@old-worker-1.old", True),
+        ("http://old-worker-0:80/", True),
+        ("old-worker-$i", True),
+        ("old-worker-{0..3}", True),
+        ("old-launcher", True),
+        ("old-launcher.old.vision.svc", True),
+        ("my-old-worker-0", False),
+        ("registry.example/threshold-worker-image:1", False),
+        ("old-worker-image", False),
+        ("old-launcher-config", False),
+        ("folder.old-worker-0", False),
+    ],
+)
+def test_a_host_is_named_by_its_whole_name(text: str, named: bool) -> None:
+    assert bool(lost(conversion_of(mpi({"command": ["run", text]})))) == named

@@ -1,0 +1,169 @@
+"""PyTorchJobs: the pods that the operator ran, its variables for torchrun, and the pod that decides."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.convert.conversions import catalog
+from trainyard.api import Body
+from trainyard.convert import Conversion, convert_documents
+from trainyard.convert.conversion_report import as_yaml
+from trainyard.render.rendered_documents import render_documents
+
+METRICS = [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]
+
+
+def job(roles: dict[str, int], *, args: list[str] | None = None, unlike: bool = False, **spec: Any) -> Body:
+    def role(name: str, replicas: int) -> Body:
+        words = ["torchrun", *(args or []), "train.py", *([name] if unlike else [])]
+        limits = {"limits": {"nvidia.com/gpu": "8"}}
+        main = {"name": "pytorch", "image": "registry.example/train:1", "command": words, "resources": limits}
+        return {"replicas": replicas, "restartPolicy": "OnFailure", "template": {"spec": {"containers": [main]}}}
+
+    found = {name: role(name, replicas) for name, replicas in roles.items()}
+    metadata = {"name": "old", "namespace": "vision"}
+    spec = {**spec, "pytorchReplicaSpecs": found}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec}
+
+
+def conversion_of(body: Body, runtime: str = "auto") -> Conversion:
+    (found,) = convert_documents({"job": json.dumps(body)}, catalog(), runtime=runtime)
+    return found
+
+
+def job_set(conversion: Conversion) -> Body:
+    names = [body["spec"]["runtimeRef"]["name"] for body in conversion.objects if body["kind"] == "TrainJob"]
+    runtimes = [catalog()[name] for name in names if name in catalog()]
+    (answer,) = render_documents({"job": as_yaml([*runtimes, *conversion.objects])})
+    assert not answer.errors
+    return next(body for body in answer.objects if body["kind"] == "JobSet")
+
+
+def pods(conversion: Conversion) -> int:
+    jobs = job_set(conversion)["spec"]["replicatedJobs"]
+    return sum(part.get("replicas", 1) * part["template"]["spec"]["parallelism"] for part in jobs)
+
+
+def variables(conversion: Conversion) -> list[dict[str, str]]:
+    """Return the variables of the training container of each replicatedJob; the last one of a name counts."""
+    jobs = job_set(conversion)["spec"]["replicatedJobs"]
+    containers = [part["template"]["spec"]["template"]["spec"]["containers"][0] for part in jobs]
+    return [{entry["name"]: entry.get("value", "index") for entry in each["env"]} for each in containers]
+
+
+def notes(conversion: Conversion, path: str) -> list[str]:
+    return [f"{note.fidelity}: {note.message}" for note in conversion.notes if note.path == path]
+
+
+@pytest.mark.parametrize("args", [[], ["--nnodes=2"], ["--nnodes", "2"]])
+@pytest.mark.parametrize("runtime", ["auto", "always"])
+def test_without_metrics_the_replicas_run(runtime: str, args: list[str]) -> None:
+    """The operator creates an autoscaler only for metrics; nothing else changes the number of pods."""
+    policy = {"rdzvBackend": "c10d", "minReplicas": 1, "maxReplicas": 64, "maxRestarts": 3}
+    conversion = conversion_of(job({"Worker": 2}, args=args, elasticPolicy=policy), runtime)
+    assert pods(conversion) == 2
+    (found,) = variables(conversion)
+    assert {name: found.get(name) for name in ("PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")} == {
+        "PET_NNODES": "2",
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": "old-node-0-0.old:29500",
+    }
+    assert (found["PET_MAX_RESTARTS"], found["PET_RDZV_ID"]) == ("3", "old")
+    assert "changed: numNodes is the number of replicas" in notes(conversion, "spec.elasticPolicy.maxReplicas")[0]
+
+
+def test_with_metrics_the_range_stays() -> None:
+    policy = {"minReplicas": 1, "maxReplicas": 4, "metrics": METRICS}
+    conversion = conversion_of(job({"Worker": 2}, elasticPolicy=policy))
+    assert pods(conversion) == 4
+    assert variables(conversion)[0]["PET_NNODES"] == "1:4"
+    assert notes(conversion, "spec.elasticPolicy.metrics")[0].startswith("lost")
+
+
+@pytest.mark.parametrize(
+    ("args", "nodes"),
+    [
+        (["--nnodes=2"], 2),
+        (["--nnodes", "2"], 2),
+        (["--nnodes=1:4"], 4),
+        (["--nnodes=$(PET_NNODES)"], 4),
+        (["--nnodes", "$PET_NNODES"], 4),
+        (["--nproc-per-node=2"], 4),
+    ],
+)
+def test_a_fixed_number_in_the_command_is_respected(args: list[str], nodes: int) -> None:
+    policy = {"minReplicas": 1, "maxReplicas": 4, "metrics": METRICS}
+    assert pods(conversion_of(job({"Worker": 2}, args=args, elasticPolicy=policy))) == nodes
+
+
+@pytest.mark.parametrize(
+    ("policy", "bounds"),
+    [({"minReplicas": 3}, "3"), ({"maxReplicas": 5}, "5"), ({}, "2")],
+)
+def test_one_bound_is_both(policy: Body, bounds: str) -> None:
+    """As the operator defaults them: a bound that is unset is the other one, else the replicas."""
+    conversion = conversion_of(job({"Worker": 2}, elasticPolicy={**policy, "metrics": METRICS}))
+    assert variables(conversion)[0]["PET_NNODES"] == f"{bounds}:{bounds}"
+
+
+def test_the_rendezvous_keeps_its_settings() -> None:
+    policy = {
+        "rdzvBackend": "c10d",
+        "rdzvPort": 29400,
+        "rdzvId": "run-7",
+        "rdzvHost": "old-worker-0",
+        "rdzvConf": [{"key": "timeout", "value": "900"}],
+    }
+    conversion = conversion_of(job({"Worker": 2}, elasticPolicy=policy))
+    (found,) = variables(conversion)
+    assert found["PET_RDZV_ENDPOINT"] == "old-node-0-0.old:29400"
+    assert (found["PET_RDZV_ID"], found["PET_RDZV_CONF"]) == ("run-7", "timeout=900")
+    assert not conversion.lost
+
+
+def test_elastic_roles_that_differ_meet_at_the_master() -> None:
+    policy = {"minReplicas": 1, "maxReplicas": 9, "maxRestarts": 3}
+    conversion = conversion_of(job({"Master": 1, "Worker": 2}, unlike=True, elasticPolicy=policy))
+    assert pods(conversion) == 3
+    for found in variables(conversion):
+        assert (found["PET_NNODES"], found["PET_MAX_RESTARTS"]) == ("3", "3")
+        assert found["PET_RDZV_ENDPOINT"] == "old-master-0-0.old:29500"
+
+
+@pytest.mark.parametrize("roles", [{"Worker": 2}, {"Master": 1, "Worker": 1}, {"Master": 1}])
+@pytest.mark.parametrize("unlike", [False, True])
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, "auto"),
+        ({"nprocPerNode": "auto"}, "auto"),
+        ({"nprocPerNode": "4"}, "4"),
+        ({"elasticPolicy": {"rdzvBackend": "c10d"}}, "auto"),
+        ({"elasticPolicy": {"nProcPerNode": 2}}, "2"),
+        ({"elasticPolicy": {"nProcPerNode": 2}, "nprocPerNode": "4"}, "2"),
+    ],
+)
+def test_processes_are_those_of_the_operator(roles: dict[str, int], unlike: bool, spec: Body, expected: str) -> None:
+    for found in variables(conversion_of(job(roles, unlike=unlike, **spec))):
+        assert found["PET_NPROC_PER_NODE"] == expected
+
+
+def test_the_count_that_does_not_count_is_named() -> None:
+    conversion = conversion_of(job({"Worker": 2}, nprocPerNode="4", elasticPolicy={"nProcPerNode": 2}))
+    assert notes(conversion, "spec.nprocPerNode") == [
+        "changed: nProcPerNode of spec.elasticPolicy counts, as for the operator"
+    ]
+
+
+def test_the_job_ends_with_its_master() -> None:
+    found = job_set(conversion_of(job({"Master": 1, "Worker": 2}, unlike=True)))
+    assert found["spec"]["successPolicy"] == {"operator": "All", "targetReplicatedJobs": ["master"]}
+
+
+@pytest.mark.parametrize(("policy", "said"), [(None, False), ({"rdzvBackend": "c10d"}, True)])
+def test_an_elastic_job_without_a_master_says_when_it_ends(policy: Body | None, said: bool) -> None:
+    conversion = conversion_of(job({"Worker": 2}, **({"elasticPolicy": policy} if policy else {})))
+    assert bool(notes(conversion, "spec.elasticPolicy")) == said

@@ -1,0 +1,290 @@
+"""Ray starts with the options of KubeRay, and entry points run as KubeRay's users wrote them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from subprocess import list2cmdline
+from typing import Any, Final
+
+import pytest
+
+from tests.convert.conversions import catalog
+from trainyard.api import Body
+from trainyard.convert import Conversion, convert_documents
+from trainyard.convert.conversion_report import as_yaml
+
+IMAGE: Final = "rayproject/ray:2.50.0"
+LIMITS: Final = {"cpu": "8", "memory": "16Gi"}
+
+
+def group(container: Body | None = None, params: Body | None = None, **fields: Any) -> Body:
+    pod = {"containers": [{"name": "ray", "image": IMAGE, **(container or {})}]}
+    return {"rayStartParams": params or {}, "template": {"spec": pod}, **fields}
+
+
+def cluster(head: Body | None = None, *workers: Body) -> Body:
+    named = [{"groupName": f"g{index}", "replicas": 2, **each} for index, each in enumerate(workers)]
+    return {"headGroupSpec": head or group(), "workerGroupSpecs": named}
+
+
+def ray(kind: str, spec: Body, **metadata: Any) -> Body:
+    about = {"name": "job", "namespace": "vision", **metadata}
+    return {"apiVersion": "ray.io/v1", "kind": kind, "metadata": about, "spec": spec}
+
+
+def job(entrypoint: str = "python train.py", head: Body | None = None, *workers: Body, **fields: Any) -> Body:
+    return ray("RayJob", {"entrypoint": entrypoint, "rayClusterSpec": cluster(head, *workers), **fields})
+
+
+def converted(body: Body) -> Conversion:
+    (conversion,) = convert_documents({"job.yaml": as_yaml([body])}, catalog())
+    return conversion
+
+
+def spec_of(conversion: Conversion, name: str) -> Body:
+    jobs = conversion.objects[0]["spec"]["template"]["spec"]["replicatedJobs"]
+    found: Body = next(each for each in jobs if each["name"] == name)["template"]["spec"]
+    return found
+
+
+def container(conversion: Conversion, name: str) -> Body:
+    found: Body = spec_of(conversion, name)["template"]["spec"]["containers"][0]
+    return found
+
+
+def words_of(found: Body) -> list[str]:
+    return [*found.get("command", ()), *found.get("args", ())]
+
+
+def started(conversion: Conversion, name: str) -> list[str]:
+    """Return the options of `ray start` as a shell reads them."""
+    text = " ".join(container(conversion, name)["command"])
+    line = next(line for line in text.splitlines() if line.strip().startswith("ray start"))
+    return shlex.split(line)
+
+
+def worker_options(resources: Body | None, params: Body | None = None, **fields: Any) -> list[str]:
+    body = group({"resources": resources} if resources else {}, params, **fields)
+    return started(converted(ray("RayCluster", cluster(None, body))), "node")
+
+
+def notes(conversion: Conversion) -> dict[str, str]:
+    return {note.path: f"{note.message} {note.fix}" for note in conversion.notes}
+
+
+@pytest.mark.parametrize(
+    ("resources", "wanted"),
+    [
+        ({"limits": LIMITS, "requests": {"cpu": "4", "memory": "8Gi"}}, ["--memory=17179869184", "--num-cpus=8"]),
+        ({"limits": {"memory": "1G"}, "requests": {"cpu": "3500m"}}, ["--memory=1000000000", "--num-cpus=4"]),
+        ({"limits": {"cpu": "1500m", "amd.com/gpu": "2"}, "requests": {"cpu": "1"}}, ["--num-cpus=2", "--num-gpus=2"]),
+        ({"limits": {**LIMITS, "nvidia.com/mig-1g.5gb": "3"}}, ["--num-gpus=3"]),
+        ({"limits": {**LIMITS, "google.com/tpu": "4"}}, ['--resources={"TPU":4}']),
+        ({"limits": {**LIMITS, "aws.amazon.com/neuroncore": "2"}}, ['--resources={"neuron_cores":2}']),
+    ],
+)
+def test_resources_of_the_container_in_the_order_of_kuberay(resources: Body, wanted: list[str]) -> None:
+    assert set(wanted) <= set(worker_options(resources))
+
+
+def test_requests_of_memory_and_devices_do_not_count() -> None:
+    options = worker_options({"limits": {"cpu": "2"}, "requests": {"cpu": "1", "memory": "1Gi"}})
+    assert not [each for each in options if "memory" in each]
+
+
+@pytest.mark.parametrize(
+    ("params", "wanted"),
+    [
+        ({"num-gpus": "1"}, ["--num-gpus=1", '--resources={"TPU":4}']),
+        ({"resources": "'{\"custom\": 1}'"}, ['--resources={"TPU":4,"custom":1}']),
+        ({"resources": '"{\\"custom\\": 1}"'}, ['--resources={"TPU":4,"custom":1}']),
+        ({"resources": "'{\"TPU\": 8}'"}, ['--resources={"TPU": 8}']),
+        ({"num-cpus": "0", "no-monitor": "true", "disable-usage-stats": "false"}, ["--num-cpus=0", "--no-monitor"]),
+        ({"log-color": "false", "include-log-monitor": "false"}, ["--log-color=false", "--include-log-monitor=false"]),
+        ({"object-store-memory": "100", "labels": "a=b"}, ["--object-store-memory=100", "--labels=a=b"]),
+    ],
+)
+def test_start_parameters(params: Body, wanted: list[str]) -> None:
+    options = worker_options({"limits": {**LIMITS, "google.com/tpu": "4"}}, params)
+    assert set(wanted) <= set(options)
+    assert not [each for each in options if "usage-stats" in each]
+    assert len([each for each in options if each.startswith("--resources")]) == 1
+
+
+def test_resources_and_labels_of_a_group_count_over_its_start_parameters() -> None:
+    fields = {"resources": {"CPU": "2", "memory": "1Gi", "custom": "3"}, "labels": {"zone": "b", "tier": "spot"}}
+    body = ray("RayCluster", cluster(None, group({"resources": {"limits": LIMITS}}, {"num-cpus": "7"}, **fields)))
+    conversion = converted(body)
+    options = started(conversion, "node")
+    wanted = {"--num-cpus=2", "--memory=1073741824", '--resources={"custom":3}', "--labels=tier=spot,zone=b"}
+    assert wanted <= set(options)
+    labels = spec_of(conversion, "node")["template"]["metadata"]["labels"]
+    assert labels.items() >= {"zone": "b", "tier": "spot"}.items()
+    assert not conversion.lost
+
+
+def test_an_address_of_the_old_cluster_is_not_joined() -> None:
+    options = worker_options({"limits": LIMITS}, {"address": "job-head-svc:6379"})
+    assert [each for each in options if each.startswith("--address")] == ["--address=$RAY_ADDRESS"]
+
+
+def test_a_container_that_starts_ray_itself_is_left_alone() -> None:
+    words = ["/bin/bash", "-c", "ray start --address=$RAY_ADDRESS --num-cpus=1 --block"]
+    conversion = converted(ray("RayCluster", cluster(None, group({"command": words, "resources": {"limits": LIMITS}}))))
+    assert container(conversion, "node")["command"] == words
+
+
+def test_the_generated_command_stands_where_the_job_names_it() -> None:
+    words = ["/bin/bash", "-c", "ulimit -n 65536; $KUBERAY_GEN_RAY_START_CMD"]
+    body = ray(
+        "RayCluster",
+        cluster(group({"command": words}), group({"command": words, "resources": {"limits": LIMITS}})),
+        annotations={"ray.io/overwrite-container-cmd": "true"},
+    )
+    conversion = converted(body)
+    assert "ulimit -n 65536; ray start --head" in container(conversion, "head")["command"][2]
+    text = container(conversion, "node")["command"][2]
+    assert text.startswith("ulimit -n 65536; ray start --address=")
+    assert "--num-cpus=8" in text
+    assert "--block" in text
+
+
+def test_variables_of_kuberay_are_given_to_workers_and_init_containers() -> None:
+    waiting = {"name": "wait", "image": IMAGE}
+    worker = group({"command": ["python", "agent.py"]})
+    worker["template"]["spec"]["initContainers"] = [waiting]
+    conversion = converted(ray("RayCluster", cluster(group(), worker, group())))
+    host = "job-head-0-0.job"
+    for name in ("node", "g1"):
+        variables = {each["name"]: each.get("value") for each in container(conversion, name)["env"]}
+        assert variables["FQ_RAY_IP"] == variables["RAY_IP"] == host
+    (found,) = spec_of(conversion, "node")["template"]["spec"]["initContainers"]
+    assert {each["name"]: each["value"] for each in found["env"]} == {"FQ_RAY_IP": host, "RAY_IP": host}
+    variables = {each["name"]: each.get("value") for each in container(conversion, "g1")["env"]}
+    assert variables["RAY_ADDRESS"] == f"{host}:6379"
+
+
+SCRIPTS: Final = [
+    "echo one && echo two",
+    "echo 'two words' \"three little words\"; true",
+    "echo $HOME `echo x` \"$(echo y)\" '$HOME'",
+    "echo a;echo b",
+    "set -e\necho one\necho 'two'\n",
+    "python3 -c 'print(\"a\\\\nb\")'",
+    "echo 100% #comment",
+    "echo|cat",
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("join", [shlex.join, list2cmdline])
+def test_an_entry_point_runs_as_one_script_whatever_joins_its_words(script: str, join: Any) -> None:
+    arguments = words_of(container(converted(job(script, None, group(), entrypointNumCpus=1)), "head"))
+    words = arguments[arguments.index("--") + 1 :]
+    found = subprocess.run(join(words), shell=True, capture_output=True, check=False, text=True, timeout=20)
+    wanted = subprocess.run(["bash", "-c", script], capture_output=True, check=False, text=True, timeout=20)
+    assert (found.stdout, found.returncode) == (wanted.stdout, wanted.returncode)
+
+
+def test_a_plain_entry_point_stays_legible() -> None:
+    arguments = words_of(container(converted(job("python tune.py --name x", None, group(), jobId="a")), "head"))
+    assert arguments[-3:] == ["/bin/bash", "-c", "python tune.py --name x"]
+
+
+def test_a_driver_that_fails_is_not_run_again_unless_the_job_says_so() -> None:
+    head = spec_of(converted(job("python train.py", None, group(), backoffLimit=0)), "head")
+    assert head["backoffLimit"] == 0
+    assert head["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_a_restart_policy_of_the_drivers_pod_is_said_to_change() -> None:
+    head = group()
+    head["template"]["spec"]["restartPolicy"] = "Always"
+    path = "spec.rayClusterSpec.headGroupSpec.template.spec.restartPolicy"
+    assert "Never" in notes(converted(job("python train.py", head, group())))[path]
+
+
+def test_retries_of_the_submitter_are_said_as_they_are_done() -> None:
+    pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "s", "image": IMAGE}]}}
+    body = job("python a.py", None, group(), submitterPodTemplate=pod, submitterConfig={"backoffLimit": 3})
+    conversion = converted(body)
+    message = notes(conversion)["spec.submitterConfig.backoffLimit"]
+    assert "made again" not in message
+    assert "nothing is submitted twice" in message
+    launcher = spec_of(conversion, "launcher")
+    assert launcher["backoffLimit"] == 0
+    body["spec"]["backoffLimit"] = 2
+    conversion = converted(body)
+    assert conversion.objects[0]["spec"]["template"]["spec"]["failurePolicy"]["maxRestarts"] == 2
+
+
+def test_a_queue_of_kueue_and_a_submitter_name_the_fix() -> None:
+    pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "s", "image": IMAGE}]}}
+    body = job("python a.py", None, group(), submitterPodTemplate=pod)
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "lq"}
+    losses = {note.path: note.fix for note in converted(body).lost}
+    assert "leave out submitterPodTemplate" in losses["spec.submitterPodTemplate"]
+    del body["spec"]["submitterPodTemplate"]
+    assert not converted(body).lost
+
+
+def test_json_of_the_runtime_environment_is_still_one_word() -> None:
+    environment = 'env_vars: {A: "it\'s"}'
+    arguments = words_of(container(converted(job("a", None, group(), runtimeEnvYAML=environment)), "head"))
+    (option,) = [each for each in arguments if each.startswith("--runtime-env-json=")]
+    assert json.loads(option.partition("=")[2]) == {"env_vars": {"A": "it's"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "number"),
+    [
+        ({"replicas": 4, "maxReplicas": 2}, 2),
+        ({"replicas": 1, "minReplicas": 3, "maxReplicas": 9}, 3),
+        ({"replicas": 2, "minReplicas": 0, "maxReplicas": 9}, 2),
+        ({"replicas": 4, "maxReplicas": 2, "numOfHosts": 2}, 4),
+    ],
+)
+def test_the_number_of_workers_is_within_its_bounds(fields: Body, number: int) -> None:
+    conversion = converted(ray("RayCluster", cluster(None, {**group(), **fields})))
+    assert conversion.objects[-1]["spec"]["trainer"]["numNodes"] == number
+
+
+def test_bounds_are_a_loss_only_where_the_cluster_scales() -> None:
+    spec = cluster(None, {**group(), "minReplicas": 1, "maxReplicas": 9, "scaleStrategy": {"workersToDelete": ["a"]}})
+    spec["autoscalerOptions"] = {"idleTimeoutSeconds": 60}
+    assert not converted(ray("RayCluster", spec)).lost
+    spec["enableInTreeAutoscaling"] = True
+    lost = {note.path for note in converted(ray("RayCluster", spec)).lost}
+    assert {"spec.enableInTreeAutoscaling", "spec.autoscalerOptions", "spec.workerGroupSpecs[0].maxReplicas"} <= lost
+
+
+def test_a_job_without_an_entry_point_and_a_submitter_is_a_cluster() -> None:
+    body = job("", None, group(), submissionMode="InteractiveMode")
+    conversion = converted(body)
+    assert container(conversion, "head").get("args") is None
+    assert "spec.submissionMode" in {note.path for note in conversion.lost}
+
+
+def test_a_submitter_with_a_command_of_its_own_needs_no_entry_point() -> None:
+    own = {"name": "s", "image": IMAGE, "command": ["./submit"]}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [own]}}
+    conversion = converted(job("", None, group(), submitterPodTemplate=pod, jobId="mine"))
+    launcher = container(conversion, "launcher")
+    assert launcher["command"] == ["./submit"]
+    variables = {each["name"]: each["value"] for each in launcher["env"]}
+    assert variables == {"RAY_DASHBOARD_ADDRESS": "job-head-0-0.job:8265", "RAY_JOB_SUBMISSION_ID": "mine"}
+
+
+def test_labels_of_a_group_are_not_lost_where_something_names_them() -> None:
+    worker = group(labels={"ray.io/market-type": "spot"})
+    worker["template"]["spec"]["affinity"] = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"ray.io/market-type": "spot"}}}
+            ]
+        }
+    }
+    conversion = converted(ray("RayCluster", cluster(None, worker)))
+    assert not conversion.lost

@@ -1,0 +1,346 @@
+"""Pods of Spark applications are sized and numbered as the operator and Spark on Kubernetes size them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.convert.conversions import catalog
+from trainyard.api import Body
+from trainyard.convert import Conversion, convert_documents
+from trainyard.convert.conversion_report import as_yaml
+from trainyard.errors import TrainyardError
+
+JAR: Final = "local:///opt/app/app.jar"
+PYTHON: Final = "local:///opt/app/app.py"
+MIB: Final = 2**20
+
+
+def application(conf: Body | None = None, file: str = JAR, **fields: Any) -> Body:
+    spec = {"type": "Scala", "image": "registry.example/spark:3.5.4", "mainApplicationFile": file}
+    fields = {"driver": {}, "executor": {}, **fields}
+    return {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": {"name": "app", "namespace": "vision"},
+        "spec": {**spec, **({"sparkConf": conf} if conf else {}), **fields},
+    }
+
+
+def converted(body: Body) -> Conversion:
+    (conversion,) = convert_documents({"app.yaml": as_yaml([body])}, catalog())
+    return conversion
+
+
+def pods(conversion: Conversion, role: str) -> Body:
+    jobs = conversion.objects[0]["spec"]["template"]["spec"]["replicatedJobs"]
+    found: Body = next(each for each in jobs if each["name"] == role)["template"]["spec"]
+    return found
+
+
+def container(conversion: Conversion, role: str) -> Body:
+    found: Body = pods(conversion, role)["template"]["spec"]["containers"][0]
+    return found
+
+
+def memory(conversion: Conversion, role: str) -> str:
+    resources = container(conversion, role)["resources"]
+    assert resources["requests"]["memory"] == resources["limits"]["memory"]
+    return str(resources["limits"]["memory"])
+
+
+def mib(number: int) -> str:
+    return f"{number // 1024}Gi" if number % 1024 == 0 else f"{number}Mi"
+
+
+def losses(conversion: Conversion) -> dict[str, str]:
+    return {note.path: note.message for note in conversion.lost}
+
+
+def notes(conversion: Conversion) -> dict[str, str]:
+    return {note.path: note.message for note in conversion.notes}
+
+
+def conf_path(key: str) -> str:
+    return f"spec.sparkConf[{key}]"
+
+
+@pytest.mark.parametrize(
+    ("conf", "fields", "file", "driver", "executor"),
+    [
+        ({}, {}, JAR, 1024 + 384, 1024 + 384),
+        ({"spark.executor.memory": "8g"}, {}, JAR, 1408, 8192 + 819),
+        ({"spark.executor.memory": "8g"}, {"executor": {"memory": "2g"}}, JAR, 1408, 2048 + 384),
+        ({"spark.executor.memory": "8192"}, {}, JAR, 1408, 8192 + 819),
+        ({"spark.executor.memory": "8GB"}, {}, JAR, 1408, 8192 + 819),
+        ({"spark.executor.memory": "10g"}, {}, PYTHON, 1024 + 409, 10240 + 4096),
+        ({"spark.executor.memory": "8g", "spark.executor.memoryOverhead": "2g"}, {}, JAR, 1408, 10240),
+        ({"spark.executor.memoryOverhead": "2g"}, {"executor": {"memoryOverhead": "512m"}}, JAR, 1408, 1536),
+        ({"spark.executor.memory": "8g", "spark.executor.memoryOverheadFactor": "0.5"}, {}, JAR, 1408, 12288),
+        ({"spark.driver.memory": "4g", "spark.driver.memoryOverheadFactor": "0.5"}, {}, JAR, 6144, 1408),
+        ({"spark.kubernetes.memoryOverheadFactor": "0.5"}, {"memoryOverheadFactor": "0.75"}, JAR, 1536, 1536),
+        ({}, {"memoryOverheadFactor": "0.75"}, PYTHON, 1792, 1792),
+        ({"spark.executor.memoryOverheadFactor": "1"}, {"memoryOverheadFactor": "0.75"}, JAR, 1792, 2048),
+        ({"spark.driver.memoryOverhead": "1g"}, {}, JAR, 2048, 1408),
+        ({"spark.executor.minMemoryOverhead": "1g"}, {}, JAR, 1408, 2048),
+        ({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4g"}, {}, JAR, 1408, 1408 + 4096),
+        ({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1073741824"}, {}, JAR, 1408, 2432),
+        ({"spark.memory.offHeap.enabled": "false", "spark.memory.offHeap.size": "4g"}, {}, JAR, 1408, 1408),
+        ({"spark.memory.offHeap.size": "4g"}, {}, JAR, 1408, 1408),
+        ({"spark.executor.pyspark.memory": "2g"}, {}, PYTHON, 1433, 1433 + 2048),
+        ({"spark.executor.pyspark.memory": "2g"}, {}, JAR, 1408, 1408),
+        ({"spark.executor.memory": "1500k"}, {}, JAR, 1408, 1 + 384),
+    ],
+)
+def test_memory(conf: Body, fields: Body, file: str, driver: int, executor: int) -> None:
+    conversion = converted(application(conf, file, **fields))
+    assert memory(conversion, "driver") == mib(driver)
+    assert memory(conversion, "executor") == mib(executor)
+
+
+def test_the_memory_limit_is_in_the_notation_of_kubernetes() -> None:
+    conversion = converted(application(executor={"memory": "1g", "memoryLimit": "2g"}))
+    resources = container(conversion, "executor")["resources"]
+    assert resources["limits"]["memory"] == "2Gi"
+    assert resources["requests"]["memory"] == "1408Mi"
+
+
+@pytest.mark.parametrize(
+    ("conf", "fields", "request_", "limit", "worker"),
+    [
+        ({}, {}, "1", None, "1"),
+        ({"spark.executor.cores": "4"}, {}, "4", None, "4"),
+        ({"spark.executor.cores": "4"}, {"cores": 2}, "2", None, "2"),
+        ({"spark.executor.cores": "4", "spark.kubernetes.executor.request.cores": "500m"}, {}, "500m", None, "4"),
+        ({"spark.kubernetes.executor.request.cores": "500m"}, {"coreRequest": "250m"}, "250m", None, "1"),
+        ({"spark.kubernetes.executor.limit.cores": "8"}, {"cores": 4}, "4", "8", "4"),
+        ({"spark.kubernetes.executor.limit.cores": "8"}, {"coreLimit": "6"}, "1", "6", "1"),
+    ],
+)
+def test_cores(conf: Body, fields: Body, request_: str, limit: str | None, worker: str) -> None:
+    conversion = converted(application(conf, executor=fields))
+    found = container(conversion, "executor")
+    assert found["resources"]["requests"]["cpu"] == request_
+    assert found["resources"]["limits"].get("cpu") == limit
+    assert f"--cores={worker}" in found["args"]
+
+
+def test_cores_of_the_driver() -> None:
+    conf = {"spark.driver.cores": "2", "spark.kubernetes.driver.limit.cores": "3"}
+    resources = container(converted(application(conf)), "driver")["resources"]
+    assert (resources["requests"]["cpu"], resources["limits"]["cpu"]) == ("2", "3")
+    conf["spark.kubernetes.driver.request.cores"] = "1500m"
+    assert container(converted(application(conf)), "driver")["resources"]["requests"]["cpu"] == "1500m"
+
+
+@pytest.mark.parametrize(
+    ("conf", "fields", "number"),
+    [
+        ({}, {}, 1),
+        ({"spark.executor.instances": "6"}, {}, 6),
+        ({"spark.executor.instances": "6"}, {"executor": {"instances": 3}}, 3),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.minExecutors": "4"}, {}, 4),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.initialExecutors": "5"}, {}, 5),
+        ({"spark.dynamicAllocation.enabled": "true"}, {"executor": {"instances": 3}}, 3),
+        ({"spark.dynamicAllocation.enabled": "false", "spark.dynamicAllocation.minExecutors": "4"}, {}, 1),
+        ({}, {"dynamicAllocation": {"enabled": True, "initialExecutors": 7, "minExecutors": 2}}, 7),
+        ({}, {"dynamicAllocation": {"enabled": True, "minExecutors": 2, "maxExecutors": 9}}, 2),
+        ({"spark.dynamicAllocation.minExecutors": "8"}, {"dynamicAllocation": {"enabled": True}}, 8),
+        ({"spark.dynamicAllocation.minExecutors": "8"}, {"dynamicAllocation": {"enabled": True, "minExecutors": 3}}, 3),
+        ({}, {"dynamicAllocation": {"enabled": False, "minExecutors": 2}}, 1),
+    ],
+)
+def test_number_of_executors(conf: Body, fields: Body, number: int) -> None:
+    conversion = converted(application(conf, **fields))
+    assert pods(conversion, "executor")["parallelism"] == number
+    arguments = container(conversion, "driver")["args"]
+    assert [each for each in arguments if "spark.executor.instances" in each] == [
+        f"--conf=spark.executor.instances={number}"
+    ]
+    assert not [each for each in arguments if "dynamicAllocation" in each]
+
+
+def test_dynamic_allocation_of_either_place_is_lost() -> None:
+    found = losses(converted(application({"spark.dynamicAllocation.enabled": "true"})))
+    assert "fixed at 1" in found[conf_path("spark.dynamicAllocation.enabled")]
+    fields: Body = {"dynamicAllocation": {"enabled": True, "minExecutors": 2, "maxExecutors": 9}}
+    message = losses(converted(application(**fields)))["spec.dynamicAllocation"]
+    assert "fixed at 2, " in message
+    assert "does not grow to 9" in message
+
+
+def test_workers_offer_their_gpus() -> None:
+    conf = {
+        "spark.executor.resource.gpu.amount": "2",
+        "spark.executor.resource.gpu.vendor": "nvidia.com",
+        "spark.executor.resource.gpu.discoveryScript": "/opt/getGpus.sh",
+        "spark.task.resource.gpu.amount": "0.5",
+    }
+    conversion = converted(application(conf))
+    found = container(conversion, "executor")
+    assert found["resources"]["limits"]["nvidia.com/gpu"] == found["resources"]["requests"]["nvidia.com/gpu"] == "2"
+    options = next(each["value"] for each in found["env"] if each["name"] == "SPARK_WORKER_OPTS")
+    assert options == (
+        "-Dspark.worker.resource.gpu.amount=2 -Dspark.worker.resource.gpu.discoveryScript=/opt/getGpus.sh"
+    )
+    arguments = container(conversion, "driver")["args"]
+    assert "--conf=spark.executor.resource.gpu.amount=2" in arguments
+    assert "--conf=spark.task.resource.gpu.amount=0.5" in arguments
+    assert not losses(conversion)
+
+
+def test_options_of_workers_that_are_there_stay() -> None:
+    conf = {
+        "spark.executor.resource.fpga.amount": "1",
+        "spark.executor.resource.fpga.vendor": "xilinx.com",
+        "spark.executor.resource.fpga.discoveryScript": "/opt/find fpga.sh",
+    }
+    conversion = converted(application(conf, executor={"envVars": {"SPARK_WORKER_OPTS": "-Dspark.a=b"}}))
+    found = container(conversion, "executor")
+    assert found["resources"]["limits"]["xilinx.com/fpga"] == "1"
+    (options,) = [each["value"] for each in found["env"] if each["name"] == "SPARK_WORKER_OPTS"]
+    assert options.startswith("-Dspark.a=b -Dspark.worker.resource.fpga.amount=1 ")
+    assert options.endswith('"-Dspark.worker.resource.fpga.discoveryScript=/opt/find fpga.sh"')
+
+
+def test_devices_of_the_driver_and_of_the_operators_field() -> None:
+    conf = {"spark.driver.resource.gpu.amount": "1", "spark.driver.resource.gpu.vendor": "amd.com"}
+    conversion = converted(application(conf, executor={"gpu": {"name": "nvidia.com/gpu", "quantity": 4}}))
+    assert container(conversion, "driver")["resources"]["limits"]["amd.com/gpu"] == "1"
+    assert container(conversion, "executor")["resources"]["limits"]["nvidia.com/gpu"] == "4"
+
+
+def test_devices_without_a_vendor_or_a_script_are_lost() -> None:
+    key = "spark.executor.resource.gpu.amount"
+    found = losses(converted(application({key: "1", "spark.executor.resource.gpu.discoveryScript": "/a.sh"})))
+    assert "no vendor" in found[conf_path(key)]
+    found = losses(converted(application({key: "1", "spark.executor.resource.gpu.vendor": "nvidia.com"})))
+    assert "discovery script" in found[conf_path(key)]
+
+
+def test_what_standalone_clusters_would_read_and_kubernetes_does_not_is_left_out() -> None:
+    conf = {"spark.cores.max": "1", "spark.master": "yarn", "spark.driver.host": "elsewhere", "spark.ui.port": "4041"}
+    conversion = converted(application(conf))
+    arguments = container(conversion, "driver")["args"]
+    assert not [each for each in arguments if "elsewhere" in each or "cores.max" in each or "yarn" in each]
+    assert "--conf=spark.ui.port=4041" in arguments
+    assert conf.keys() <= {path.removeprefix("spec.sparkConf[").removesuffix("]") for path in notes(conversion)}
+
+
+def test_settings_that_are_overridden_say_so_and_are_not_passed() -> None:
+    conversion = converted(application({"spark.executor.memory": "8g"}, executor={"memory": "2g"}))
+    assert "spec.executor.memory counts" in notes(conversion)[conf_path("spark.executor.memory")]
+    arguments = container(conversion, "driver")["args"]
+    assert "--executor-memory=2g" in arguments
+    assert not [each for each in arguments if "8g" in each]
+    assert "--memory=2g" in container(conversion, "executor")["args"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.executor.memory", "8Gi"),
+        ("spark.executor.memory", "1.5g"),
+        ("spark.executor.cores", "many"),
+        ("spark.executor.instances", "-1"),
+        ("spark.executor.memoryOverheadFactor", "a tenth"),
+        ("spark.executor.resource.gpu.amount", "1.5"),
+    ],
+)
+def test_values_that_spark_rejects(key: str, value: str) -> None:
+    with pytest.raises(TrainyardError, match=key.replace(".", r"\.")):
+        converted(application({key: value}))
+
+
+def test_pods_settings_of_spark_conf_reach_the_pods() -> None:
+    conf = {
+        "spark.kubernetes.executor.label.team": "vision",
+        "spark.kubernetes.executor.annotation.example.com/owner": "ada",
+        "spark.kubernetes.node.selector.pool": "cpu",
+        "spark.kubernetes.executor.node.selector.pool": "gpu",
+        "spark.kubernetes.driverEnv.STAGE": "prod",
+        "spark.executorEnv.LEVEL": "debug",
+        "spark.kubernetes.executor.secretKeyRef.TOKEN": "tokens:spark",
+        "spark.kubernetes.executor.secrets.keys": "/mnt/keys",
+        "spark.kubernetes.authenticate.driver.serviceAccountName": "reader",
+        "spark.kubernetes.executor.volumes.persistentVolumeClaim.data.mount.path": "/data",
+        "spark.kubernetes.executor.volumes.persistentVolumeClaim.data.mount.readOnly": "true",
+        "spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.claimName": "lake",
+        "spark.kubernetes.executor.scheduler.name": "volcano",
+        "spark.kubernetes.executor.container.image": "registry.example/other:1",
+        "spark.kubernetes.allocation.batch.size": "10",
+        "spark.kubernetes.executor.podTemplateFile": "/template.yaml",
+    }
+    conversion = converted(application(conf))
+    template = pods(conversion, "executor")["template"]
+    assert template["metadata"]["labels"]["team"] == "vision"
+    assert template["metadata"]["annotations"] == {"example.com/owner": "ada"}
+    assert template["spec"]["nodeSelector"] == {"pool": "gpu"}
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": "lake"}} in template["spec"]["volumes"]
+    found = container(conversion, "executor")
+    assert {"name": "data", "mountPath": "/data", "readOnly": True} in found["volumeMounts"]
+    assert {"name": "keys-volume", "mountPath": "/mnt/keys"} in found["volumeMounts"]
+    assert {"name": "LEVEL", "value": "debug"} in found["env"]
+    reference = {"secretKeyRef": {"name": "tokens", "key": "spark"}}
+    assert {"name": "TOKEN", "valueFrom": reference} in found["env"]
+    assert found["image"] == "registry.example/spark:3.5.4"
+    driver = pods(conversion, "driver")["template"]["spec"]
+    assert driver["nodeSelector"] == {"pool": "cpu"}
+    assert driver["serviceAccountName"] == "reader"
+    assert {"name": "STAGE", "value": "prod"} in driver["containers"][0]["env"]
+    assert set(losses(conversion)) == {conf_path("spark.kubernetes.executor.podTemplateFile")}
+
+
+def test_an_image_of_spark_conf_is_used_where_no_field_names_one() -> None:
+    body = application({"spark.kubernetes.container.image": "registry.example/conf:1"})
+    del body["spec"]["image"]
+    conversion = converted(body)
+    assert container(conversion, "driver")["image"] == "registry.example/conf:1"
+    assert container(conversion, "executor")["image"] == "registry.example/conf:1"
+
+
+def test_executors_run_as_the_account_of_the_driver_where_they_name_none() -> None:
+    conversion = converted(application(driver={"serviceAccount": "spark"}))
+    assert pods(conversion, "executor")["template"]["spec"]["serviceAccountName"] == "spark"
+    conversion = converted(application(driver={"serviceAccount": "spark"}, executor={"serviceAccount": "other"}))
+    assert pods(conversion, "executor")["template"]["spec"]["serviceAccountName"] == "other"
+
+
+def test_labels_of_the_application_are_on_its_pods() -> None:
+    body = application(executor={"labels": {"team": "own"}})
+    body["metadata"]["labels"] = {"team": "vision", "app": "count", "kueue.x-k8s.io/queue-name": "lq"}
+    conversion = converted(body)
+    assert pods(conversion, "driver")["template"]["metadata"]["labels"] == {"team": "vision", "app": "count"}
+    assert pods(conversion, "executor")["template"]["metadata"]["labels"] == {"team": "own", "app": "count"}
+
+
+def test_volumes_for_working_data_are_used_for_it() -> None:
+    volume = {"name": "spark-local-dir-1", "emptyDir": {}}
+    mount = {"name": "spark-local-dir-1", "mountPath": "/scratch"}
+    conversion = converted(application(volumes=[volume], executor={"volumeMounts": [mount]}))
+    assert {"name": "SPARK_LOCAL_DIRS", "value": "/scratch"} in container(conversion, "executor")["env"]
+    assert "SPARK_LOCAL_DIRS" not in str(container(conversion, "driver"))
+
+
+def test_a_scheduler_that_places_no_gang_here_is_said_to_change() -> None:
+    found = {note.path: note.fidelity.value for note in converted(application(driver={"schedulerName": "mine"})).notes}
+    assert found["spec.driver.schedulerName"] == "changed"
+    found = {note.path: note.message for note in converted(application(driver={"schedulerName": "volcano"})).notes}
+    assert "podGroupPolicy.volcano" in found["spec.driver.schedulerName"]
+
+
+def test_java_options_of_the_application_count_over_those_of_spark_conf() -> None:
+    conf = {"spark.executor.extraJavaOptions": "-Da=conf", "spark.driver.extraJavaOptions": "-Db=conf"}
+    arguments = container(converted(application(conf, executor={"javaOptions": "-Da=own"})), "driver")["args"]
+    assert [each for each in arguments if "-Da=" in each] == ["--conf=spark.executor.extraJavaOptions=-Da=own"]
+    assert [each for each in arguments if "-Db=" in each] == ["--conf=spark.driver.extraJavaOptions=-Db=conf"]
+
+
+def test_master_and_worker_take_little_of_the_memory_that_is_sized_without_them() -> None:
+    conversion = converted(application(executor={"envVars": {"SPARK_DAEMON_MEMORY": "2g"}}))
+    found = {role: container(conversion, role)["env"] for role in ("driver", "executor")}
+    sizes = {
+        role: [each["value"] for each in env if each["name"] == "SPARK_DAEMON_MEMORY"] for role, env in found.items()
+    }
+    assert sizes == {"driver": ["256m"], "executor": ["2g"]}
