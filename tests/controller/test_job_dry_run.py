@@ -52,6 +52,12 @@ def condition(api: FakeApi) -> Body:
     return found
 
 
+def stored(api: FakeApi) -> Body:
+    body = api.find("jobsets", "job", "team")
+    assert body is not None
+    return body
+
+
 def answering(answer: Callable[[], web.Response]) -> Any:
     """Answer dry runs of Jobs."""
 
@@ -170,6 +176,36 @@ async def test_a_job_whose_job_set_is_refused_is_not_dry_run_again(api: FakeApi)
         await process.reconciler.reconcile(KEY)
         await process.settle()
         assert (len(asked(api)), conditions(api)) == (1, {})
+
+
+def tolerating(operator: str) -> Body:
+    pod = {"tolerations": [{"key": "a", "operator": operator}]}
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
+    patch = {"manager": "a.io/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    return {"suspend": False, "runtimePatches": [patch]}
+
+
+async def test_jobs_that_change_while_they_are_suspended_are_validated_before_they_resume(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    async with controller(api) as process:
+        await process.settle()
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await process.settle()
+        assert len(asked(api)) == 1, "nothing changed"
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await process.settle()
+        cause = {**CAUSE, "field": "spec.template.spec.tolerations[0].operator", "message": "Unsupported value"}
+        api.fault = answering(lambda: invalid(cause))
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec=tolerating("Is"))
+        await eventually(
+            lambda: any("tolerations[0].operator: Unsupported" in each["message"] for each in api.of("events"))
+        )
+        assert stored(api)["spec"]["suspend"] is True
+        api.fault = None
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec=tolerating("Exists"))
+        await eventually(lambda: not stored(api)["spec"]["suspend"])
+        await process.settle()
 
 
 async def test_a_job_that_fails_while_it_is_blocked_says_only_that(api: FakeApi) -> None:

@@ -1,4 +1,4 @@
-"""Jobs with random defects in their pod templates."""
+"""Jobs and other controllers of pods with random defects in their pod templates."""
 
 from __future__ import annotations
 
@@ -103,6 +103,18 @@ _ADDED: Final[dict[str, tuple[Any, ...]]] = {
 }
 
 
+_SELECTOR: Final = {"selector": {"matchLabels": {"a": "b"}}}
+_SPECS: Final[dict[str, tuple[str, Body]]] = {
+    "Job": ("batch/v1", {"completionMode": "Indexed", "completions": 1, "suspend": True}),
+    "CronJob": ("batch/v1", {}),
+    "Deployment": ("apps/v1", _SELECTOR),
+    "StatefulSet": ("apps/v1", {**_SELECTOR, "serviceName": "a"}),
+    "DaemonSet": ("apps/v1", _SELECTOR),
+    "ReplicaSet": ("apps/v1", _SELECTOR),
+}
+"""API version, and fields beside the pod template, of each kind."""
+
+
 def template() -> Body:
     """Return a valid pod template with many kinds of fields."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 5}
@@ -138,15 +150,21 @@ def template() -> Body:
     return {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}, "spec": pod}
 
 
-def mutated_jobs(count: int, seed: int) -> Iterator[tuple[list[str], Body]]:
-    """Yield Jobs with one to three changes, and what was changed."""
+def mutated_objects(count: int, seed: int) -> Iterator[tuple[list[str], Body]]:
+    """Yield objects with one to three changes, and what was changed."""
     source = random.Random(seed)
     for number in range(count):
         pods = template()
         changes = [_change(source, pods) for _ in range(source.choice((1, 1, 2, 3)))]
-        spec = {"template": pods, "completionMode": "Indexed", "completions": 1, "suspend": True}
+        kind = source.choice(("Job", "Job", "Job", *_SPECS))
+        api_version, fields = _SPECS[kind]
+        if kind != "Job" and isinstance(pods.get("spec"), dict) and pods["spec"].get("restartPolicy") == "Never":
+            pods["spec"]["restartPolicy"] = "OnFailure" if kind == "CronJob" else "Always"
+        spec = {"template": pods, **fields}
+        if kind == "CronJob":
+            spec = {"schedule": "0 * * * *", "jobTemplate": {"spec": spec}}
         metadata = {"name": f"job-{number}", "namespace": "default"}
-        yield changes, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+        yield [kind, *changes], {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _change(source: random.Random, pods: Body) -> str:

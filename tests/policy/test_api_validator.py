@@ -210,3 +210,50 @@ def test_convert_says_that_pods_are_not_validated(tmp_path: Path, monkeypatch: p
     (tmp_path / "legacy.yaml").write_text(LEGACY.replace("[MOUNT]", "[{name: gone, mountPath: /x}]"))
     done = in_process("convert", str(tmp_path / "legacy.yaml"))
     assert (done.returncode, done.stderr.count(NOT_BUILT)) == (0, 1)
+
+
+POD = {"containers": [{"name": "a", "image": IMAGE, "volumeMounts": [{"name": "gone", "mountPath": "/x"}]}]}
+LABELED = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
+TEMPLATE = {"template": {"spec": {**POD, "restartPolicy": "Never"}}}
+SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": LABELED}
+MOUNT = "containers[0].volumeMounts[0].name"
+OTHERS: dict[str, tuple[str, Any, str]] = {
+    "Pod": ("v1", POD, f"spec.{MOUNT}"),
+    "Job": ("batch/v1", TEMPLATE, f"spec.template.spec.{MOUNT}"),
+    "CronJob": (
+        "batch/v1",
+        {"schedule": "0 * * * *", "jobTemplate": {"spec": TEMPLATE}},
+        f"spec.jobTemplate.spec.template.spec.{MOUNT}",
+    ),
+    "Deployment": ("apps/v1", SELECTED, f"spec.template.spec.{MOUNT}"),
+    "StatefulSet": ("apps/v1", {**SELECTED, "serviceName": "a"}, f"spec.template.spec.{MOUNT}"),
+    "JobSet": (
+        "jobset.x-k8s.io/v1alpha2",
+        {"replicatedJobs": [{"name": "w", "template": {"spec": TEMPLATE}}]},
+        f"spec.replicatedJobs[0].template.spec.template.spec.{MOUNT}",
+    ),
+}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("kind", OTHERS)
+async def test_other_objects_with_pods_are_validated_too(tmp_path: Path, kind: str) -> None:
+    version, spec, path = OTHERS[kind]
+    for metadata, paths in (({"name": "a"}, [path]), ({"name": "a", "uid": "of-a-cluster"}, [])):
+        body = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+        with ApiValidator(check.validator_program) as validator:
+            found = await report(tmp_path, json.dumps(body), validator)
+        assert [each.path for each in found.errors] == paths
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("field", ["replicatedJobs", "network", "volumeClaimPolicies"])
+async def test_a_malformed_job_set_is_not_taken_apart(tmp_path: Path, field: str) -> None:
+    version, spec, _ = OTHERS["JobSet"]
+    odd = (None, 1, "x", [], [None], [{}], [{"name": "w", "template": {"spec": 1}}], {"a": []}, [{"templates": [1]}])
+    bodies = [
+        {"apiVersion": version, "kind": "JobSet", "metadata": {"name": "a"}, "spec": {**spec, field: value}}
+        for value in odd
+    ]
+    with ApiValidator(check.validator_program) as validator:
+        await report(tmp_path, "---\n".join(f"{json.dumps(body)}\n" for body in bodies), validator)

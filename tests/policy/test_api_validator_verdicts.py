@@ -1,4 +1,4 @@
-"""`api-validator` and a dry run of a real API server agree about Jobs with random defects in their pods."""
+"""`api-validator` and a dry run of a real API server agree about objects with random defects in their pods."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compatibility import servers
-from tests.policy.mutated_pods import Body, mutated_jobs, template
+from tests.policy.mutated_pods import Body, mutated_objects, template
 from trainyard.cli.check import validator_program
-from trainyard.kube import ApiError, Client
-from trainyard.kube.kinds import JOBS
+from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.kinds import CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, JOBS, STATEFUL_SETS
 from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.render.job_errors import FieldError
 
 pytestmark = pytest.mark.cluster
 
 COUNT = int(os.environ.get("TRAINYARD_POD_VERDICTS", "300"))
+KINDS = {
+    resource.kind: resource
+    for resource in (
+        *(JOBS, CRON_JOBS, DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS),
+        Resource("apps", "v1", "replicasets", "ReplicaSet"),
+    )
+}
 SEED = int(os.environ.get("TRAINYARD_POD_VERDICTS_SEED", "1"))
 
 
@@ -31,14 +38,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]
 async def verdict(client: Client, job: Body) -> frozenset[FieldError] | str:
     """Return the errors of the API server about fields, or its answer to what it cannot decode."""
     try:
-        await client.create(JOBS, job, dry_run=True)
+        await client.create(KINDS[job["kind"]], job, dry_run=True)
     except ApiError as error:
         return frozenset(FieldError(*field) for field in error.fields) or f"{error.status} {error.message}"
     return frozenset()
 
 
 def test_the_program_and_the_api_server_agree(server: servers.Server) -> None:
-    jobs = [*mutated_jobs(COUNT, SEED)]
+    jobs = [*mutated_objects(COUNT, SEED)]
 
     async def asked() -> list[frozenset[FieldError] | str]:
         async with server.client() as client:

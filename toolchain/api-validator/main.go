@@ -4,7 +4,7 @@
 //
 //	{"errors": [{"path": "spec.template.spec.volumes[0].name", "message": "Required value", "reason": "FieldValueRequired"}]}
 //
-// It knows Jobs, Pods and ValidatingAdmissionPolicies. Each is decoded, defaulted, converted, prepared and validated by
+// It knows pods, the built-in kinds that create pods, and ValidatingAdmissionPolicies. Each is decoded, defaulted, converted, prepared and validated by
 // the code of the API server's own registries, the compilation of CEL included. Unknown fields are in "unknown".
 package main
 
@@ -28,10 +28,16 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/batch/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
+	"k8s.io/kubernetes/pkg/registry/apps/deployment"
+	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
+	"k8s.io/kubernetes/pkg/registry/apps/statefulset"
+	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 )
@@ -40,8 +46,13 @@ import (
 const maxLine = 16 << 20
 
 var strategies = map[schema.GroupVersionKind]rest.RESTCreateStrategy{
-	{Group: "batch", Version: "v1", Kind: "Job"}: job.Strategy,
-	{Version: "v1", Kind: "Pod"}:                 pod.Strategy,
+	{Version: "v1", Kind: "Pod"}:                        pod.Strategy,
+	{Group: "batch", Version: "v1", Kind: "Job"}:        job.Strategy,
+	{Group: "batch", Version: "v1", Kind: "CronJob"}:    cronjob.Strategy,
+	{Group: "apps", Version: "v1", Kind: "Deployment"}:  deployment.Strategy,
+	{Group: "apps", Version: "v1", Kind: "StatefulSet"}: statefulset.Strategy,
+	{Group: "apps", Version: "v1", Kind: "DaemonSet"}:   daemonset.Strategy,
+	{Group: "apps", Version: "v1", Kind: "ReplicaSet"}:  replicaset.Strategy,
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"}: validatingadmissionpolicy.NewStrategy(
 		nil, nil,
 	),

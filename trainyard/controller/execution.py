@@ -146,8 +146,8 @@ class Executor:
         for body in action.objects:
             self._cache.require_no_conflict(body, job)
         await self._check_policies(job, inputs, action.objects)
-        if not action.restore and (findings := await self._dry_run.findings(job, inputs, action.objects)):
-            raise RejectedError(findings)
+        if not action.restore:
+            await self._require_valid_jobs(job, inputs, action.objects)
         snapshot, *others = _snapshot_first(action.objects)
         if not inputs.from_snapshot:
             if not await create_snapshot(self._client, snapshot):
@@ -169,6 +169,8 @@ class Executor:
     async def _resume(self, observed: Observed, action: actions.Resume) -> Effect:
         job, writes = observed.train_job, []
         await self._check_policies(job, action.inputs, action.objects)
+        if _changes_jobs(action):
+            await self._require_valid_jobs(job, action.inputs, action.objects)
         snapshot, *others = _snapshot_first(action.objects)
         if not action.inputs.from_snapshot and await create_snapshot(self._client, snapshot):
             writes.append("create ConfigMap")
@@ -176,6 +178,7 @@ class Executor:
             if body["kind"] != JOB_SETS.kind:
                 writes += await self._put(observed, action.inputs, body, first=False)
         await self._patch_job_set(action.job_set, action.patch)
+        self._dry_run.forget(key_of(job))
         return Effect((*writes, "resume JobSet"), warning=action.unchanged)
 
     async def _finish(self, action: actions.Finish) -> Effect:
@@ -198,6 +201,10 @@ class Executor:
         decision = await self._policies.review("CREATE", job, runtime=inputs.runtime, rendered=objects)
         if decision.denials:
             raise RejectedError(decision.denials, POLICY_DENIED)
+
+    async def _require_valid_jobs(self, job: Object, inputs: Inputs, objects: Sequence[Object]) -> None:
+        if findings := await self._dry_run.findings(job, inputs, objects):
+            raise RejectedError(findings)
 
     async def _put(self, observed: Observed, inputs: Inputs, body: Object, *, first: bool) -> list[str]:
         job = observed.train_job
@@ -288,6 +295,12 @@ class Executor:
         found = None if deleted else await self._client.find_confirmed(resource, name, namespace=namespace)
         if found is not None and uid_of(found) == uid_of(body):
             raise ApiError.unserved(f"the deletion of {resource.kind} {name} is not served")
+
+
+def _changes_jobs(action: actions.Resume) -> bool:
+    """Whether the patch changes pod templates of the stored JobSet."""
+    changed = action.patch["spec"].get("replicatedJobs")
+    return changed is not None and changed != action.job_set["spec"].get("replicatedJobs")
 
 
 def _snapshot_first(objects: Sequence[Object]) -> list[Object]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from trainyard.api import Body
 
-__all__ = ["ChildJob", "child_jobs"]
+__all__ = ["ChildJob", "child_jobs", "is_job_set"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,38 @@ def child_jobs(job_set: Body) -> Iterator[ChildJob]:
     for index, replicated_job in enumerate(job_set["spec"]["replicatedJobs"]):
         name = replicated_job["name"]
         yield ChildJob(index, name, _job(job_set, replicated_job))
+
+
+def is_job_set(body: Body) -> bool:
+    """Return whether the replicatedJobs of a JobSet, as a user wrote it, have names and pod templates."""
+    spec = body.get("spec")
+    if not isinstance(spec, dict) or not isinstance(spec.get("network") or {}, dict):
+        return False
+    policies, jobs = spec.get("volumeClaimPolicies") or [], spec.get("replicatedJobs")
+    if not isinstance(policies, list) or not all(map(_has_metadata, policies)):
+        return False
+    claims = (claim for policy in policies for claim in _list(policy.get("templates")))
+    return all(map(_has_metadata, claims)) and isinstance(jobs, list) and all(map(_is_replicated_job, jobs))
+
+
+def _has_metadata(body: Any) -> bool:
+    return isinstance(body, dict) and isinstance(body.get("metadata") or {}, dict)
+
+
+def _is_replicated_job(job: Any) -> bool:
+    if not isinstance(job, dict) or not isinstance(job.get("name"), str) or type(job.get("replicas", 1)) is not int:
+        return False
+    for field in ("template", "spec", "template", "spec"):
+        job = job.get(field)
+        if not _has_metadata(job):
+            return False
+    containers = (*_list(job.get("containers")), *_list(job.get("initContainers")))
+    mounts = (mount for each in containers if isinstance(each, dict) for mount in _list(each.get("volumeMounts")))
+    return all(isinstance(each, dict) for each in (*containers, *mounts)) and isinstance(job.get("volumes", []), list)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _job(job_set: Body, replicated_job: Body) -> Body:

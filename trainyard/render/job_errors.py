@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainyard.api import Body, TrainJob, TrainJobSpec
@@ -16,7 +16,7 @@ from trainyard.render.overrides import pod_spec_overrides, pod_template_override
 from trainyard.render.patches import runtime_patches
 from trainyard.render.pod_editing import stored
 
-__all__ = ["FieldError", "Validate", "runtime_findings", "train_job_findings"]
+__all__ = ["FieldError", "Validate", "finding_of", "job_set_findings", "runtime_findings", "train_job_findings"]
 
 _POD: Final = ("spec", "template", "spec")
 _POD_PATH: Final = ".".join(_POD)
@@ -29,7 +29,7 @@ _FIXES: Final = {
     "FieldValueForbidden": "remove it",
     "FieldValueDuplicate": "use every value once",
 }
-_FIX: Final = "correct it: pods of the Job would never be created"
+_FIX: Final = "correct it: the API server rejects the pods"
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,22 @@ def train_job_findings(
         message = f'{error.message} (the API server rejects the Jobs of replicatedJob "{child.replicated_job}")'
         if path is None:
             path, message = "spec.runtimeRef", f"{_named(runtime)}{_path_in_runtime(runtime, child, error)}: {message}"
-        found.append(Finding(path, message, _FIXES.get(error.reason, _FIX)))
+        found.append(replace(finding_of(error, path), message=message))
     return tuple(dict.fromkeys(found))
+
+
+def job_set_findings(job_set: Body, validate: Validate) -> tuple[Finding, ...]:
+    """Return the errors about the Jobs of a JobSet, for which `is_job_set` is true."""
+    found = [
+        finding_of(error, _joined(f"spec.replicatedJobs[{child.index}].template", error.path))
+        for child, error in _errors([job_set], validate)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def finding_of(error: FieldError, path: str) -> Finding:
+    """Return the finding of an error, with the path in the object that the user wrote."""
+    return Finding(path, error.message, _FIXES.get(error.reason, _FIX))
 
 
 def runtime_findings(runtime: Body, objects: Iterable[Body], validate: Validate) -> tuple[Finding, ...]:

@@ -182,7 +182,7 @@ class Checker:
         name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
         body = manifest.body
         shape = () if self._live else (*self._kinds.findings(manifest), *_shape(manifest, self._world))
-        findings = shape if self._live else (*shape, *self._validator.of_runtime(manifest))
+        findings = shape if self._live else (*shape, *self._validator.findings(manifest))
         rendered: tuple[Body, ...] = ()
         runtime: Body | None = None
         train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)

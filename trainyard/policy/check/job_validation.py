@@ -1,20 +1,36 @@
-"""Validation of the Jobs of TrainJobs and runtimes as the API server validates them."""
+"""Validation of the Jobs of TrainJobs and runtimes, and of other objects with pods, as by the API server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
+from trainyard.api.constants import JOB_SET_API_VERSION
 from trainyard.checks.finding import Finding
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_job_check import Resolved
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World, is_runtime
 from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
-from trainyard.render.job_errors import Validate, runtime_findings, train_job_findings
+from trainyard.render.child_jobs import is_job_set
+from trainyard.render.job_errors import (
+    Validate,
+    finding_of,
+    job_set_findings,
+    runtime_findings,
+    train_job_findings,
+)
 from trainyard.render.submission import submitted
 from trainyard.runtimes.samples import sample_train_job
 
 __all__ = ["JobValidator"]
+
+_BUILT_IN: Final = (
+    ("v1", "Pod"),
+    *(("batch/v1", kind) for kind in ("Job", "CronJob")),
+    *(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")),
+)
+_JOB_SET: Final = (JOB_SET_API_VERSION, "JobSet")
 
 
 class JobValidator:
@@ -47,9 +63,13 @@ class JobValidator:
         errors = train_job_findings(resolved.train_job, resolved.runtime.body, resolved.objects, validate)
         return replace(resolved, errors=(*resolved.errors, *errors))
 
-    def of_runtime(self, manifest: Manifest) -> tuple[Finding, ...]:
-        """Return warnings about the Jobs of a sample TrainJob; empty for other kinds and invalid runtimes."""
-        if not is_runtime(manifest) or (found := self._world.found(manifest)).errors:
+    def findings(self, manifest: Manifest) -> tuple[Finding, ...]:
+        """Return the findings about the pods of any other object than a TrainJob."""
+        return self._of_runtime(manifest) if is_runtime(manifest) else self._of_object(manifest)
+
+    def _of_runtime(self, manifest: Manifest) -> tuple[Finding, ...]:
+        """Return warnings about the Jobs of a sample TrainJob; empty for an invalid runtime."""
+        if (found := self._world.found(manifest)).errors:
             return ()
         validate = self._validate()
         if validate is None:
@@ -59,6 +79,20 @@ class JobValidator:
         context = self._world.context(manifest.namespace or DEFAULT_NAMESPACE, manifest.source.path)
         rendered = submitted(sample, lambda *_: found, _no_findings, context)
         return runtime_findings(found.body, rendered.objects, validate)
+
+    def _of_object(self, manifest: Manifest) -> tuple[Finding, ...]:
+        """Return the errors about a Pod, or a built-in object or JobSet that creates pods; empty for other kinds.
+
+        An object with a uid was read from a cluster, which has accepted it.
+        """
+        body, kind = manifest.body, (manifest.body["apiVersion"], manifest.kind)
+        if kind not in (*_BUILT_IN, _JOB_SET) or manifest.metadata.get("uid") or (validate := self._validate()) is None:
+            return ()
+        metadata = {"namespace": DEFAULT_NAMESPACE, **manifest.metadata}
+        if kind == _JOB_SET:
+            return job_set_findings({**body, "metadata": metadata}, validate) if is_job_set(body) else ()
+        (errors,) = validate([{**body, "metadata": metadata}])
+        return tuple(finding_of(error, error.path) for error in errors)
 
     def _validate(self) -> Validate | None:
         if self._validator is None:
