@@ -162,7 +162,7 @@ async def test_a_kind_that_is_not_served_is_no_object_without_findings(
 
 async def test_lists_and_kinds_of_others_are_served(tmp_path: Path) -> None:
     others = [("trainer.kubeflow.org/v1alpha1", "TrainJobList"), ("v1", "Service"), ("example.com/v1", "job")]
-    texts = [f"apiVersion: {one}\nkind: {kind}\nmetadata: {{name: a}}\nitems: []\n" for one, kind in others]
+    texts = [f"\napiVersion: {one}\nkind: {kind}\nmetadata: {{name: a}}\nitems: []\n" for one, kind in others]
     assert (await check(tmp_path, *texts)).findings == ()
 
 
