@@ -54,6 +54,21 @@ _VOLCANO_JOB: Final = (
     " && dyn(object).?spec.?volumes.orValue([]).all(volume,"
     f" [volume.?volumeClaim.orValue(dyn({{}}))].all(each, {_RESOURCES}))"
 )
+_TRAIN_JOB: Final = " && ".join(
+    (
+        *(_amounts(f"dyn(object).?spec.?trainer.?resourcesPerNode.?{kind}") for kind in ("limits", "requests")),
+        *(
+            f"dyn(object).?spec.?{holder}.?env{_VARIABLES}"
+            for holder in ("trainer", "initializer.?dataset", "initializer.?model")
+        ),
+        "dyn(object).?spec.?runtimePatches.orValue([]).all(patch,"
+        " patch.?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([]).all(job,"
+        f" [job.?template.?spec.?template.?spec.orValue(dyn({{}}))].all(pod, {_POD})))",
+        "dyn(object).?spec.?podTemplateOverrides.orValue([]).all(override,"
+        f" [override.?spec.orValue(dyn({{}}))].all(pod, {_POD}))",
+        f"dyn(object).?spec.?podSpecOverrides.orValue([]).all(pod, {_POD})",
+    )
+)
 _QUEUE: Final = " && ".join(
     _amounts(f"dyn(object).?spec.?{field}") for field in ("capability", "deserved", "guarantee.?resource")
 )
@@ -62,6 +77,7 @@ BOUNDED: Final[Mapping[tuple[str, str], str]] = {
     ("batch.volcano.sh", "jobs"): _VOLCANO_JOB,
     ("scheduling.volcano.sh", "podgroups"): _amounts("dyn(object).?spec.?minResources"),
     ("scheduling.volcano.sh", "queues"): _QUEUE,
+    ("trainer.kubeflow.org", "trainjobs"): _TRAIN_JOB,
 }
 """Conditions on objects by group and resource: each amount is short enough to be read."""
 
