@@ -17,6 +17,7 @@ from trainyard.live.job_set_gates import check_gates
 from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.versions import component_release
 
+from .common.bounded_amounts import with_bounded_amounts
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
 from .common.job_set_definition import JOB_SET_CRD, custom_resource_definition
@@ -150,7 +151,8 @@ def webhook_configurations(settings: JobSetSettings, target: Target) -> list[dic
         name = f"jobset-{configuration['metadata']['name']}"
         webhooks = [_only_jobset_pods(webhook) for webhook in configuration["webhooks"]]
         body = {**configuration, "metadata": {"name": name}, "webhooks": webhooks}
-        found.append(excluding_namespaces(with_client_configs(body, client_config), target.system_namespaces))
+        connected = with_bounded_amounts(with_client_configs(body, client_config))
+        found.append(excluding_namespaces(connected, target.system_namespaces))
     return found
 
 

@@ -20,6 +20,7 @@ from trainyard.settings import StackSettings
 from trainyard.settings.sections.kueue import KueueSettings
 from trainyard.settings.versions import component_release
 
+from .common.bounded_amounts import with_bounded_amounts
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
 from .common.kueue_queues import local_queues, queue_objects
@@ -228,7 +229,7 @@ def webhook_configurations(settings: KueueSettings, target: Target) -> list[dict
         jobs = [each for each in body["webhooks"] if _groups(each) == {"trainer.kubeflow.org"} and settings.tenants]
         named = {**body, "metadata": {"name": f"kueue-{body['metadata']['name']}"}, "webhooks": own}
         complete = excluding_namespaces(with_client_configs(named, client_config), target.system_namespaces)
-        selected = with_client_configs({**named, "webhooks": jobs}, client_config)["webhooks"]
+        selected = with_bounded_amounts(with_client_configs({**named, "webhooks": jobs}, client_config))["webhooks"]
         complete["webhooks"] += [{**each, "namespaceSelector": _within(settings.tenants)} for each in selected]
         found.append(complete)
     return found

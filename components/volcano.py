@@ -19,6 +19,7 @@ from trainyard.live.scheduler_drift import check_scheduler
 from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.versions import component_release
 
+from .common.bounded_amounts import with_bounded_amounts
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
 from .common.network_policies import program_policy
@@ -213,7 +214,8 @@ def webhook_configurations(settings: VolcanoSettings, target: Target) -> list[di
             "vc-webhook-manager", service=ADMISSION_SERVICE, namespace=settings.namespace, path=path
         )
 
-    return [excluding_namespaces(with_client_configs(each, client_config), target.system_namespaces) for each in found]
+    connected = (with_bounded_amounts(with_client_configs(each, client_config)) for each in found)
+    return [excluding_namespaces(each, target.system_namespaces) for each in connected]
 
 
 def _podgroup_defaulting(configurations: list[dict[str, Any]]) -> dict[str, Any]:

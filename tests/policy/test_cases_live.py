@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from components.common.bounded_amounts import BOUNDED, with_bounded_amounts
 from tests.policy.deleted_cases import releases, requests_that_say_so, while_deleted
 from tests.policy.listed_cases import listed_cases, listed_rules
+from tests.policy.test_amounts import OF_WEBHOOKS, built, places
 from tests.support import LiveCluster, awaited, require
 from trainyard.cli.check import policy_program
 from trainyard.data import data_folder
@@ -94,6 +96,46 @@ def test_a_rule_evaluates_what_a_finalizer_keeps(kinds: LiveCluster) -> None:
         for engine in (OpaEngine(policy_program, build_bundle()), ApiServerEngine(session)):
             results = [compare(case, found) for case, found in zip(cases, engine.evaluate(cases, world), strict=True)]
             assert "\n".join(f"{engine.name}: {each.case.id}: {each.fault}" for each in results if each.fault) == ""
+
+
+def test_a_mutating_webhook_is_not_called_for_amounts_that_are_too_long(kinds: LiveCluster) -> None:
+    """Nothing answers at the address of the webhook: a request for which it is called fails."""
+    plurals = {kind: plural for (_, kind), plural in OF_WEBHOOKS.items()}
+    rules = [
+        {"apiGroups": [group], "apiVersions": ["*"], "resources": [name], "operations": ["CREATE"]}
+        for group, name in BOUNDED
+    ]
+    webhooks = [
+        {
+            "name": f"unanswered-{number}.example.com",
+            "rules": [rule],
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }
+        for number, rule in enumerate(rules)
+    ]
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    configuration = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    body = {**configuration, "metadata": {"name": "unanswered"}, "webhooks": webhooks}
+
+    def called(session: Session, amount: str, api_version: str, kind: str, place: str) -> bool:
+        scope = "" if kind == "Queue" else "/namespaces/default"
+        made = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, **built(place.split("."), amount)}
+        answer = session.request("POST", f"/apis/{api_version}{scope}/{plurals[kind]}", made, dry_run=True)
+        return "failed calling webhook" in answer.message
+
+    asked = [each for each in places() if (each[0].partition("/")[0], each[1]) in OF_WEBHOOKS]
+    assert len(asked) > 60
+    with Session(kinds.kubeconfig) as session:
+        session.create(path, with_bounded_amounts(body))
+        try:
+            awaited("the webhook", lambda: called(session, "1", *asked[0]))
+            assert [each for each in asked if not called(session, "1", *each)] == []
+            assert [each for each in asked if called(session, "1e19", *each)] == []
+            assert [each for each in asked if called(session, "0" * 33, *each)] == []
+        finally:
+            session.request("DELETE", f"{path}/unanswered")
 
 
 def test_the_scale_of_a_listed_kind_has_the_limits_of_its_pods(kinds: LiveCluster) -> None:

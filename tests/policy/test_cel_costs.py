@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.cel_costs import Cost, Limits, costs
-from benchmarks.largest import ACCEPTED, LARGEST, TEMPLATES, small
+from benchmarks.largest import ACCEPTED, LARGEST, TEMPLATES, TOGETHER, small
 from trainyard.policy import load_rules
 from trainyard.policy.rules.admission_rule import Gate
 
@@ -15,6 +15,8 @@ pytestmark = pytest.mark.cluster
 
 USUAL_SHARE = 0.002
 """Largest share of a limit that an object of one template takes."""
+RICH_SHARE = 0.25
+"""Largest share of a limit that the rules about variables take of the most variables."""
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +70,13 @@ def test_an_object_of_one_template_takes_little_of_any_limit() -> None:
     limits, found = costs(small())
     assert {each.name for each in found} == {*LARGEST, "Pod"}
     assert [(each.rule, each.name, each.share(limits)) for each in found if each.share(limits) > USUAL_SHARE] == []
+
+
+def test_as_many_variables_as_are_accepted_cost_little() -> None:
+    """Every variable is compared with lists of names, and not with one pattern after the other."""
+    rich = {kind: make(2, TOGETHER // TEMPLATES) for kind, make in LARGEST.items() if kind != "TrainJob"}
+    limits, found = costs(rich)
+    assert [(each.rule, each.name, each.error) for each in found if each.error] == []
+    of_devices = [each for each in found if each.rule in ("ACC-003", "BND-004", "ENV-001")]
+    assert len(of_devices) >= len(rich) * 2
+    assert [(each.rule, each.name, each.share(limits)) for each in of_devices if each.share(limits) > RICH_SHARE] == []

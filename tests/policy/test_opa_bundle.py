@@ -33,9 +33,9 @@ def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
     [
         ("everywhere", "none", {"GNG-002", "OBJ-001"}),
         ("everywhere", "all", {"GNG-002", "OBJ-001", "QUE-001", "TOP-001"}),
-        ("tenants", "none", {"GNG-002", "GNG-006", "OBJ-001"}),
-        ("tenants", "Platform", {"GNG-002", "GNG-006", "OBJ-001", "QUE-001", "TOP-001"}),
-        ("tenants", "TenantPolicy", {"GNG-002", "GNG-006", "OBJ-001", "QUE-002", "TEN-003"}),
+        ("tenants", "none", {"BND-004", "GNG-002", "GNG-006", "OBJ-001"}),
+        ("tenants", "Platform", {"BND-004", "GNG-002", "GNG-006", "OBJ-001", "QUE-001", "TOP-001"}),
+        ("tenants", "TenantPolicy", {"BND-004", "GNG-002", "GNG-006", "OBJ-001", "QUE-002", "TEN-003"}),
         (
             "tenants and labelled",
             "all",
