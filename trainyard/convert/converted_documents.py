@@ -113,7 +113,7 @@ def _skipped(body: Body) -> Conversion:
         why, fix = RETIRED[group, kind]
         note = FieldFinding.of("kind", kind, Fidelity.LOST, f"{message}: {why}", fix)
     else:
-        kinds = ", ".join(sorted({name for _, name in KINDS}))
+        kinds = ", ".join(sorted({name for _, name in (*KINDS, *SCHEDULES)}))
         note = FieldFinding.of(
             "kind", kind, Fidelity.LOSSLESS, message, f"no action, unless it is a job; supported kinds are {kinds}"
         )
