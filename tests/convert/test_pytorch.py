@@ -162,3 +162,20 @@ def test_variables_that_the_operator_overrides_are_left_out(policy: Body | None)
     assert kept == ({"OWN"} if policy else {"OWN", "PET_RDZV_ID"})
     path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].env[1]"
     assert notes(conversion, path)[0].startswith("changed: left out: the framework sets it")
+
+
+@pytest.mark.parametrize(
+    ("limits", "spec", "noted"),
+    [
+        ({"nvidia.com/gpu": "8"}, {}, False),
+        ({"cpu": "4"}, {}, True),
+        ({"cpu": "4"}, {"nprocPerNode": "auto"}, True),
+        ({"cpu": "4"}, {"nprocPerNode": "2"}, False),
+    ],
+)
+def test_processes_of_a_node_without_devices_are_noted(limits: Body, spec: Body, noted: bool) -> None:
+    body = job({"Worker": 2}, **spec)
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": limits}
+    found = [note for note in notes(conversion_of(body), "spec.nprocPerNode") if note.startswith("changed: auto")]
+    assert bool(found) == noted

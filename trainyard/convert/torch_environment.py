@@ -20,7 +20,7 @@ from trainyard.convert.variables import (
     words_of,
 )
 
-__all__ = ["fixed_nodes", "number_of_processes", "ranks", "set_node_variables", "set_role_variables"]
+__all__ = ["fixed_nodes", "is_launched", "number_of_processes", "ranks", "set_node_variables", "set_role_variables"]
 
 _NODES: Final = re.compile(r"--(?:nnodes|num[_-]machines)(?:=|\s+)['\"]?(\d+)(?![\d:])")
 _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune run")
@@ -28,7 +28,7 @@ _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.lau
 
 def set_node_variables(draft: Draft, node: Part, processes: int, *, always: bool) -> None:
     """Set the legacy operator's variables on nodes with one template, in addition to those of torchrun."""
-    launched = any(launcher in words_of(node.container) for launcher in _LAUNCHERS)
+    launched = is_launched(node)
     total = node.pods * processes
     world = literal("WORLD_SIZE", total)
     variables = [
@@ -72,6 +72,11 @@ def fixed_nodes(node: Part) -> int | None:
     """Return the number of nodes in the arguments of torchrun or accelerate; None if they have no number or a range."""
     found = _NODES.search(words_of(node.container))
     return int(found.group(1)) if found else None
+
+
+def is_launched(node: Part) -> bool:
+    """Return whether torchrun starts the processes of a node."""
+    return any(launcher in words_of(node.container) for launcher in _LAUNCHERS)
 
 
 def number_of_processes(processes: int | str | None) -> int:

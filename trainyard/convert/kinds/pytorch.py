@@ -8,6 +8,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.convert.draft import Draft
+from trainyard.convert.field_finding import Fidelity, FieldFinding
 from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part, require_pod_count
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
@@ -15,11 +16,13 @@ from trainyard.convert.run_policy import read_run_policy, succeed_with_role
 from trainyard.convert.source import Source, shown
 from trainyard.convert.torch_environment import (
     fixed_nodes,
+    is_launched,
     number_of_processes,
     set_node_variables,
     set_role_variables,
 )
 from trainyard.convert.variables import UNBUFFERED, literal, set_first, set_variables
+from trainyard.render.devices import gpu_count
 from trainyard.render.frameworks.elastic import ELASTIC_RESERVED
 from trainyard.render.frameworks.torch import RESERVED
 from trainyard.render.pod_editing import upsert_env
@@ -31,6 +34,7 @@ _ELASTIC: Final = "spec.elasticPolicy"
 _PROCESSES: Final = "spec.nprocPerNode"
 _AUTO: Final = "auto"
 _WORDS: Final = (_AUTO, "cpu", "gpu")
+_CORES: Final = "auto: one process per core that the container requests, where torchrun counts the cores of the node"
 _MASTER_PORT: Final = 23456
 _BACKEND: Final = "PET_RDZV_BACKEND"
 _ENDPOINT: Final = "PET_RDZV_ENDPOINT"
@@ -61,6 +65,8 @@ def convert(draft: Draft) -> None:
             draft.policy["torch"]["numProcPerNode"] = processes
         if elastic:
             _read_elastic(draft, node, (worker or node).role)
+        if processes == _AUTO and is_launched(node) and not gpu_count(node.container.get("resources", {})):
+            source.notes.append(FieldFinding.of(_PROCESSES, _AUTO, Fidelity.CHANGED, _CORES, "set nprocPerNode"))
         set_node_variables(draft, node, number_of_processes(processes), always=had_master and not elastic)
     elif master is not None and worker is not None:
         succeed_with_role(draft, master)
