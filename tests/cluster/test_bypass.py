@@ -270,7 +270,7 @@ def test_a_jobset_that_was_there_before_does_not_become_the_jobs(attacked: Clust
             events = attacked.session.request("GET", f"/api/v1/namespaces/{TENANT}/events").body["items"]
             return any(
                 event["involvedObject"].get("uid") == job["metadata"]["uid"]
-                and "not to this TrainJob" in event["message"]
+                and "so this TrainJob cannot use it" in event["message"]
                 for event in events
             )
 
