@@ -2,6 +2,7 @@ package trainyard.lib.amounts
 
 import data.trainyard.lib.amount_bounds
 import data.trainyard.lib.divisor_amounts
+import data.trainyard.lib.nested_maps
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
@@ -34,7 +35,7 @@ of_pod_specs[path] := amount if {
 	some pod in pod_templates.pods
 	some i, volume in request.list(pod.spec, "volumes")
 	some kind in ["limits", "requests"]
-	some name, amount in object.get(volume, ["ephemeral", "volumeClaimTemplate", "spec", "resources", kind], {})
+	some name, amount in nested_maps.at(volume, ["ephemeral", "volumeClaimTemplate", "spec", "resources", kind])
 	amount_bounds.exceeds(amount, amount_bounds.largest)
 	path := sprintf("%s.volumes[%d].ephemeral.volumeClaimTemplate.spec.resources.%s[%s]", [pod.specPath, i, kind, name])
 }
@@ -42,7 +43,7 @@ of_pod_specs[path] := amount if {
 of_pod_specs[path] := amount if {
 	some pod in pod_templates.pods
 	some i, volume in request.list(pod.spec, "volumes")
-	amount := object.get(volume, ["emptyDir", "sizeLimit"], null)
+	amount := request.map(volume, "emptyDir").sizeLimit
 	amount_bounds.exceeds(amount, amount_bounds.largest)
 	path := sprintf("%s.volumes[%d].emptyDir.sizeLimit", [pod.specPath, i])
 }
@@ -50,7 +51,7 @@ of_pod_specs[path] := amount if {
 of_object[path] := amount if {
 	divisor_amounts.own
 	some kind in ["limits", "requests"]
-	some name, amount in object.get(request.spec, ["trainer", "resourcesPerNode", kind], {})
+	some name, amount in nested_maps.at(request.spec, ["trainer", "resourcesPerNode", kind])
 	amount_bounds.exceeds(amount, amount_bounds.largest)
 	path := sprintf("spec.trainer.resourcesPerNode.%s[%s]", [kind, name])
 }
@@ -59,7 +60,7 @@ of_object[path] := amount if {
 	divisor_amounts.own
 	some i, volume in request.list(request.spec, "volumes")
 	some kind in ["limits", "requests"]
-	some name, amount in object.get(volume, ["volumeClaim", "resources", kind], {})
+	some name, amount in nested_maps.at(volume, ["volumeClaim", "resources", kind])
 	amount_bounds.exceeds(amount, amount_bounds.largest)
 	path := sprintf("spec.volumes[%d].volumeClaim.resources.%s[%s]", [i, kind, name])
 }
@@ -67,13 +68,13 @@ of_object[path] := amount if {
 of_object[path] := amount if {
 	divisor_amounts.own
 	some at in [[], ["template", "spec"]]
-	some i, policy in request.list(object.get(request.spec, at, {}), "volumeClaimPolicies")
+	some i, policy in request.list(nested_maps.at(request.spec, at), "volumeClaimPolicies")
 	some k, claim in request.list(policy, "templates")
 	some place in [
 		["spec", "resources", "limits"], ["spec", "resources", "requests"],
 		["status", "allocatedResources"], ["status", "capacity"],
 	]
-	some name, amount in object.get(claim, place, {})
+	some name, amount in nested_maps.at(claim, place)
 	amount_bounds.exceeds(amount, amount_bounds.largest)
 	start := concat(".", array.concat(["spec"], at))
 	path := sprintf("%s.volumeClaimPolicies[%d].templates[%d].%s[%s]", [start, i, k, concat(".", place), name])
@@ -82,7 +83,7 @@ of_object[path] := amount if {
 # What many pods request: a PodGroup and a Queue.
 of_sums[path] := amount if {
 	some place in {"PodGroup": [["minResources"]], "Queue": [["capability"], ["deserved"], ["guarantee", "resource"]]}[request.kind]
-	some name, amount in object.get(request.spec, place, {})
+	some name, amount in nested_maps.at(request.spec, place)
 	amount_bounds.exceeds(amount, object.get(amount_bounds.largest_together, name, amount_bounds.largest))
 	path := sprintf("spec.%s[%s]", [concat(".", place), name])
 }

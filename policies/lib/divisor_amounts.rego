@@ -1,6 +1,7 @@
 package trainyard.lib.divisor_amounts
 
 import data.trainyard.lib.amount_bounds
+import data.trainyard.lib.nested_maps
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
@@ -18,7 +19,7 @@ of_variables[path] := amount if {
 	path := sprintf("%s.env[%d].valueFrom.resourceFieldRef.divisor", [holder.path, i])
 }
 
-holders := array.concat(pod_templates.containers, [{"path": path, "container": object.get(request.spec, place, {})} |
+holders := array.concat(pod_templates.containers, [{"path": path, "container": nested_maps.at(request.spec, place)} |
 	some path, place in {
 		"spec.trainer": ["trainer"],
 		"spec.initializer.dataset": ["initializer", "dataset"],

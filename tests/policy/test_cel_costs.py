@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 USUAL_SHARE = 0.002
 """Largest share of a limit that an object of one template takes."""
-RICH_SHARE = 0.25
+RICH_SHARE = 0.5
 """Largest share of a limit that the rules about variables take of the most variables."""
 
 

@@ -58,6 +58,7 @@ def _review(reviewed: Reviewed, worlds: Worlds, stage: Stage) -> Review:
         platform=worlds.platforms[subject.platform],
         tenant_policy=None if clustered else home.policy,
         subresource=subject.subresource,
+        options=subject.options,
     )
 
 

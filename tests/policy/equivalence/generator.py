@@ -11,7 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from tests.policy.equivalence import values
@@ -80,6 +80,8 @@ class Subject:
         The object before; None for a creation.
     home, platform, user
         Namespace, Platform and user, by their names in :class:`Worlds`.
+    options
+        Options of a deletion.
     """
 
     number: int
@@ -89,6 +91,7 @@ class Subject:
     home: str
     platform: str
     user: str
+    options: Body = field(default_factory=dict)
 
     @property
     def operation(self) -> Operation:
@@ -156,7 +159,8 @@ class Generator:
             home, platform = self._worlds.of_case[id(case)]
             start = self._start(case.content.old_object, home, platform)
             user = _user(case)
-            yield Subject(number, case.id, copy.deepcopy(case.content.object), start, home, platform, user)
+            options = case.content.options if case.content.object is None else {}
+            yield Subject(number, case.id, copy.deepcopy(case.content.object), start, home, platform, user, options)
 
     def sampled(self, each: int) -> Iterator[Subject]:
         """Yield so many cases of each rule and verdict as they are, numbered from zero; those with parameters last."""
@@ -178,12 +182,14 @@ class Generator:
         chance = self._chance
         if chance.random() < 0.15:
             origin, body = chance.choice(self._others)
+            options: Body = {}
             home, platform, user, old, updated = "tenant", "variant-0", "author", None, chance.random() < _UPDATED
         else:
             case = chance.choice(chance.choice(list(chance.choice(list(self._by_rule.values())).values())))
             origin, user, old = case.id, _user(case), case.content.old_object
             home, platform = self._worlds.of_case[id(case)]
             body, updated = case.content.object, self._updated.get(id(case), False)
+            options = case.content.options if body is None else {}
         if chance.random() < 0.35:
             home = chance.choice(list(self._worlds.homes))
         if chance.random() < 0.3:
@@ -195,7 +201,7 @@ class Generator:
         start = self._start(old, home, platform)
         deleted = chance.random() < 0.06 and old is not None and old["kind"] in _DELETABLE
         if body is None or deleted:
-            return Subject(number, f"{origin} deleted", None, start, home, platform, user)
+            return Subject(number, f"{origin} deleted", None, start, home, platform, user, options)
         changed = copy.deepcopy(dict(body))
         done = self._mutations.apply(changed, chance.choice((1, 1, 1, 2, 2, 3, 4, 6)), gentle=start is not None)
         return Subject(number, " ".join((origin, *done)), changed, start, home, platform, user)

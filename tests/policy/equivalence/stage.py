@@ -370,6 +370,8 @@ class Stage:
         method = {"CREATE": "POST", "UPDATE": "PUT", "DELETE": "DELETE"}[subject.operation]
         path = self._collection(subject) if subject.operation == "CREATE" else self._item(subject, name)
         path += f"/{subject.subresource}" if subject.subresource else ""
+        if subject.options:  # The API server reads no query beside the body of a deletion.
+            body = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], **subject.options}
         answer = self._session.request(method, path, body, dry_run=True, headers=headers)
         if answer.status == 404 and before is not None:
             # The garbage collector of pods deletes those on nodes that do not exist.
