@@ -34,6 +34,7 @@ from trainyard.controller.serving import ServingCertificate, _file
 from trainyard.controller.webhook_clients import request_certificates
 from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
 from trainyard.kube import Change
+from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.policy.gate import Gate, GateDecision
 
 NOW, LIFE = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
@@ -212,6 +213,14 @@ async def test_an_answer_to_a_stranger_quotes_what_is_wrong_with_the_job_itself(
     async with listening(api, None) as url:
         _, text = await Stranger(url).post(VALIDATE, review(asking(runtimePatches=[{"manager": "No Such Manager"}])))
     assert "spec.runtimePatches" in text
+
+
+async def test_the_deletion_of_a_runtime_names_no_jobs_to_a_stranger(api: FakeApi) -> None:
+    api.put(TRAIN_JOBS, train_job("hidden-job", runtimeRef={"name": "torch", "kind": "TrainingRuntime"}))
+    deletion = review(None, operation="DELETE", oldObject=runtime("torch") | {"kind": "TrainingRuntime"})
+    async with listening(api, None) as url:
+        status, text = await Stranger(url).post(f"{VALIDATE_PREFIX}trainingruntime", deletion)
+    assert (status, "1 TrainJob references" in text, "hidden" in text) == (200, True, False)
 
 
 class Quoting:
