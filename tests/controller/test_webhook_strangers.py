@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.controller.harness import CLUSTER_RUNTIMES, TRAINER, Clock, runtime, train_job
+from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, TRAINER, Clock, runtime, train_job
 from tests.controller.test_webhooks import VALIDATE, Body
 from tests.kube.fake_api import FakeApi
 from trainyard import pki
@@ -34,7 +34,6 @@ from trainyard.controller.serving import ServingCertificate, _file
 from trainyard.controller.webhook_clients import request_certificates
 from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
 from trainyard.kube import Change
-from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.policy.gate import Gate, GateDecision
 
 NOW, LIFE = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
