@@ -115,6 +115,7 @@ _SCHEMA: Final[_Rows] = {
 _SITUATIONS: Final[_Rows] = {
     "Requests to the webhooks that the API server did not send": (
         "controller/test_webhook_strangers.py::test_only_the_client_certificate_of_the_api_server_gets_an_answer",
+        "controller/test_webhook_strangers.py::test_an_answer_to_a_stranger_quotes_no_runtime_of_a_namespace",
         "controller/test_webhook_strangers.py::test_what_no_api_server_sends_gets_400_without_a_trace",
     ),
     "Runtime is deprecated": (
