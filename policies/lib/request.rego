@@ -60,6 +60,7 @@ metadata := {part: evaluated(part, value) | some part, value in map(object, "met
 # Labels and annotations of one prefix are evaluated together.
 evaluated(part, values) := {key: value | some key, value in values; prefix(key) in touched} if {
 	part in ["labels", "annotations"]
+	is_object(values)
 } else := values
 
 touched contains prefix(key) if {
