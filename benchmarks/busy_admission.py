@@ -22,10 +22,10 @@ import aiohttp
 from benchmarks.control_plane import await_job_sets, control_plane, create_namespace, create_train_jobs, train_job
 from benchmarks.recording import publish
 from benchmarks.scale import controller
-from trainyard.cluster import ports
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
 from trainyard.kube import Client
+from trainyard.local.cluster import ports
 
 NAME = "busy"
 SYSTEM = "trainyard-system"

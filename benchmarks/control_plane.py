@@ -18,10 +18,10 @@ import yaml
 from benchmarks.recording import ROOT
 from trainyard import upstream
 from trainyard.api import crds
-from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.kube import ApiError, Client, Resource, TransportError
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS
+from trainyard.local.cluster.embedded import EmbeddedProvider
 from trainyard.progress import LineProgress
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.versions import component_release, supported_versions

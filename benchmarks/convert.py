@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 
 from benchmarks.recording import ROOT, publish
-from trainyard.convert import convert_documents
-from trainyard.convert.conversion_report import as_text, as_yaml
 from trainyard.data import data_folder
+from trainyard.jobs.convert import convert_documents
+from trainyard.jobs.convert.conversion_report import as_text, as_yaml
+from trainyard.jobs.runtimes import load_catalog
 from trainyard.manifests.documents import objects
-from trainyard.runtimes import load_catalog
 
 INPUTS = ROOT / "tests" / "convert" / "inputs"
 

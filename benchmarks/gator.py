@@ -23,7 +23,7 @@ from benchmarks.admission.templates import CONSTRAINTS, gatekeeper_objects
 from benchmarks.commands import spent
 from benchmarks.policy import STACK, manifest, write_corpus
 from benchmarks.recording import publish
-from trainyard.cluster.toolchain import program_path
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import namespace_labels, platform_object, tenant_policy
 from trainyard.settings import StackSettings, load_stack

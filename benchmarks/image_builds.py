@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.recording import save
-from trainyard.cluster.image_sources import image_builder
-from trainyard.images.image_build import ImageBuilder
+from trainyard.local.cluster.image_sources import image_builder
+from trainyard.local.images.image_build import ImageBuilder
 
 _BASE = "opa"
 

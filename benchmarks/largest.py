@@ -38,15 +38,15 @@ from benchmarks.cel_costs import costs
 from benchmarks.recording import publish
 from trainyard import upstream
 from trainyard.api import TrainingRuntime, TrainJob, parse
-from trainyard.cluster.toolchain import program_path
 from trainyard.data import data_folder
+from trainyard.jobs.render import Rejected, RenderContext, render, validate
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy import load_rules
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.opa.local_server import OpaServer
 from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.review import AdmissionContext, Review, documents_of
 from trainyard.policy.testing.cases import load_world
-from trainyard.render import Rejected, RenderContext, render, validate
 from trainyard.settings.platform import PolicySettings
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import without_descriptions

@@ -24,8 +24,8 @@ import orjson
 
 from benchmarks.policy import STACK, asked, write_corpus
 from benchmarks.recording import ROOT
-from trainyard.cluster.go import PROFILE
-from trainyard.cluster.toolchain import program_path
+from trainyard.local.cluster.go import PROFILE
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.settings import load_stack

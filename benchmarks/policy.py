@@ -27,7 +27,7 @@ import yaml
 
 from benchmarks.commands import spent
 from benchmarks.recording import ROOT, result_file, save
-from trainyard.cluster.toolchain import program_path
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import Sources, read_sources
 from trainyard.policy.check.world import World

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.commands import spent
 from benchmarks.recording import publish
-from trainyard.pulumi_sdk.shortcuts import VARIABLE, Shortcut
+from trainyard.platform.pulumi_sdk.shortcuts import VARIABLE, Shortcut
 
 _COMMAND = (str(Path(sys.executable).with_name("trainyard")), "up", "--yes")
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from random import Random
 
 from benchmarks.recording import publish
-from trainyard.queues.amounts import units
-from trainyard.queues.plan import plan
-from trainyard.queues.queue import Queue
-from trainyard.queues.queued_gangs import Job
-from trainyard.queues.tree import QueueTree
+from trainyard.scheduling.queues.amounts import units
+from trainyard.scheduling.queues.plan import plan
+from trainyard.scheduling.queues.queue import Queue
+from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.tree import QueueTree
 
 QUEUES, JOBS, TEAMS = 1_000, 10_000, 50
 GPUS = 8 * QUEUES

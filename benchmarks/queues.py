@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.recording import publish
 from trainyard.checks.finding import Finding
-from trainyard.queues import (
+from trainyard.scheduling.queues import (
     VOLCANO_VERSIONS,
     Plugin,
     Scheduling,

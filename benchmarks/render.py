@@ -27,9 +27,9 @@ import yaml
 
 from benchmarks.recording import ROOT, publish
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
-from trainyard.cluster.folders import cache_home
-from trainyard.cluster.go import find_go
-from trainyard.render import Rejected, RenderContext, read_snapshot, render, validate
+from trainyard.jobs.render import Rejected, RenderContext, read_snapshot, render, validate
+from trainyard.local.cluster.folders import cache_home
+from trainyard.local.cluster.go import find_go
 
 PEER = ROOT / "benchmarks" / "upstream_render"
 RUNTIME = ROOT / "runtimes" / "torch-distributed" / "1.0.yaml"

@@ -1,4 +1,4 @@
-"""Entries of one TrainJob into each file of ``trainyard/render``: ``python -m benchmarks.render_entries ROOT FILE...``.
+"""Entries of one TrainJob into each file of the renderer: ``python -m benchmarks.render_entries ROOT FILE...``.
 
 An entry is a call from another file. Prints the number of entries by file, as JSON, while the checkout ROOT renders
 the manifests.
@@ -23,7 +23,7 @@ def entries(root: Path, manifests: list[str]) -> Counter[str]:
     """Render manifests with a checkout that is the first on the path; return the entries by file."""
     from trainyard.cli import main
 
-    prefix = f"{root}/trainyard/render/"
+    prefix = f"{root}/trainyard/jobs/render/"
     found: Counter[str] = Counter()
     generators: dict[int, FrameType] = {}  # a generator that goes on is not entered again
 

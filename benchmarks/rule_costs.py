@@ -19,7 +19,7 @@ import orjson
 
 from benchmarks.policy import STACK, asked, write_corpus
 from benchmarks.recording import save
-from trainyard.cluster.toolchain import program_path
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle
 from trainyard.settings import load_stack

@@ -19,12 +19,12 @@ from typing import Any
 from benchmarks.commands import spent
 from benchmarks.recording import publish
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION
-from trainyard.cluster.toolchain import program_path
 from trainyard.data import data_folder
+from trainyard.jobs.render.frameworks.torchtune import named_model
+from trainyard.jobs.runtimes import Runtime, load_catalog
+from trainyard.jobs.runtimes.folder import INDEX, CatalogFolder, version_file, write_folder
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.manifests.text_edits import dumped, with_value
-from trainyard.render.frameworks.torchtune import named_model
-from trainyard.runtimes import Runtime, load_catalog
-from trainyard.runtimes.folder import INDEX, CatalogFolder, version_file, write_folder
 
 LIMIT = 5.0
 """Seconds that a check of 200 runtimes may take."""

@@ -29,11 +29,11 @@ import yaml
 from benchmarks.recording import save
 from trainyard.kube import Client
 from trainyard.kube.kinds import DEPLOYMENTS
+from trainyard.local.simulate.bare_volcano import NAMESPACE, wait_until
+from trainyard.local.simulate.live import live_world
+from trainyard.local.simulate.scenario import Scenario, load_scenario
+from trainyard.local.simulate.session import Session
 from trainyard.progress import SilentProgress
-from trainyard.simulate.bare_volcano import NAMESPACE, wait_until
-from trainyard.simulate.live import live_world
-from trainyard.simulate.scenario import Scenario, load_scenario
-from trainyard.simulate.session import Session
 
 NODES_IN_RACK = 10
 PODS = 4

@@ -1,7 +1,7 @@
 """Size and structure of a checkout: ``python -m benchmarks.structure [FOLDER]``.
 
 Counts what a reader meets: files, lines, the length of the median module, basenames that two modules share, imports
-between packages, long functions, the files of ``trainyard/render`` that one TrainJob enters more than once, and the
+between packages, long functions, the files of the renderer that one TrainJob enters more than once, and the
 processor time of ``trainyard --help`` as a ratio to an empty interpreter.
 """
 

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from benchmarks.recording import publish
+from trainyard.scheduling.topology import check_fabric, compile_fabric, draw
+from trainyard.scheduling.topology.hypernode_checks import check_hyper_nodes
+from trainyard.scheduling.topology.hypernode_manifests import read_manifests
+from trainyard.scheduling.topology.picture import picture
+from trainyard.scheduling.topology.sources import source
 from trainyard.settings.fabric import FabricSettings
-from trainyard.topology import check_fabric, compile_fabric, draw
-from trainyard.topology.hypernode_checks import check_hyper_nodes
-from trainyard.topology.hypernode_manifests import read_manifests
-from trainyard.topology.picture import picture
-from trainyard.topology.sources import source
 
 RACK, SPINE = 8, 32
 """Nodes of a rack, and racks of a spine."""

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.recording import publish
-from trainyard.usage import Gang, Holding, Ledger, Line, QueueTenants, Share, Span
-from trainyard.usage.levels import Level, TakenBack
-from trainyard.usage.record import read_record
-from trainyard.usage.record_parts import HEAD, Head, Segment
-from trainyard.usage.usage_table import By, as_csv, rows
+from trainyard.insight.usage import Gang, Holding, Ledger, Line, QueueTenants, Share, Span
+from trainyard.insight.usage.levels import Level, TakenBack
+from trainyard.insight.usage.record import read_record
+from trainyard.insight.usage.record_parts import HEAD, Head, Segment
+from trainyard.insight.usage.usage_table import By, as_csv, rows
 
 TENANTS = 20
 GPU = "nvidia.com/gpu"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess
+from trainyard.cluster_state.queues import LiveQueues
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.live.queues import LiveQueues
-from trainyard.queues import QueueObjects
+from trainyard.local.cluster import ClusterAccess
+from trainyard.scheduling.queues import QueueObjects
 from trainyard.settings import StackSettings
 
 from .common.existing_components import check_existing

@@ -14,8 +14,8 @@ import pulumi
 
 import trainyard
 from trainyard.checks.finding import Finding
-from trainyard.console.shown_kinds import SHOWN_KINDS
 from trainyard.errors import TrainyardError
+from trainyard.insight.console.shown_kinds import SHOWN_KINDS
 from trainyard.settings.sections.console import PROGRAM, ConsoleSettings
 
 from .common.declaration import Declaration, Resources, WebhookServer

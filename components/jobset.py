@@ -13,7 +13,7 @@ import pulumi
 import yaml
 
 from trainyard import upstream
-from trainyard.live.job_set_gates import check_gates
+from trainyard.platform.takeover.job_set_gates import check_gates
 from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.versions import component_release
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import pulumi
 
-from trainyard.cluster import ClusterAccess
-from trainyard.queues import QueueObjects
-from trainyard.queues.retirement import QueueRetirement
+from trainyard.local.cluster import ClusterAccess
+from trainyard.scheduling.queues import QueueObjects
+from trainyard.scheduling.queues.retirement import QueueRetirement
 
 from .common.declaration import Declaration, Resources
 from .common.installation import Installation

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pulumi
 
-from trainyard.cluster import ClusterAccess
 from trainyard.data import configured_folder, data_folder
+from trainyard.jobs.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalog
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES
-from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalog
+from trainyard.local.cluster import ClusterAccess
 from trainyard.settings.platform import RuntimeSettings
 
 from .common.declaration import Declaration, Resources

@@ -13,18 +13,18 @@ import pulumi_kubernetes
 from trainyard import upstream
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.errors import TrainyardError
-from trainyard.live.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
-from trainyard.live.takeover_reader import TakeoverReader
-from trainyard.pulumi_sdk.engine import Engine
-from trainyard.queues import QueueObjects
-from trainyard.queues.retirement import QueueRetirement
+from trainyard.local.cluster import ClusterAccess, cluster_name, provider
+from trainyard.platform.pulumi_sdk.engine import Engine
+from trainyard.platform.takeover.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
+from trainyard.platform.takeover.takeover_reader import TakeoverReader
+from trainyard.scheduling.queues import QueueObjects
+from trainyard.scheduling.queues.retirement import QueueRetirement
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.stack_loader import reject_secrets
 from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
-from trainyard.topology import compile_fabric
 
 from .cluster_comparison import QUEUE, Comparison, compare_with_cluster
 from .common.adoption_check import Ownership

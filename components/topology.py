@@ -11,9 +11,9 @@ from typing import Final
 
 import pulumi
 
-from trainyard.cluster import ClusterAccess
+from trainyard.local.cluster import ClusterAccess
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings import StackSettings
-from trainyard.topology import compile_fabric
 
 from .common.declaration import Declaration, Resources
 from .common.installation import Installation

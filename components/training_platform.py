@@ -16,11 +16,11 @@ import pulumi_kubernetes
 from pulumi.runtime.resource import collapse_alias_to_urn, inherited_child_alias
 
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess
-from trainyard.cluster.environment import NO_CLUSTER_VARIABLE
 from trainyard.errors import TrainyardError
-from trainyard.pulumi_sdk.dependencies import await_dependencies
-from trainyard.pulumi_sdk.engine import Engine
+from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE
+from trainyard.platform.pulumi_sdk.dependencies import await_dependencies
+from trainyard.platform.pulumi_sdk.engine import Engine
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections import SECTIONS
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import pulumi
 
-from trainyard import scheduler, upstream
-from trainyard.live.scheduler_drift import check_scheduler
+from trainyard import upstream
+from trainyard.platform.takeover.scheduler_drift import check_scheduler
+from trainyard.scheduling import scheduler
 from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.versions import component_release
 

@@ -25,10 +25,10 @@ import pytest
 import yaml
 
 from tests.kubectl_get import UnreadError, read
-from trainyard.cluster.process import MEMORY_VARIABLE
 from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import PODS
 from trainyard.kube.training_kinds import TRAIN_JOBS
+from trainyard.local.cluster.process import MEMORY_VARIABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("api", "queues", "render", "settings", "topology")
+PACKAGES = ("api", "scheduling.queues", "jobs.render", "settings", "scheduling.topology")
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -26,7 +26,7 @@ def test_every_public_name_is_served_and_is_no_module(name: str) -> None:
 
 @pytest.mark.slow
 def test_an_explanation_imports_neither_the_settings_of_stacks_nor_the_renderer() -> None:
-    code = "import sys, trainyard.explain; print(*sys.modules)"
+    code = "import sys, trainyard.insight.explain; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"trainyard.settings.stack", "trainyard.render.pipeline", "trainyard.api.train_job", "aiohttp"}
+    heavy = {"trainyard.settings.stack", "trainyard.jobs.render.pipeline", "trainyard.api.train_job", "aiohttp"}
     assert not heavy & set(loaded)

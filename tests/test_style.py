@@ -31,25 +31,25 @@ REGISTRIES = (
     "components",
     "components/hooks",
     "trainyard/cli",
-    "trainyard/cluster/providers",
-    "trainyard/cluster/supervisor/host_programs",
+    "trainyard/local/cluster/providers",
+    "trainyard/local/cluster/supervisor/host_programs",
     "trainyard/controller/keys",
-    "trainyard/convert/kinds",
-    "trainyard/explain/causes",
-    "trainyard/live",
-    "trainyard/reference",
-    "trainyard/render/frameworks",
-    "trainyard/render/gangs",
+    "trainyard/jobs/convert/kinds",
+    "trainyard/insight/explain/causes",
+    "trainyard/cluster_state",
+    "tools/reference",
+    "trainyard/jobs/render/frameworks",
+    "trainyard/jobs/render/gangs",
     "trainyard/settings",
     "trainyard/settings/sections",
-    "trainyard/topology/sources",
+    "trainyard/scheduling/topology/sources",
     "tests/compatibility/differences",
     "tests/components/extension",
     "tests/policy/extension",
     "tests/render/extension",
 )
 """Folders whose members are named after what they are about: a component, a command, a section of the settings."""
-RULE_SETS = ("trainyard/queues/rules.py", "trainyard/topology/rules.py")
+RULE_SETS = ("trainyard/scheduling/queues/rules.py", "trainyard/scheduling/topology/rules.py")
 """The rule sets of two checks."""
 KEPT = {"trainyard/controller/configuration.py": {"told"}}
 """Keys of the controller's configuration, which other versions read."""

@@ -14,10 +14,12 @@ from trainyard.api.constants import API_VERSION
 from trainyard.checks.finding import Finding, Severity
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import RenderContext, Rendered, render
+from trainyard.jobs.runtimes import load_catalog
 from trainyard.manifests.loader import load
 from trainyard.policy import load_rules
 from trainyard.policy.stack_objects import policy_settings, runtime_catalogs
-from trainyard.queues import (
+from trainyard.scheduling.queues import (
     VOLCANO_VERSIONS,
     ManifestPaths,
     Plugin,
@@ -33,18 +35,16 @@ from trainyard.queues import (
     queue_tree,
     read_manifests,
 )
-from trainyard.queues.queued_gangs import requires_domain
-from trainyard.render import RenderContext, Rendered, render
-from trainyard.runtimes import load_catalog
-from trainyard.scheduler import DROPPING_RULES, effective_configuration, lint
-from trainyard.scheduler import check_stack as check_scheduler
-from trainyard.scheduler.scheduler_configuration import SchedulerConfiguration
+from trainyard.scheduling.queues.queued_gangs import requires_domain
+from trainyard.scheduling.scheduler import DROPPING_RULES, effective_configuration, lint
+from trainyard.scheduling.scheduler import check_stack as check_scheduler
+from trainyard.scheduling.scheduler.scheduler_configuration import SchedulerConfiguration
+from trainyard.scheduling.topology.fabric_names import HOSTNAME_LABEL
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.sections.kueue import KueueSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.stack_loader import stack_settings
-from trainyard.topology.fabric_names import HOSTNAME_LABEL
 
 __all__ = [
     "CheckOptions",
@@ -71,7 +71,7 @@ class CheckOptions:
     version
         Version of Volcano.
     plugins
-        Names of `trainyard.queues.Plugin`.
+        Names of `trainyard.scheduling.queues.Plugin`.
     configuration
         Text of a scheduler configuration.
     """

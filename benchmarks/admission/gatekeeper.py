@@ -10,10 +10,10 @@ import yaml
 from benchmarks.admission.scene import SYSTEM_NAMESPACES, Body, apply, resource_of
 from benchmarks.admission.servers import Machine, Plane, awaited, program
 from benchmarks.admission.templates import gatekeeper_objects, webhook_rules
-from trainyard.cluster.go import find_go
-from trainyard.cluster.health_probes import Probe
-from trainyard.cluster.toolchain import program_path
 from trainyard.data import project_root
+from trainyard.local.cluster.go import find_go
+from trainyard.local.cluster.health_probes import Probe
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy import load_rules
 from trainyard.settings.platform import PolicySettings
 
@@ -59,7 +59,7 @@ def run_gatekeeper(machine: Machine, plane: Plane) -> int:
 
 
 def _ready(port: int) -> bool:
-    from trainyard.cluster.health_probes import probe
+    from trainyard.local.cluster.health_probes import probe
 
     return probe(Probe(port, "/readyz")) is None
 

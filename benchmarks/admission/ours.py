@@ -7,11 +7,11 @@ from pathlib import Path
 
 from benchmarks.admission.scene import SYSTEM_NAMESPACES, Body, apply
 from benchmarks.admission.servers import Machine, Plane, awaited, program
-from trainyard.cluster.health_probes import Probe
-from trainyard.cluster.toolchain import program_path
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, Listener, PolicyServer
 from trainyard.controller.webhooks import MUTATE_PREFIX, VALIDATE_PREFIX
 from trainyard.data import project_root
+from trainyard.local.cluster.health_probes import Probe
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.engines.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
 from trainyard.settings.platform import PolicySettings

@@ -14,15 +14,15 @@ from typing import Any
 import psutil
 
 from trainyard import pki
-from trainyard.cluster import ports, process
-from trainyard.cluster.control_plane_certificates import ensure_certificates, read_pair
-from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane, write_configuration
-from trainyard.cluster.folders import ClusterFolder
-from trainyard.cluster.health_probes import Probe, probe
-from trainyard.cluster.state import ClusterState, ProgramFile
-from trainyard.cluster.toolchain import Toolchain
 from trainyard.kube import Client
 from trainyard.kube.blocking import Session
+from trainyard.local.cluster import ports, process
+from trainyard.local.cluster.control_plane_certificates import ensure_certificates, read_pair
+from trainyard.local.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane, write_configuration
+from trainyard.local.cluster.folders import ClusterFolder
+from trainyard.local.cluster.health_probes import Probe, probe
+from trainyard.local.cluster.state import ClusterState, ProgramFile
+from trainyard.local.cluster.toolchain import Toolchain
 
 TENANT_USER, TENANT_GROUP = "ann@example.com", "tenants"
 _STARTED = 120.0

@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.data import data_folder
+from trainyard.jobs.render.accelerators import ACCELERATORS
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, rule_state
 from trainyard.policy.rules.admission_rule import PARTS, Gate, ParameterSource, Reach, Rule
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import rego_source, rule_folders
-from trainyard.render.accelerators import ACCELERATORS
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 TARGET: Final = "admission.k8s.gatekeeper.sh"

@@ -20,7 +20,7 @@ import yaml
 from benchmarks.burst.measure import contend
 from benchmarks.recording import publish
 from trainyard import pki
-from trainyard.cluster.toolchain import program_path
+from trainyard.local.cluster.toolchain import program_path
 
 _COMPARED = ("seconds", "cpu_seconds", "resident_mib")
 _OTHERS = ("floor", "raised", "shipped")

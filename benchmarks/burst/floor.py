@@ -18,10 +18,10 @@ import yaml
 from benchmarks.recording import ROOT
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.controller.job_sets import as_created
+from trainyard.jobs.render import RenderContext, Rendered, render
 from trainyard.kube import Change, Client, Informer, Object
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
-from trainyard.render import RenderContext, Rendered, render
 
 RUNTIME = ROOT / "runtimes" / "torch-distributed" / "1.0.yaml"
 _RESOURCES = {resource.kind: resource for resource in (CONFIG_MAPS, POD_GROUPS, JOB_SETS)}

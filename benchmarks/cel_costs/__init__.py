@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainyard.cluster.go import find_go
 from trainyard.data import data_folder
+from trainyard.local.cluster.go import find_go
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, policy_name

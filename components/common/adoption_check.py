@@ -18,10 +18,17 @@ from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Object, Resource, TransportError
-from trainyard.live.former_objects import FormerObject
-from trainyard.live.takeover import Observation, Takeover, TakeoverAction, address_of, decide, is_part_of_program
-from trainyard.live.takeover_plan import TakeoverPlan
-from trainyard.live.takeover_remains import namespaces_of, remains, used_by
+from trainyard.platform.takeover.former_objects import FormerObject
+from trainyard.platform.takeover.takeover import (
+    Observation,
+    Takeover,
+    TakeoverAction,
+    address_of,
+    decide,
+    is_part_of_program,
+)
+from trainyard.platform.takeover.takeover_plan import TakeoverPlan
+from trainyard.platform.takeover.takeover_remains import namespaces_of, remains, used_by
 
 from .objects import ADOPTED_ANNOTATION, FIELD_MANAGER, FORCED_ANNOTATION, Adoption, logical_name
 from .ownership import LiveObjects

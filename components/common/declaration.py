@@ -11,7 +11,7 @@ import pulumi
 
 from trainyard.checks.finding import Finding
 from trainyard.controller.configuration import Certificate
-from trainyard.live.installations import LiveInstallation
+from trainyard.platform.takeover.installations import LiveInstallation
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.sections import SECTIONS

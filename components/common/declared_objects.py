@@ -15,8 +15,8 @@ from typing import Any
 import pulumi
 
 from trainyard.checks.finding import Finding
-from trainyard.cluster.toolchain import built_program
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.toolchain import built_program
 from trainyard.policy.pack import REVIEW_VARIABLE, WHOLE, PolicyPack, Report, Resource, properties
 from trainyard.settings import StackSettings
 

@@ -16,7 +16,7 @@ import pulumi
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.live.takeover import address_of
+from trainyard.platform.takeover.takeover import address_of
 
 from .adoption_check import conflict, foreign_objects
 from .objects import ADOPTED_ANNOTATION, logical_name

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 import pulumi
 
 from trainyard.checks.finding import Finding, Severity
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.live.installations import LiveInstallation, read_installation
-from trainyard.live.webhook_coverage import webhook_gaps
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.takeover.installations import LiveInstallation, read_installation
+from trainyard.platform.takeover.webhook_coverage import webhook_gaps
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.settings import StackSettings
 from trainyard.settings.sections import SECTIONS

@@ -13,9 +13,9 @@ import pulumi
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
+from trainyard.scheduling.topology import Fabric, FabricDomain, compile_fabric
+from trainyard.scheduling.topology.selected_nodes import Labels, selected_nodes, shared_nodes
 from trainyard.settings import StackSettings
-from trainyard.topology import Fabric, FabricDomain, compile_fabric
-from trainyard.topology.selected_nodes import Labels, selected_nodes, shared_nodes
 
 __all__ = ["check_fabric_nodes"]
 

@@ -14,8 +14,8 @@ from typing import Any
 import pulumi
 
 from trainyard.api.constants import STACK_LABEL
-from trainyard.live.takeover import address_of
-from trainyard.pulumi_sdk.recorded_objects import lacks_objects
+from trainyard.platform.pulumi_sdk.recorded_objects import lacks_objects
+from trainyard.platform.takeover.takeover import address_of
 
 from .ownership import Address, LiveObjects
 

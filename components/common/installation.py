@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from trainyard.controller.configuration import Certificate
-from trainyard.queues import QueueObjects
-from trainyard.queues.retirement import QueueRetirement
+from trainyard.scheduling.queues import QueueObjects
+from trainyard.scheduling.queues.retirement import QueueRetirement
 from trainyard.settings import StackSettings
 
 from .ownership import LiveObjects

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import pulumi
 
 from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_FIELD_MANAGER
-from trainyard.pulumi_sdk.recorded_objects import is_unrecorded
+from trainyard.platform.pulumi_sdk.recorded_objects import is_unrecorded
 
 from .declared_objects import DeclaredObject
 from .served_fields import Schemas, served

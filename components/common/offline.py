@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard.cluster.environment import NO_CLUSTER_VARIABLE
-from trainyard.cluster.provider import ClusterAccess, Provider
-from trainyard.cluster.providers import PROVIDERS
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE
+from trainyard.local.cluster.provider import ClusterAccess, Provider
+from trainyard.local.cluster.providers import PROVIDERS
 from trainyard.settings import StackSettings
 
 __all__ = ["OFFLINE_KUBECONFIG", "access_or_offline"]

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import yaml
 
-from trainyard.cluster.provider import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 
 from .objects import Component
 

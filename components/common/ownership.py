@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.api.constants import STACK_LABEL
-from trainyard.cluster.provider import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
 from trainyard.kube.credentials import kubeconfig
+from trainyard.local.cluster.provider import ClusterAccess
 
 from .objects import ADOPTED_ANNOTATION
 from .threads import run_in_thread

@@ -11,10 +11,10 @@ import time
 
 import pulumi
 
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Resource
-from trainyard.live.takeover import Takeover
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.takeover.takeover import Takeover
 
 __all__ = ["Replacements", "delete_replaced"]
 

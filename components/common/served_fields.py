@@ -12,11 +12,11 @@ from typing import Any
 
 import pulumi
 
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.kube.credentials import kubeconfig
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS
+from trainyard.local.cluster import ClusterAccess
 
 from .threads import run_in_thread
 

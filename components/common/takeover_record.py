@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.live.former_objects import RECORD_NAMESPACE, FormerObject, forget_objects, record_name, save_record
-from trainyard.live.takeover import TakeoverAction
-from trainyard.live.takeover_plan import TakeoverPlan
-from trainyard.pulumi_sdk.targets import has_targets
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.pulumi_sdk.targets import has_targets
+from trainyard.platform.takeover.former_objects import (
+    RECORD_NAMESPACE,
+    FormerObject,
+    forget_objects,
+    record_name,
+    save_record,
+)
+from trainyard.platform.takeover.takeover import TakeoverAction
+from trainyard.platform.takeover.takeover_plan import TakeoverPlan
 
 from .threads import run_with_client
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from trainyard.cluster.provider import ClusterAccess
-from trainyard.cluster.providers import PROVIDERS
+from trainyard.local.cluster.provider import ClusterAccess
+from trainyard.local.cluster.providers import PROVIDERS
 from trainyard.settings import StackSettings
 
 from .images import ImageTable

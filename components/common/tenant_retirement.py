@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.live.namespace_contents import NamespaceContents, read_contents
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.takeover.namespace_contents import NamespaceContents, read_contents
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.settings import StackSettings
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pulumi
 
-from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.local.cluster import ClusterAccess
 
 from ..common.objects import FIELD_MANAGER
 

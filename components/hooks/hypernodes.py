@@ -12,11 +12,11 @@ from typing import Any
 
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object
 from trainyard.kube.training_kinds import HYPER_NODES
-from trainyard.topology.order import listed, preparation
+from trainyard.local.cluster import ClusterAccess
+from trainyard.scheduling.topology.order import listed, preparation
 
 from ..common.objects import FIELD_MANAGER
 from .base import with_spec

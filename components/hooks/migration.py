@@ -16,7 +16,7 @@ import pulumi
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.pulumi_sdk.targets import has_targets
+from trainyard.platform.pulumi_sdk.targets import has_targets
 
 from ..common.threads import run_with_client
 from .base import BeforeChangeHook

@@ -14,15 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess
+from trainyard.cluster_state.queues import LiveQueues, read_pod_groups, read_queues
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.live.queues import LiveQueues, read_pod_groups, read_queues
-from trainyard.queues import ROOT
-from trainyard.queues.builtin_queues import root_preparation
-from trainyard.queues.change_effects import change_findings
-from trainyard.queues.transition import transition
+from trainyard.local.cluster import ClusterAccess
+from trainyard.scheduling.queues import ROOT
+from trainyard.scheduling.queues.builtin_queues import root_preparation
+from trainyard.scheduling.queues.change_effects import change_findings
+from trainyard.scheduling.queues.transition import transition
 
 from ..common.objects import FIELD_MANAGER
 from ..common.threads import run_with_client

@@ -14,14 +14,14 @@ import pulumi
 
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess
+from trainyard.cluster_state.queues import LiveQueues, read_pod_groups
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.kube.training_kinds import PLATFORMS, QUEUES
-from trainyard.live.queues import LiveQueues, read_pod_groups
-from trainyard.pulumi_sdk.targets import has_targets
-from trainyard.queues.change_effects import describe_jobs, jobs_by_queue, state_of
-from trainyard.queues.retirement import QueueRetirement, queue_retirement
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.pulumi_sdk.targets import has_targets
+from trainyard.scheduling.queues.change_effects import describe_jobs, jobs_by_queue, state_of
+from trainyard.scheduling.queues.retirement import QueueRetirement, queue_retirement
 from trainyard.settings.tenancy import QueueSettings, QueueState
 
 from ..common.objects import FIELD_MANAGER

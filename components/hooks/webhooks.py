@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Resource
+from trainyard.local.cluster import ClusterAccess
 
 from ..common.objects import waiting_for
 from .base import BeforeChangeHook, apply_with_retries

@@ -3,7 +3,7 @@ package trainyard.lib.accelerators
 import data.trainyard.lib.request
 import rego.v1
 
-# Accelerators by the name of their resource. The patterns are those of trainyard/render/accelerators.py.
+# Accelerators by the name of their resource. The patterns are those of trainyard/jobs/render/accelerators.py.
 
 # Whether one unit of a resource is an accelerator, by its name or because the platform lists it.
 counted(name) if recognized(name)

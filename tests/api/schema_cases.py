@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.api.schemas import definitions, schema_of
+from tools.reference.api import Field, fields
 from trainyard.api import MODELS, KubernetesModel
-from trainyard.reference.api import Field, fields
 
 NAMES = {"TenantPolicy": "tenant", "Platform": "platform"}
 PREFIXES = {"storageUri": "hf://"}

@@ -9,10 +9,10 @@ import pytest
 
 from tests.api.jobset_crd import jobset_crd
 from tests.api.schemas import nodes, schema_of
+from tools.reference.api import fields
 from trainyard.api import Platform, TenantPolicy, TrainingRuntime, TrainJob
 from trainyard.api.crds import build
 from trainyard.api.runtime import shape_rules
-from trainyard.reference.api import fields
 
 
 def by_kind(**options: bool) -> dict[str, dict[str, Any]]:

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from tools.reference.job_set_schema import pinned_schema, recorded
 from trainyard.api.date_time import is_date_time
 from trainyard.api.job_set_schema import FILE, recorded_schema
-from trainyard.reference.job_set_schema import pinned_schema, recorded
 
 
 def test_the_recorded_schema_is_that_of_the_pinned_jobset() -> None:
-    assert recorded_schema() == pinned_schema(), "write it again: python -m trainyard.reference.job_set_schema"
+    assert recorded_schema() == pinned_schema(), "write it again: python -m tools.reference.job_set_schema"
 
 
 def test_the_file_is_written_in_one_way() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support import LiveCluster, require
-from trainyard.reference.kubernetes_fields import FILE, recorded_from
+from tools.reference.kubernetes_fields import FILE, recorded_from
 from trainyard.settings.versions import KUBERNETES_VERSION
 from trainyard.upstream import module_cache
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.schemas import PLURALS, Schema, ours, upstream
+from tools.reference.api import fields, limits
 from trainyard.api import TrainingRuntime, TrainJob
 from trainyard.api.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
-from trainyard.reference.api import fields, limits
 
 pytestmark = pytest.mark.slow
 

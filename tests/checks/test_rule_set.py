@@ -6,9 +6,9 @@ import pytest
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.rule import Rule, RuleSet
-from trainyard.queues import RULES as QUEUE_RULES
-from trainyard.scheduler.lint_rules import RULES as SCHEDULER_RULES
-from trainyard.topology.rules import RULES as TOPOLOGY_RULES
+from trainyard.scheduling.queues import RULES as QUEUE_RULES
+from trainyard.scheduling.scheduler.lint_rules import RULES as SCHEDULER_RULES
+from trainyard.scheduling.topology.rules import RULES as TOPOLOGY_RULES
 
 RULES = RuleSet((Rule("a-b", Severity.WARNING, "A is b", "It is c"),))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support import ROOT
 from trainyard import upstream
-from trainyard.cluster.folders import cache_home, config_home
+from trainyard.local.cluster.folders import cache_home, config_home
 
 __all__ = ["EXAMPLE", "Repository", "runner"]
 

@@ -26,7 +26,7 @@ CHECK, SCAN = "Check what the pull request changes", "Check everything for code 
 
 @pytest.fixture(scope="module")
 def built() -> None:
-    from trainyard.cluster.toolchain import program_path
+    from trainyard.local.cluster.toolchain import program_path
 
     program_path("opa")
 
@@ -85,7 +85,7 @@ def test_a_good_pull_request_passes_beside_an_old_violation(repository: Reposito
 def test_a_changed_program_of_a_restored_cache_does_not_run(
     repository: Repository, machine: dict[str, str], tmp_path: Path
 ) -> None:
-    from trainyard.cluster.toolchain import program_path
+    from trainyard.local.cluster.toolchain import program_path
 
     opa = program_path("opa")
     cache, ran = tmp_path / "cache", tmp_path / "ran"
@@ -168,7 +168,7 @@ def manifests(tmp_path: Path) -> Path:
 
 
 def test_the_hook_has_the_sources_of_the_policy_server(hooked: dict[str, str], tmp_path: Path) -> None:
-    program = "from trainyard.cluster.toolchain import Toolchain; print(Toolchain().sources)"
+    program = "from trainyard.local.cluster.toolchain import Toolchain; print(Toolchain().sources)"
     said = subprocess.check_output(["python", "-c", program], cwd=tmp_path, env=hooked, text=True)
     found = Path(said.strip()) / "opa"
     assert not found.is_relative_to(ROOT)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support import in_process
 from trainyard import upstream
-from trainyard.cluster import toolchain as module
-from trainyard.cluster.toolchain import ResolvedProgram, Toolchain
+from trainyard.local.cluster import toolchain as module
+from trainyard.local.cluster.toolchain import ResolvedProgram, Toolchain
 from trainyard.progress import Progress
 from trainyard.settings.versions import Program
 

@@ -23,8 +23,8 @@ import yaml
 from tests.components.release_objects import read_objects
 from tests.components.release_record import FOLDER, recorded_stack
 from tests.support import ROOT, LiveCluster, require, run
-from trainyard.cluster import ClusterAccess, cluster_name, provider
-from trainyard.deploy.workspace import Program, open_workspace
+from trainyard.local.cluster import ClusterAccess, cluster_name, provider
+from trainyard.platform.deploy.workspace import Program, open_workspace
 from trainyard.settings import load_stack
 
 STACK = "local"

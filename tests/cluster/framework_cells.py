@@ -15,7 +15,7 @@ from tests.cluster.framework_jobs import DATA, TUNE
 from tests.cluster.frameworks import DURATION, Run, derived
 from trainyard.api.constants import ANCESTOR_LABEL
 from trainyard.data import data_folder
-from trainyard.runtimes import load_catalog
+from trainyard.jobs.runtimes import load_catalog
 
 __all__ = [
     "CELLS",

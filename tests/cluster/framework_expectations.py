@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.cluster.framework_cells import Cell
 from trainyard.api.constants import GROUP_NAME_ANNOTATION
-from trainyard.render.gangs.coscheduling import COSCHEDULING_LABEL
-from trainyard.render.gangs.kai import KAI_QUEUE_LABEL
+from trainyard.jobs.render.gangs.coscheduling import COSCHEDULING_LABEL
+from trainyard.jobs.render.gangs.kai import KAI_QUEUE_LABEL
 
 __all__ = ["HOST_FILES", "LAYOUTS", "OPEN_MPI", "SHORT_LAUNCHERS", "STEPS", "in_gang"]
 

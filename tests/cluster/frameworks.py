@@ -16,7 +16,7 @@ import yaml
 from tests.support import LiveCluster, awaited, require
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.data import data_folder
-from trainyard.runtimes import load_catalog
+from trainyard.jobs.runtimes import load_catalog
 
 __all__ = [
     "DURATION",

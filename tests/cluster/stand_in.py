@@ -11,9 +11,9 @@ from itertools import count
 from typing import Any
 
 from tests.support import LiveCluster, require
-from trainyard.render import COSCHEDULING_SCHEDULER
-from trainyard.render.gangs.coscheduling import COSCHEDULING_LABEL
-from trainyard.render.gangs.kai import KAI_SCHEDULER
+from trainyard.jobs.render import COSCHEDULING_SCHEDULER
+from trainyard.jobs.render.gangs.coscheduling import COSCHEDULING_LABEL
+from trainyard.jobs.render.gangs.kai import KAI_SCHEDULER
 
 __all__ = ["COSCHEDULING_POD_GROUPS", "StandIn"]
 

@@ -13,8 +13,8 @@ import yaml
 
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings.fabric import FabricSettings
-from trainyard.topology import compile_fabric
 
 pytestmark = pytest.mark.cluster
 

@@ -17,9 +17,9 @@ from components.hooks.queues import QueueMigration
 from tests.queues.random_trees import Tree, applied, random_tree
 from tests.queues.trees import gpus
 from tests.support import LiveCluster, awaited, require
-from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client
 from trainyard.kube.training_kinds import QUEUES
+from trainyard.local.cluster import ClusterAccess
 
 pytestmark = pytest.mark.cluster
 

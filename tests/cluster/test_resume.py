@@ -19,8 +19,8 @@ import yaml
 from tests.cluster.owned_objects import live_uids, recorded_uids
 from tests.conftest import live
 from tests.support import ROOT, LiveCluster, awaited, environment, plain_project, require, run, stack_file, trainyard
-from trainyard.cluster.environment import LOCAL_PASSPHRASE
-from trainyard.cluster.folders import cache_home, config_home
+from trainyard.local.cluster.environment import LOCAL_PASSPHRASE
+from trainyard.local.cluster.folders import cache_home, config_home
 
 pytestmark = pytest.mark.cluster
 

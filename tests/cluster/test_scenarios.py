@@ -16,13 +16,13 @@ import yaml
 from tests.queues.forecast_states import compare, random_state
 from tests.support import ROOT, environment, require, trainyard
 from trainyard.errors import TrainyardError
+from trainyard.insight.usage.usage_table import By, rows
+from trainyard.local.simulate.replay import Replay
+from trainyard.local.simulate.replay_usage import replay_usage
+from trainyard.local.simulate.scenario import load_scenario
+from trainyard.local.simulate.session import Session
 from trainyard.progress import SilentProgress
-from trainyard.queues.forecast import ForecastState
-from trainyard.simulate.replay import Replay
-from trainyard.simulate.replay_usage import replay_usage
-from trainyard.simulate.scenario import load_scenario
-from trainyard.simulate.session import Session
-from trainyard.usage.usage_table import By, rows
+from trainyard.scheduling.queues.forecast import ForecastState
 
 pytestmark = pytest.mark.cluster
 

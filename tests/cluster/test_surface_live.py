@@ -12,8 +12,8 @@ from tests.cluster.surface_requests import WIDE_GROUP, fault, one_per_level, sen
 from tests.policy.shipped import RULES
 from tests.policy.surface_cases import surface_cases
 from tests.support import LiveCluster, awaited
+from tools.reference.surface_ledger import load_ledger
 from trainyard.kube.blocking import Session
-from trainyard.reference.surface_ledger import load_ledger
 
 pytestmark = pytest.mark.cluster
 

@@ -32,12 +32,12 @@ from tests.support import (
     trainyard,
 )
 from trainyard import upstream
-from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.kube import Client
-from trainyard.scheduler import effective_configuration
+from trainyard.local.cluster.embedded import EmbeddedProvider
+from trainyard.local.simulate.bare_volcano import CONFIGURATION, install
+from trainyard.scheduling.scheduler import effective_configuration
 from trainyard.settings import load_stack
 from trainyard.settings.versions import component_release, supported_versions
-from trainyard.simulate.bare_volcano import CONFIGURATION, install
 
 pytestmark = pytest.mark.cluster
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.kube.fake_api import FakeApi, serving
-from trainyard.cluster.supervisor.bootstrap import bootstrap, release_nodes
+from trainyard.local.cluster.supervisor.bootstrap import bootstrap, release_nodes
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.cluster_provider.test_toolchain import GROUP, ONE, TWO, fake_go
-from trainyard.cluster import toolchain as toolchain_module
-from trainyard.cluster.build import Build
-from trainyard.cluster.build_records import KEY_VARIABLE, is_recorded, record, require_recorded, seal
-from trainyard.cluster.process import ProcessSpec, start
-from trainyard.cluster.toolchain import ResolvedProgram, Toolchain, own_program
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster import toolchain as toolchain_module
+from trainyard.local.cluster.build import Build
+from trainyard.local.cluster.build_records import KEY_VARIABLE, is_recorded, record, require_recorded, seal
+from trainyard.local.cluster.process import ProcessSpec, start
+from trainyard.local.cluster.toolchain import ResolvedProgram, Toolchain, own_program
 from trainyard.progress import LineProgress, SilentProgress
 
 

@@ -11,16 +11,16 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trainyard.cluster.control_plane_certificates import ensure_certificates
-from trainyard.cluster.controlplane import (
+from trainyard.local.cluster.control_plane_certificates import ensure_certificates
+from trainyard.local.cluster.controlplane import (
     CONTROL_PLANE_PROGRAMS,
     ControlPlaneProcess,
     control_plane,
     write_configuration,
 )
-from trainyard.cluster.folders import ClusterFolder
-from trainyard.cluster.ports import PORT_NAMES
-from trainyard.cluster.state import ClusterState, ProgramFile
+from trainyard.local.cluster.folders import ClusterFolder
+from trainyard.local.cluster.ports import PORT_NAMES
+from trainyard.local.cluster.state import ClusterState, ProgramFile
 
 NOW = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 

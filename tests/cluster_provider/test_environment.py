@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster.environment import local_environment
+from trainyard.local.cluster.environment import local_environment
 
 
 def test_the_state_is_written_once_unless_the_user_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster import folders
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster import folders
 
 
 def test_homes_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster.ports import HOST
-from trainyard.cluster.supervisor.forwarder import Forwarder
+from trainyard.local.cluster.ports import HOST
+from trainyard.local.cluster.supervisor.forwarder import Forwarder
 
 
 def buffered_by_the_kernel() -> int:

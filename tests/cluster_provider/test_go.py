@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster.go import find_go
+from trainyard.local.cluster.go import find_go
 
 
 def compiler(folder: Path, version: str) -> str:

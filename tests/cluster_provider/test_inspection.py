@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS
-from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.cluster.folders import ClusterFolder, write_private
-from trainyard.cluster.inspection import host_processes, inspect, log_file
-from trainyard.cluster.ports import SLOTS, allocate
-from trainyard.cluster.process import NOT_INSTALLED, STOPPING, ProcessRecord, identity, write_record
-from trainyard.cluster.state import ClusterState, ProgramFile, save_state
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.controlplane import CONTROL_PLANE_PROGRAMS
+from trainyard.local.cluster.embedded import EmbeddedProvider
+from trainyard.local.cluster.folders import ClusterFolder, write_private
+from trainyard.local.cluster.inspection import host_processes, inspect, log_file
+from trainyard.local.cluster.ports import SLOTS, allocate
+from trainyard.local.cluster.process import NOT_INSTALLED, STOPPING, ProcessRecord, identity, write_record
+from trainyard.local.cluster.state import ClusterState, ProgramFile, save_state
 
 PROGRAM = "trainyard-controller"
 

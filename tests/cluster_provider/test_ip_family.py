@@ -11,15 +11,15 @@ import yaml
 
 from tests.cluster_provider.test_control_plane import state
 from tests.support import in_process
-from trainyard.cluster import embedded
-from trainyard.cluster.control_plane_certificates import ensure_certificates
-from trainyard.cluster.controlplane import control_plane, write_configuration
-from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.cluster.folders import ClusterFolder
-from trainyard.cluster.host_address import ADDRESSES
-from trainyard.cluster.node.node_provider import NodeProvider
-from trainyard.cluster.state import ClusterState, load_state, save_state
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster import embedded
+from trainyard.local.cluster.control_plane_certificates import ensure_certificates
+from trainyard.local.cluster.controlplane import control_plane, write_configuration
+from trainyard.local.cluster.embedded import EmbeddedProvider
+from trainyard.local.cluster.folders import ClusterFolder
+from trainyard.local.cluster.host_address import ADDRESSES
+from trainyard.local.cluster.node.node_provider import NodeProvider
+from trainyard.local.cluster.state import ClusterState, load_state, save_state
 from trainyard.progress import SilentProgress
 from trainyard.settings.fabric import FabricSettings
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-import trainyard.cluster.kind as module
-import trainyard.cluster.kind_requirements as requirements
+import trainyard.local.cluster.kind as module
+import trainyard.local.cluster.kind_requirements as requirements
 from tests.images.small_project import builder, project
-from trainyard.cluster import provider
-from trainyard.cluster.folders import cluster_folder
-from trainyard.cluster.kind import OWN_NODE_IMAGE, KindProvider, kind_configuration
-from trainyard.cluster.kind_requirements import find_kind, missing_for
-from trainyard.cluster.state import ClusterState, save_state
 from trainyard.errors import TrainyardError
-from trainyard.images.container_engine import ENGINE_VARIABLE, ContainerEngine, describe_engine
+from trainyard.local.cluster import provider
+from trainyard.local.cluster.folders import cluster_folder
+from trainyard.local.cluster.kind import OWN_NODE_IMAGE, KindProvider, kind_configuration
+from trainyard.local.cluster.kind_requirements import find_kind, missing_for
+from trainyard.local.cluster.state import ClusterState, save_state
+from trainyard.local.images.container_engine import ENGINE_VARIABLE, ContainerEngine, describe_engine
 from trainyard.progress import SilentProgress
 from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings

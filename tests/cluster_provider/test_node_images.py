@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainyard.cluster.node import node_images
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.node import node_images
 
 NAME = "localhost/trainyard/pause"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.node import node_init
+from trainyard.local.cluster.node import node_init
 
 _NAMESPACES = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
 _ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")

@@ -11,22 +11,22 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from trainyard.cluster.controlplane import control_plane, write_configuration
-from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.cluster.folders import ClusterFolder, cluster_folder
-from trainyard.cluster.inspection import inspect
-from trainyard.cluster.node import cleanup, control_groups, network, node_provider, requirements
-from trainyard.cluster.node.control_groups import Hierarchy
-from trainyard.cluster.node.node_files import NodePrograms, files, init_file
-from trainyard.cluster.node.node_objects import system_objects
-from trainyard.cluster.node.node_plan import machine_name, plan_nodes
-from trainyard.cluster.node.node_processes import node_processes
-from trainyard.cluster.node.node_provider import NodeProvider
-from trainyard.cluster.node.node_storage import storage_objects
-from trainyard.cluster.node.real_nodes import available, obsolete, ready
-from trainyard.cluster.ports import PORT_NAMES
-from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.controlplane import control_plane, write_configuration
+from trainyard.local.cluster.embedded import EmbeddedProvider
+from trainyard.local.cluster.folders import ClusterFolder, cluster_folder
+from trainyard.local.cluster.inspection import inspect
+from trainyard.local.cluster.node import cleanup, control_groups, network, node_provider, requirements
+from trainyard.local.cluster.node.control_groups import Hierarchy
+from trainyard.local.cluster.node.node_files import NodePrograms, files, init_file
+from trainyard.local.cluster.node.node_objects import system_objects
+from trainyard.local.cluster.node.node_plan import machine_name, plan_nodes
+from trainyard.local.cluster.node.node_processes import node_processes
+from trainyard.local.cluster.node.node_provider import NodeProvider
+from trainyard.local.cluster.node.node_storage import storage_objects
+from trainyard.local.cluster.node.real_nodes import available, obsolete, ready
+from trainyard.local.cluster.ports import PORT_NAMES
+from trainyard.local.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.progress import SilentProgress
 
 PROGRAMS = NodePrograms(Path("/b/kubelet"), Path("/b/kube-proxy"), Path("/usr/bin/containerd"), Path("/usr/lib/cni"))

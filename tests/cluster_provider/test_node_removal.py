@@ -11,26 +11,26 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from trainyard.cluster.node.requirements import missing
+from trainyard.local.cluster.node.requirements import missing
 
 _NAMESPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
 _PREPARE = 'mount -t tmpfs tmpfs /run && ip link set lo up && "$@"'
 _SCRIPT = """
 import json, os, subprocess, sys
 from pathlib import Path
-from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.cluster.folders import private_folder
-from trainyard.cluster.node.control_groups import create, hierarchies
-from trainyard.cluster.node.network import connect
-from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name, plan_nodes
-from trainyard.cluster.node.node_provider import NodeProvider
-from trainyard.cluster.state import ClusterState, save_state
+from trainyard.local.cluster.embedded import EmbeddedProvider
+from trainyard.local.cluster.folders import private_folder
+from trainyard.local.cluster.node.control_groups import create, hierarchies
+from trainyard.local.cluster.node.network import connect
+from trainyard.local.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name, plan_nodes
+from trainyard.local.cluster.node.node_provider import NodeProvider
+from trainyard.local.cluster.state import ClusterState, save_state
 from trainyard.errors import TrainyardError
 from trainyard.progress import SilentProgress
 
 THREAD = '''
 import sys, threading
-from trainyard.cluster.node.relay import _enter
+from trainyard.local.cluster.node.relay import _enter
 def stay():
     _enter(sys.argv[1])
     print(flush=True)

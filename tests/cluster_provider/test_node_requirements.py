@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainyard.cluster.node import requirements
-from trainyard.cluster.node.kernel_probes import failing_probes
-from trainyard.cluster.node.requirements import missing
+from trainyard.local.cluster.node import requirements
+from trainyard.local.cluster.node.kernel_probes import failing_probes
+from trainyard.local.cluster.node.requirements import missing
 
 Result = subprocess.CompletedProcess[str]
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.cluster.supervisor.slots import Placement, place, shortage
+from trainyard.local.cluster.supervisor.slots import Placement, place, shortage
 
 
 def pod(uid: str, *, age: int = 0, node: str = "platform-0", **metadata: Any) -> dict[str, Any]:

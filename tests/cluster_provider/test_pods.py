@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.supervisor.pod_requirements import (
+from trainyard.errors import TrainyardError
+from trainyard.local.cluster.supervisor.pod_requirements import (
     VolumeSource,
     ended,
     ending,
@@ -19,7 +20,6 @@ from trainyard.cluster.supervisor.pod_requirements import (
     programs,
     unscheduled,
 )
-from trainyard.errors import TrainyardError
 
 POD: dict[str, Any] = {
     "metadata": {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.node.policy_rules import TABLE, ruleset, selects
+from trainyard.local.cluster.node.policy_rules import TABLE, ruleset, selects
 
 NAMESPACES = [
     {"metadata": {"name": "vision", "labels": {"team": "v"}}},

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster import ports
-from trainyard.cluster.folders import ClusterFolder
-from trainyard.cluster.state import ClusterState, save_state
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster import ports
+from trainyard.local.cluster.folders import ClusterFolder
+from trainyard.local.cluster.state import ClusterState, save_state
 
 
 def test_every_use_gets_its_own_port_and_known_ones_stay() -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import awaited
-from trainyard.cluster.process import (
+from trainyard.errors import TrainyardError
+from trainyard.local.cluster.process import (
     MEMORY_VARIABLE,
     STOPPING,
     ProcessRecord,
@@ -30,8 +31,7 @@ from trainyard.cluster.process import (
     stop,
     write_record,
 )
-from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
-from trainyard.errors import TrainyardError
+from trainyard.local.cluster.supervisor.process_supervisor import ProcessSupervisor
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ EXTENSION = Path(__file__).with_name("extension")
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the project with the new provider and a stack that has it."""
-    added = {"trainyard/cluster/providers/mirage.py": EXTENSION / "mirage.py"}
+    added = {"trainyard/local/cluster/providers/mirage.py": EXTENSION / "mirage.py"}
     root = extended(tmp_path_factory.mktemp("extended"), added)
     (root / "stacks").unlink()
     (root / "stacks").mkdir()
@@ -61,7 +61,7 @@ def test_its_settings_are_checked(tree: Path) -> None:
 
 
 def test_the_reference_of_the_settings_lists_it(tree: Path) -> None:
-    page = run(tree, "-m", "trainyard.reference.settings").stdout
+    page = run(tree, "-m", "tools.reference.settings").stdout
     assert "| `embedded` or `node` or `kind` or `existing` or `mirage` | required |" in page
     assert "existing: an existing cluster; mirage: water in the desert |" in page
     assert "required for existing or mirage |" in page

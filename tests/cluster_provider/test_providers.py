@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainyard.cluster import cluster_name, provider
-from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.cluster.folders import cluster_folder
-from trainyard.cluster.ports import PORT_NAMES
-from trainyard.cluster.provider import ClusterAccess
-from trainyard.cluster.simulated_nodes import desired_nodes
-from trainyard.cluster.state import ClusterState, save_state
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster import cluster_name, provider
+from trainyard.local.cluster.embedded import EmbeddedProvider
+from trainyard.local.cluster.folders import cluster_folder
+from trainyard.local.cluster.ports import PORT_NAMES
+from trainyard.local.cluster.provider import ClusterAccess
+from trainyard.local.cluster.simulated_nodes import desired_nodes
+from trainyard.local.cluster.state import ClusterState, save_state
 from trainyard.progress import SilentProgress
 from trainyard.settings import parse_stack
 from trainyard.settings.cluster import ClusterSettings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster.pulumi_home import home_without_logs
+from trainyard.local.cluster.pulumi_home import home_without_logs
 
 
 def test_it_is_the_users_without_the_log(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.cluster.supervisor.readiness import Readiness
+from trainyard.local.cluster.supervisor.readiness import Readiness
 
 
 def observed(*answers: bool, failures: int = 3) -> Readiness:

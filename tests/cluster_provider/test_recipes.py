@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 import trainyard
-from trainyard.cluster.ports import PORT_NAMES, slot_ports
-from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext, with_flags
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.ports import PORT_NAMES, slot_ports
+from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext, with_flags
 
 PORTS = slot_ports({use: 20000 + position for position, use in enumerate(PORT_NAMES)}, 0)
 CONTEXT = RunContext(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster.health_probes import Probe, probe
-from trainyard.cluster.node.relay import Relay
+from trainyard.local.cluster.health_probes import Probe, probe
+from trainyard.local.cluster.node.relay import Relay
 
 
 class _Healthy(BaseHTTPRequestHandler):

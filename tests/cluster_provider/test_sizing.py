@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS
-from trainyard.cluster.sizing import CONTROL_PLANE_MEMORY, grace_seconds, lease_seconds, memory_limit, size_class
+from trainyard.local.cluster.controlplane import CONTROL_PLANE_PROGRAMS
+from trainyard.local.cluster.sizing import CONTROL_PLANE_MEMORY, grace_seconds, lease_seconds, memory_limit, size_class
 
 NODES = st.integers(min_value=0, max_value=200_000)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from trainyard.cluster.kwok_stages import (
+from trainyard.local.cluster.kwok_stages import (
     ENDED_ANNOTATION,
     HEALTHY_ANNOTATION,
     HOST_PROCESS_LABEL,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster.folders import ClusterFolder
-from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.folders import ClusterFolder
+from trainyard.local.cluster.state import ClusterState, ProgramFile, load_state, save_state
 
 
 @pytest.fixture

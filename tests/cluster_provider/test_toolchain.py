@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster import build as build_module
-from trainyard.cluster import go as go_module
-from trainyard.cluster.build import Build, required_space
-from trainyard.cluster.go import PROFILE, Go, build_command, find_go, link_flags, output_name
-from trainyard.cluster.toolchain import Toolchain, pinned, program_path
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster import build as build_module
+from trainyard.local.cluster import go as go_module
+from trainyard.local.cluster.build import Build, required_space
+from trainyard.local.cluster.go import PROFILE, Go, build_command, find_go, link_flags, output_name
+from trainyard.local.cluster.toolchain import Toolchain, pinned, program_path
 from trainyard.progress import SilentProgress
 from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Edit, Program, ProgramGroup
 

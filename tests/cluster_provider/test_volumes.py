@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from trainyard.cluster.supervisor.pod_requirements import VolumeSource
-from trainyard.cluster.supervisor.volumes import content, sync
+from trainyard.local.cluster.supervisor.pod_requirements import VolumeSource
+from trainyard.local.cluster.supervisor.volumes import content, sync
 
 SECRET = {"data": {"tls.crt": base64.b64encode(b"certificate").decode(), "ca.crt": base64.b64encode(b"ca").decode()}}
 

@@ -12,9 +12,9 @@ from trainyard.api import ClusterTrainingRuntime, TrainingRuntime, TrainJob, par
 from trainyard.api.verdicts import violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.render import RenderContext, validate
-from trainyard.render.rendered_documents import render_documents
-from trainyard.render.submission import read_runtime
+from trainyard.jobs.render import RenderContext, validate
+from trainyard.jobs.render.rendered_documents import render_documents
+from trainyard.jobs.render.submission import read_runtime
 
 PRIORITY_CLASS: Body = {
     "apiVersion": "scheduling.k8s.io/v1",

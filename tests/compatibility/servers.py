@@ -14,16 +14,16 @@ from typing import Any
 import yaml
 
 from trainyard import pki, upstream
-from trainyard.cluster import ports, process
-from trainyard.cluster.control_plane_certificates import ensure_certificates, read_pair
-from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane, write_configuration
-from trainyard.cluster.folders import ClusterFolder
-from trainyard.cluster.go import find_go
-from trainyard.cluster.health_probes import Probe, probe
-from trainyard.cluster.state import ClusterState, ProgramFile
-from trainyard.cluster.toolchain import Toolchain, program_path
 from trainyard.data import project_root
 from trainyard.kube import ApiError, Client, Resource, TransportError
+from trainyard.local.cluster import ports, process
+from trainyard.local.cluster.control_plane_certificates import ensure_certificates, read_pair
+from trainyard.local.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane, write_configuration
+from trainyard.local.cluster.folders import ClusterFolder
+from trainyard.local.cluster.go import find_go
+from trainyard.local.cluster.health_probes import Probe, probe
+from trainyard.local.cluster.state import ClusterState, ProgramFile
+from trainyard.local.cluster.toolchain import Toolchain, program_path
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import without_descriptions
 

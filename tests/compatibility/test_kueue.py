@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.compatibility.kueue.kueue_questions import Question, comparable, questions, text
-from trainyard.cluster.folders import cache_home
-from trainyard.cluster.go import find_go
-from trainyard.render import RenderContext, Rendered, render, validate
-from trainyard.render.kueue import CountedPodSet, counted_pod_sets, counting_error
-from trainyard.render.pod_resources import pod_requests
-from trainyard.render.template import template_of
+from trainyard.jobs.render import RenderContext, Rendered, render, validate
+from trainyard.jobs.render.kueue import CountedPodSet, counted_pod_sets, counting_error
+from trainyard.jobs.render.pod_resources import pod_requests
+from trainyard.jobs.render.template import template_of
+from trainyard.local.cluster.folders import cache_home
+from trainyard.local.cluster.go import find_go
 
 pytestmark = pytest.mark.slow
 

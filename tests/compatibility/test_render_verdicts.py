@@ -25,13 +25,13 @@ from tests.compatibility.object_differences import OURS, admitted
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.verdicts import decoded
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import RenderContext, validate, validate_runtime
+from trainyard.jobs.render.defaults import defaulted
+from trainyard.jobs.render.rendered_documents import render_documents
+from trainyard.jobs.render.submission import read_runtime
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
-from trainyard.render import RenderContext, validate, validate_runtime
-from trainyard.render.defaults import defaulted
-from trainyard.render.rendered_documents import render_documents
-from trainyard.render.submission import read_runtime
 
 pytestmark = pytest.mark.cluster
 

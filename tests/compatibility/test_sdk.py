@@ -15,10 +15,10 @@ from tests.compatibility import servers
 from tests.compatibility.corpus.case import Body
 from trainyard.api.crds import build
 from trainyard.data import data_folder
+from trainyard.jobs.render.rendered_documents import RenderedTrainJob, render_documents
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS
 from trainyard.manifests.documents import objects
-from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
 
 pytestmark = pytest.mark.cluster
 

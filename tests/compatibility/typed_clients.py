@@ -15,8 +15,8 @@ from typing import Any
 from components.jobset import custom_resource_definition
 from tests.support import ROOT
 from trainyard.api.crds import build
-from trainyard.cluster.folders import cache_home
-from trainyard.cluster.go import find_go
+from trainyard.local.cluster.folders import cache_home
+from trainyard.local.cluster.go import find_go
 
 Body = dict[str, Any]
 Table = dict[str, dict[str, str]]

@@ -21,8 +21,8 @@ from typing import Any
 
 import yaml
 
-from trainyard.cluster.go import find_go
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.go import find_go
 
 MODULE = "github.com/kubeflow/trainer/v2"
 PINNED = "v2.3.0"

@@ -23,15 +23,15 @@ from components.common.objects import KubernetesObject
 from components.stack import open_stack
 from components.volcano import custom_resource_definitions
 from trainyard.api.crds import build
-from trainyard.cluster import ClusterAccess
+from trainyard.cluster_state.queues import LiveQueues
 from trainyard.data import data_folder
+from trainyard.jobs.runtimes import Catalog, Runtime, installed_catalog
 from trainyard.kube import ApiError, Object, Resource
-from trainyard.live.former_objects import FormerObject
-from trainyard.live.queues import LiveQueues
-from trainyard.live.takeover import Observation, address_of
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.takeover.former_objects import FormerObject
+from trainyard.platform.takeover.takeover import Observation, address_of
 from trainyard.policy import load_rules
 from trainyard.policy.engines.opa import build_bundle
-from trainyard.runtimes import Catalog, Runtime, installed_catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003, "kueue": 20004}

@@ -11,8 +11,8 @@ import pytest
 
 from tests.components.recording import Recording
 from trainyard.cli import console as console_command
-from trainyard.console import cluster_server
-from trainyard.console.page_server import bound
+from trainyard.insight.console import cluster_server
+from trainyard.insight.console.page_server import bound
 from trainyard.listening import ANY_ADDRESS, has_address, url_host
 
 

@@ -21,7 +21,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     added = {
         "components/cache.py": EXTENSION / "cache.py",
         "trainyard/settings/sections/cache.py": EXTENSION / "cache_section.py",
-        "trainyard/cluster/supervisor/host_programs/cache.py": EXTENSION / "cache_programs.py",
+        "trainyard/local/cluster/supervisor/host_programs/cache.py": EXTENSION / "cache_programs.py",
     }
     return extended(tmp_path_factory.mktemp("extended"), added)
 

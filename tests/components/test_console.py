@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from tests.components.recording import Recording, record, service_access, stack_config
-from trainyard.cluster.ports import PORT_NAMES, slot_ports
-from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.ports import PORT_NAMES, slot_ports
+from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext
 from trainyard.settings import parse_stack
 
 NAME = "trainyard-console"

@@ -12,10 +12,10 @@ from components.common import existing_components as existing
 from components.common.existing_components import check_existing, existing_components
 from components.common.target import Target
 from components.registry import declarations, image_repositories
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import TransportError
-from trainyard.live.installations import LiveInstallation, Program
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.takeover.installations import LiveInstallation, Program
 from trainyard.settings import StackSettings, parse_stack
 
 ACCESS = ClusterAccess("local", Path("kubeconfig"), "local")

@@ -19,12 +19,12 @@ from tests.components.conftest import event_loop
 from tests.components.recording import record, stack_config
 from tests.components.test_hypernodes import manifests as hyper_nodes
 from tests.components.test_stack import live
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, TransportError
 from trainyard.kube.training_kinds import HYPER_NODES, QUEUES
+from trainyard.local.cluster import ClusterAccess
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings import parse_stack
-from trainyard.topology import compile_fabric
 
 STACK = parse_stack(stack_config(), source="stack")
 ACCESS = ClusterAccess("c", Path("kubeconfig"))

@@ -13,10 +13,10 @@ from components.hooks.hypernodes import HyperNodeMigration
 from tests.components.test_webhooks import UNTRUSTED
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.topology.fabrics import fabric
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import HYPER_NODES
-from trainyard.topology import compile_fabric
+from trainyard.local.cluster import ClusterAccess
+from trainyard.scheduling.topology import compile_fabric
 
 PATH = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 

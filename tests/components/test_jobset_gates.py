@@ -10,9 +10,9 @@ import yaml
 from components.jobset import _configuration, _gates_annotation
 from trainyard.api import Platform
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import RenderContext
+from trainyard.jobs.render.platform_facts import context_of
 from trainyard.policy.stack_objects import platform_object
-from trainyard.render import RenderContext
-from trainyard.render.platform_facts import context_of
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.jobset import JobSetSettings
 

@@ -15,7 +15,7 @@ from tests.components.recording import PORTS, Recording, record, service_access,
 from tests.components.test_stack import node_names
 from tests.settings.test_kueue import SECTION, kueue_config
 from trainyard.api.constants import STACK_LABEL
-from trainyard.cluster import ClusterAccess
+from trainyard.local.cluster import ClusterAccess
 
 ALLOWED = {"TEN-005": {"nodeLabels": ["node.kubernetes.io/instance-type", "kubernetes.io/hostname"]}}
 LOCAL_QUEUE = "LocalQueue/vision/training"

@@ -12,9 +12,9 @@ import components.hooks.queues
 from components.hooks.queues import live_queues, reject_changes
 from components.hooks.retirement import removed_queues
 from trainyard.api.constants import PLATFORM_NAME
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES
+from trainyard.local.cluster import ClusterAccess
 from trainyard.settings.tenancy import QueueSettings
 
 ACCESS = ClusterAccess("c", Path("kubeconfig"))

@@ -8,10 +8,10 @@ import pulumi
 import pytest
 
 from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
-from trainyard.cluster.environment import NO_CLUSTER_VARIABLE
-from trainyard.cluster.provider import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube.credentials import kubeconfig
+from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.settings import parse_stack
 
 

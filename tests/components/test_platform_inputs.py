@@ -26,8 +26,8 @@ from tests.components.test_training_platform import (
     provider_of,
     run,
 )
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster import ClusterAccess
 
 __all__ = ["run"]
 

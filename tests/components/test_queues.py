@@ -12,11 +12,11 @@ from components.hooks.queues import QueuePatchHook
 from components.stack import validate_stack
 from tests.components.recording import Recording, record, stack_config
 from tests.queues.trees import GPU, gpus, rules, stack
-from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import QUEUES
+from trainyard.local.cluster import ClusterAccess
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings import parse_stack
-from trainyard.topology import compile_fabric
 
 STANDING = ("root", "default")
 

@@ -12,7 +12,7 @@ from components.common.replacement import delete_replaced
 from tests.kube.fake_api import FakeApi, serving
 from trainyard.errors import TrainyardError
 from trainyard.kube.kinds import DEPLOYMENTS
-from trainyard.live.takeover import Takeover, TakeoverAction
+from trainyard.platform.takeover.takeover import Takeover, TakeoverAction
 
 PATH, NAMESPACE, NAME = "/apis/apps/v1/deployments", "volcano-system", "volcano-scheduler"
 

@@ -15,11 +15,11 @@ from components.common.tenant_retirement import UnknownContents
 from components.hooks.retirement import retire_queues
 from tests.components.recording import Recording, record, stack_config
 from tests.queues.test_changes import gang, queue
-from trainyard.live.namespace_contents import NamespaceContents
-from trainyard.live.queues import LiveQueues
+from trainyard.cluster_state.queues import LiveQueues
+from trainyard.platform.takeover.namespace_contents import NamespaceContents
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings import parse_stack
 from trainyard.settings.tenancy import QueueSettings
-from trainyard.topology import compile_fabric
 
 QUEUE = ("scheduling.volcano.sh/v1beta1", "Queue")
 OWN = {"trainyard.dev/stack": "local"}

@@ -16,7 +16,7 @@ from components.runtimes import Runtimes, RuntimesArgs
 from tests.components.recording import Recording, _Echo, _Monitor
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.data import data_folder
-from trainyard.runtimes import AuthoredVersion, Release, Runtime, author, load_catalog, spec_hash
+from trainyard.jobs.runtimes import AuthoredVersion, Release, Runtime, author, load_catalog, spec_hash
 from trainyard.settings.platform import RuntimeSettings
 
 DIGEST = "sha256:" + "d" * 64

@@ -18,10 +18,10 @@ from components.common.ownership import LiveObjects
 from tests.components.recording import Recording, record, stack_config
 from tests.golden import assert_golden_objects
 from trainyard.kube import ApiError
-from trainyard.live.former_objects import FormerObject
-from trainyard.live.takeover_plan import PlannedTakeoverError
+from trainyard.platform.pulumi_sdk.recorded_objects import recorded_objects
+from trainyard.platform.takeover.former_objects import FormerObject
+from trainyard.platform.takeover.takeover_plan import PlannedTakeoverError
 from trainyard.policy.pack import PolicyPack, Report, Resource
-from trainyard.pulumi_sdk.recorded_objects import recorded_objects
 from trainyard.settings import parse_stack
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
@@ -51,8 +51,8 @@ def live(*objects: tuple[str, str, str, dict[str, Any]], nodes: list[str] = NODE
 
 
 def node_names() -> list[str]:
+    from trainyard.scheduling.topology import compile_fabric
     from trainyard.settings import parse_stack
-    from trainyard.topology import compile_fabric
 
     return [node.name for node in compile_fabric(parse_stack(stack_config(), source="test").fabric).nodes]
 
@@ -194,7 +194,7 @@ def test_plain_pulumi_imports_on_request(monkeypatch: pytest.MonkeyPatch) -> Non
         commands.append(command)
         return SimpleNamespace(stdout=json.dumps({"deployment": {"resources": resources}}))
 
-    monkeypatch.setattr("trainyard.pulumi_sdk.exported_state.subprocess.run", export)
+    monkeypatch.setattr("trainyard.platform.pulumi_sdk.exported_state.subprocess.run", export)
     monkeypatch.setattr("components.stack.list_owned_objects", lambda *_: LiveObjects({}))
     monkeypatch.setenv("TRAINYARD_IMPORT", "true")
     recording = record(stack_config(), monkeypatch, live=found)

@@ -8,9 +8,9 @@ import pytest
 
 from components.tenants import role_rules
 from tests.components.recording import Recording, record, stack_config
+from trainyard.insight.usage.record_parts import HEAD, names_of
 from trainyard.policy.engines.vap.facts import platform_facts, policy_facts_in, tenant_facts
 from trainyard.settings.tenancy import Role, TenantSettings
-from trainyard.usage.record_parts import HEAD, names_of
 
 
 @pytest.fixture(scope="module")

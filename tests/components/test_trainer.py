@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.components.recording import Recording, embedded_access, record, stack_config
-from trainyard.cluster.provider import WebhookClient
+from trainyard.local.cluster.provider import WebhookClient
 
 NAME = "kubeflow-trainer-controller-manager"
 DEPLOYMENT = f"Deployment/kubeflow-system/{NAME}"

@@ -20,9 +20,9 @@ from components.common.ownership import LiveObjects
 from components.training_platform import TrainingPlatform, TrainingPlatformArgs
 from tests.components.recording import Recording, Registered, record
 from tests.queues.test_changes import gang, queue
-from trainyard.live.former_objects import FormerObject
-from trainyard.live.namespace_contents import NamespaceContents
-from trainyard.live.queues import LiveQueues
+from trainyard.cluster_state.queues import LiveQueues
+from trainyard.platform.takeover.former_objects import FormerObject
+from trainyard.platform.takeover.namespace_contents import NamespaceContents
 
 KUBECONFIG = yaml.safe_dump(
     {

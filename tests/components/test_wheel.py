@@ -16,8 +16,8 @@ from components.registry import declarations
 from tests.components import wheel
 from tests.components.wheel import Environment
 from tests.support import RARE_COLLECTION
-from trainyard.cluster.pulumi_home import home_without_logs
-from trainyard.cluster.toolchain import Toolchain
+from trainyard.local.cluster.pulumi_home import home_without_logs
+from trainyard.local.cluster.toolchain import Toolchain
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from trainyard.cluster.go import find_go
+from trainyard.local.cluster.go import find_go
 from trainyard.upstream import module_cache
 
 ROOT = Path(__file__).resolve().parents[2]

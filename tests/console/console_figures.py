@@ -19,12 +19,12 @@ import psutil
 from tests.console.test_live_source import put
 from tests.explain.recorded_clusters import Cluster
 from tests.kube.fake_api import FakeApi, serving
-from trainyard.console.access_review import AccessReviews
-from trainyard.console.cluster_server import ClusterConsole
-from trainyard.console.filtered_source import SourceHub
-from trainyard.console.live_source import LiveSource
-from trainyard.console.shared_reader import SharedReader
-from trainyard.console.web_application import application
+from trainyard.insight.console.access_review import AccessReviews
+from trainyard.insight.console.cluster_server import ClusterConsole
+from trainyard.insight.console.filtered_source import SourceHub
+from trainyard.insight.console.live_source import LiveSource
+from trainyard.insight.console.shared_reader import SharedReader
+from trainyard.insight.console.web_application import application
 from trainyard.kube import Client
 from trainyard.kube.credentials import Connection as Server
 from trainyard.kube.credentials import Credentials

@@ -8,7 +8,7 @@ from tests.console.browser import browser
 from tests.console.served_console import served
 from tests.explain.recorded_clusters import Cluster, Job, minutes_ago
 from tests.support import ROOT
-from trainyard.console.recorded_source import RecordedSource
+from trainyard.insight.console.recorded_source import RecordedSource
 
 FOLDER = ROOT / "docs" / "images"
 PAGES = {

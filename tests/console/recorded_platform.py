@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 
 from tests.explain.recorded_clusters import NOW, TRAINER, Cluster, body, minutes_ago
 from trainyard import pki
-from trainyard.console.access_guard import AccessGuard
-from trainyard.console.recorded_source import RecordedSource, Source
-from trainyard.console.scenario_folder import ScenarioFolder
-from trainyard.console.shared_reader import SharedReader
-from trainyard.console.web_application import application
+from trainyard.insight.console.access_guard import AccessGuard
+from trainyard.insight.console.recorded_source import RecordedSource, Source
+from trainyard.insight.console.scenario_folder import ScenarioFolder
+from trainyard.insight.console.shared_reader import SharedReader
+from trainyard.insight.console.web_application import application
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e"
 """Text of a tenant in a message."""

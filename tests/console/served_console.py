@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainyard.console.loopback_server import serve
-from trainyard.console.recorded_source import Source
-from trainyard.console.scenario_folder import ScenarioFolder
+from trainyard.insight.console.loopback_server import serve
+from trainyard.insight.console.recorded_source import Source
+from trainyard.insight.console.scenario_folder import ScenarioFolder
 
 __all__ = ["PROGRAM", "command", "served"]
 

@@ -10,12 +10,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.console.recorded_platform import ADDRESS, PORT, console, platform, signed_in, token_of
-from trainyard.console import access_guard
-from trainyard.console.access_guard import TOKEN_SECONDS, AccessGuard
-from trainyard.console.page_headers import CONTENT_SECURITY_POLICY
-from trainyard.console.recorded_source import RecordedSource
-from trainyard.console.shared_reader import SharedReader
-from trainyard.console.web_application import application
+from trainyard.insight.console import access_guard
+from trainyard.insight.console.access_guard import TOKEN_SECONDS, AccessGuard
+from trainyard.insight.console.page_headers import CONTENT_SECURITY_POLICY
+from trainyard.insight.console.recorded_source import RecordedSource
+from trainyard.insight.console.shared_reader import SharedReader
+from trainyard.insight.console.web_application import application
 
 PAGES = ("/", "/queues", "/fabric", "/jobs", "/jobs/trainjob/language/waits", "/runtimes", "/scenarios")
 

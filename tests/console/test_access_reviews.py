@@ -11,11 +11,11 @@ import pytest
 
 from tests.console.recorded_platform import platform
 from tests.kube.fake_api import eventually
-from trainyard.console import filtered_source
-from trainyard.console.access_review import AccessReviews, Granted
-from trainyard.console.filtered_source import FilteredSource, SourceHub
-from trainyard.console.recorded_source import RecordedSource
-from trainyard.console.shown_kinds import SHOWN_KINDS
+from trainyard.insight.console import filtered_source
+from trainyard.insight.console.access_review import AccessReviews, Granted
+from trainyard.insight.console.filtered_source import FilteredSource, SourceHub
+from trainyard.insight.console.recorded_source import RecordedSource
+from trainyard.insight.console.shown_kinds import SHOWN_KINDS
 from trainyard.kube import Client, Resource
 from trainyard.kube.reviews import User
 

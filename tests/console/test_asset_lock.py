@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from trainyard.console import asset_lock
-from trainyard.console.asset_lock import ASSETS, CHECKERS, LOCK, PACKAGES, Package, digest, locked
+from trainyard.insight.console import asset_lock
+from trainyard.insight.console.asset_lock import ASSETS, CHECKERS, LOCK, PACKAGES, Package, digest, locked
 
 TESTS = ROOT / "tests" / "console" / "assets"
 OWN = {"console.css", "console.js", "icon.svg"}

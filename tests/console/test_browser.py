@@ -19,11 +19,11 @@ from tests.console.recorded_platform import HOSTILE, platform
 from tests.console.served_console import served
 from tests.console.test_pages import REPORT
 from tests.explain.recorded_clusters import Cluster
-from trainyard.console.loopback_server import page_of
-from trainyard.console.recorded_source import RecordedSource
-from trainyard.console.scenario_folder import ScenarioFolder
-from trainyard.console.views.fabric_drawing import MAX_ELEMENTS
-from trainyard.explain import Observed
+from trainyard.cluster_state.observed import Observed
+from trainyard.insight.console.loopback_server import page_of
+from trainyard.insight.console.recorded_source import RecordedSource
+from trainyard.insight.console.scenario_folder import ScenarioFolder
+from trainyard.insight.console.views.fabric_drawing import MAX_ELEMENTS
 
 pytestmark = pytest.mark.slow
 

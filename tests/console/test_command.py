@@ -24,9 +24,9 @@ from tests.console.test_live_source import put
 from tests.kube.fake_api import FakeApi, serving
 from tests.kube.kubeconfigs import kubeconfig
 from tests.support import ROOT, in_process
-from trainyard.console.loopback_server import serve
-from trainyard.console.recorded_source import RecordedSource
-from trainyard.explain import recorded
+from trainyard.cluster_state.recorded_file import recorded
+from trainyard.insight.console.loopback_server import serve
+from trainyard.insight.console.recorded_source import RecordedSource
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,15 @@ from tests.console.recorded_platform import platform
 from tests.explain.recorded_clusters import Body, minutes_ago
 from tests.explain.recorded_clusters import body as made
 from tests.kube.fake_api import FakeApi, Fault, error, eventually, serving
-from trainyard.console import live_source
-from trainyard.console.live_source import LOG_BYTES, LiveSource
-from trainyard.console.views.platform_health import health
-from trainyard.console.views.platform_view import PlatformView
+from trainyard.cluster_state.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS
+from trainyard.cluster_state.observed import Kind
 from trainyard.errors import TrainyardError
-from trainyard.explain import Kind
+from trainyard.insight.console import live_source
+from trainyard.insight.console.live_source import LOG_BYTES, LiveSource
+from trainyard.insight.console.views.platform_health import health
+from trainyard.insight.console.views.platform_view import PlatformView
 from trainyard.kube.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS
 from trainyard.kube.leader import LEASES
-from trainyard.live.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS
 
 RESOURCES = {
     (each.api_version, each.kind): each

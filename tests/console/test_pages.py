@@ -14,13 +14,13 @@ from starlette.testclient import TestClient
 from tests.console.recorded_platform import ADDRESS, HOSTILE, console, guarded, platform, signed_in
 from tests.explain.recorded_clusters import NOW, Cluster
 from tests.support import ROOT
-from trainyard.console import web_application
-from trainyard.console.plan_limit import MAX_SETTINGS
-from trainyard.console.recorded_source import RecordedSource
-from trainyard.console.scenario_folder import ScenarioFolder
-from trainyard.console.views.job_list import PAGE
-from trainyard.explain import Kind, Observed
-from trainyard.explain.cluster_index import kind_of
+from trainyard.cluster_state.cluster_index import kind_of
+from trainyard.cluster_state.observed import Kind, Observed
+from trainyard.insight.console import web_application
+from trainyard.insight.console.plan_limit import MAX_SETTINGS
+from trainyard.insight.console.recorded_source import RecordedSource
+from trainyard.insight.console.scenario_folder import ScenarioFolder
+from trainyard.insight.console.views.job_list import PAGE
 
 JOB = "/jobs/trainjob/language/waits"
 PAGES = ("/", "/queues", "/fabric", "/jobs", JOB, "/runtimes", "/scenarios")

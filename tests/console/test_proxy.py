@@ -16,13 +16,13 @@ from starlette.applications import Starlette
 from tests.console.recorded_platform import platform
 from tests.console.test_sessions import LISTS
 from tests.console.viewers import ACCOUNT, HOST, Served, certificate, client_context, console
-from trainyard.console import cluster_server, filtered_source, proxy_guard
-from trainyard.console.access_review import NOTHING, Granted
-from trainyard.console.cluster_server import ProxyAccess
-from trainyard.console.live_source import LiveSource
-from trainyard.console.recorded_source import RecordedSource
-from trainyard.console.shared_reader import SharedReader
-from trainyard.console.viewer_sessions import OpenedReader
+from trainyard.insight.console import cluster_server, filtered_source, proxy_guard
+from trainyard.insight.console.access_review import NOTHING, Granted
+from trainyard.insight.console.cluster_server import ProxyAccess
+from trainyard.insight.console.live_source import LiveSource
+from trainyard.insight.console.recorded_source import RecordedSource
+from trainyard.insight.console.shared_reader import SharedReader
+from trainyard.insight.console.viewer_sessions import OpenedReader
 from trainyard.kube.reviews import User
 
 NAME = "front-proxy"
@@ -118,7 +118,7 @@ async def test_a_decision_ends_with_the_right_or_without_reviews(
     monkeypatch.setattr(filtered_source, "_REVIEW_SECONDS", 0.05)
     monkeypatch.setattr(filtered_source, "_RETRY_SECONDS", 1.0)
     monkeypatch.setattr(filtered_source, "_GRANTED_SECONDS", 0.1)
-    monkeypatch.setattr("trainyard.console.shared_reader._IDLE", 0.02)
+    monkeypatch.setattr("trainyard.insight.console.shared_reader._IDLE", 0.02)
     async with behind_proxy(tmp_path) as proxied, proxied.user("alice") as alice:
         assert "/vision/wide" in (await alice.get("/jobs")).text
         async with asyncio.timeout(30), alice.stream("GET", "/events") as events:
@@ -141,7 +141,7 @@ async def test_a_state_that_is_not_current_is_not_shown(proxied: Proxied) -> Non
 
 async def test_a_lost_right_takes_effect_before_a_pause_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filtered_source, "_REVIEW_SECONDS", 0.05)
-    monkeypatch.setattr("trainyard.console.shared_reader._SHORTEST", 600.0)
+    monkeypatch.setattr("trainyard.insight.console.shared_reader._SHORTEST", 600.0)
     async with behind_proxy(tmp_path) as proxied, proxied.user("alice", "ml") as alice:
         proxied.served.rights.namespaces["alice"] = {"vision", "language"}
         assert "/vision/wide" in (await alice.get("/jobs")).text

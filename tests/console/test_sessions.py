@@ -22,12 +22,12 @@ from tests.console.viewers import ACCOUNT, HOST, Rights, Served, certificate, co
 from tests.explain.recorded_clusters import minutes_ago
 from tests.kube.fake_api import FakeApi, eventually, serving
 from tests.kube.kubeconfigs import kubeconfig
-from trainyard.console import bounded_protocol, sign_in_limit, viewer_sessions
-from trainyard.console.page_headers import CONTENT_SECURITY_POLICY
-from trainyard.console.plan_limit import CLUSTER_SETTINGS
-from trainyard.console.scenario_folder import ScenarioFolder
-from trainyard.console.serving_certificate import ServingFiles
 from trainyard.errors import TrainyardError
+from trainyard.insight.console import bounded_protocol, sign_in_limit, viewer_sessions
+from trainyard.insight.console.page_headers import CONTENT_SECURITY_POLICY
+from trainyard.insight.console.plan_limit import CLUSTER_SETTINGS
+from trainyard.insight.console.scenario_folder import ScenarioFolder
+from trainyard.insight.console.serving_certificate import ServingFiles
 
 LISTS = tuple(path for path in PAGES if not path.startswith("/jobs/"))
 
@@ -140,9 +140,9 @@ async def test_an_update_reaches_only_those_who_may_read_it(served: Served) -> N
 
 @pytest.mark.slow
 async def test_a_right_that_is_taken_away_hides_what_was_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.console.live_source._LEASE_SECONDS", 0.02)
-    monkeypatch.setattr("trainyard.console.shared_reader._IDLE", 0.02)
-    monkeypatch.setattr("trainyard.console.cluster_server._WATCH_SECONDS", (1, 1))
+    monkeypatch.setattr("trainyard.insight.console.live_source._LEASE_SECONDS", 0.02)
+    monkeypatch.setattr("trainyard.insight.console.shared_reader._IDLE", 0.02)
+    monkeypatch.setattr("trainyard.insight.console.cluster_server._WATCH_SECONDS", (1, 1))
     async with served.browser() as alice:
         await served.sign_in(alice, "alice-token")
         assert "wide" in (await alice.get("/jobs")).text
@@ -391,7 +391,7 @@ async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch
         assert go_on.wait(30)
         raise TrainyardError("no plan", fix="none")
 
-    monkeypatch.setattr("trainyard.console.web_application.snapshot_of_file", computed)
+    monkeypatch.setattr("trainyard.insight.console.web_application.snapshot_of_file", computed)
     async with browsers(served, 3) as clients:
         for client, name in zip(clients, ("alice", "bob", "root"), strict=True):
             await served.sign_in(client, f"{name}-token")

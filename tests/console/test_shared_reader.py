@@ -9,10 +9,10 @@ import pytest
 
 from tests.explain.recorded_clusters import Cluster
 from tests.kube.fake_api import eventually
-from trainyard.console import shared_reader
-from trainyard.console.recorded_source import RecordedSource
-from trainyard.console.shared_reader import MAX_VIEWERS, SharedReader, TooManyViewersError
-from trainyard.explain import Observed
+from trainyard.cluster_state.observed import Observed
+from trainyard.insight.console import shared_reader
+from trainyard.insight.console.recorded_source import RecordedSource
+from trainyard.insight.console.shared_reader import MAX_VIEWERS, SharedReader, TooManyViewersError
 
 
 class ChangingSource(RecordedSource):

@@ -13,19 +13,20 @@ from hypothesis import strategies as st
 
 from tests.console.recorded_platform import platform
 from tests.explain.recorded_clusters import GPU, NOW, Cluster, body
-from trainyard.console.state_history import StateHistory
-from trainyard.console.views.fabric_drawing import MAX_ELEMENTS
-from trainyard.console.views.fabric_map import COLORINGS, FabricQuery, fabric_map
-from trainyard.console.views.job_list import JobQuery, job_list
-from trainyard.console.views.job_page import job_page
-from trainyard.console.views.platform_health import health
-from trainyard.console.views.platform_view import PlatformView, age_text
-from trainyard.console.views.queue_bars import WIDTH, borrowed, lent_amounts, queue_bars
-from trainyard.console.views.scenario_reports import scenario_report
+from trainyard.cluster_state.observed import Kind
 from trainyard.errors import TrainyardError
-from trainyard.explain import Kind, State
-from trainyard.queues.amounts import text, units
-from trainyard.queues.usage import QueueUsage
+from trainyard.insight.console.state_history import StateHistory
+from trainyard.insight.console.views.fabric_drawing import MAX_ELEMENTS
+from trainyard.insight.console.views.fabric_map import COLORINGS, FabricQuery, fabric_map
+from trainyard.insight.console.views.job_list import JobQuery, job_list
+from trainyard.insight.console.views.job_page import job_page
+from trainyard.insight.console.views.platform_health import health
+from trainyard.insight.console.views.platform_view import PlatformView, age_text
+from trainyard.insight.console.views.queue_bars import WIDTH, borrowed, lent_amounts, queue_bars
+from trainyard.insight.console.views.scenario_reports import scenario_report
+from trainyard.insight.explain import State
+from trainyard.scheduling.queues.amounts import text, units
+from trainyard.scheduling.queues.usage import QueueUsage
 
 FIELDS = ("name", "queue", "pods", "arrived", "started", "waited", "restarts", "state", "job", "began", "ended", "jobs")
 

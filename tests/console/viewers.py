@@ -18,7 +18,7 @@ from tests.console.recorded_platform import platform
 from tests.console.test_live_source import put
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard import pki
-from trainyard.console.cluster_server import ClusterConsole, serve_cluster
+from trainyard.insight.console.cluster_server import ClusterConsole, serve_cluster
 from trainyard.kube import Connection
 from trainyard.kube.credentials import Credentials
 

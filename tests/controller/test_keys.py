@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, x25519
 from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, change, controller, train_job
 from tests.kube.fake_api import FakeApi, error
 from trainyard.controller.keys import GENERATORS, generate
-from trainyard.render.frameworks import FRAMEWORKS
+from trainyard.jobs.render.frameworks import FRAMEWORKS
 
 Body = dict[str, Any]
 SECRETS = "/api/v1/secrets"

@@ -29,8 +29,8 @@ from trainyard.controller.lifecycle import (
     required_build,
 )
 from trainyard.controller.status import condition, finished
+from trainyard.jobs.render import RenderContext, Rendered, render
 from trainyard.kube.training_kinds import POD_GROUPS
-from trainyard.render import RenderContext, Rendered, render
 
 Body = dict[str, Any]
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)

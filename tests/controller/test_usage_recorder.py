@@ -17,11 +17,11 @@ from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.usage_recorder import UsageRecorder
+from trainyard.insight.usage import Gang, Gap, Ledger, Span, Usage
+from trainyard.insight.usage.account import Sums
+from trainyard.insight.usage.record import read_record
+from trainyard.insight.usage.record_parts import HEAD, LABEL, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
 from trainyard.kube import ApiError, Informer
-from trainyard.usage import Gang, Gap, Ledger, Span, Usage
-from trainyard.usage.account import Sums
-from trainyard.usage.record import read_record
-from trainyard.usage.record_parts import HEAD, LABEL, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
 
 Body = dict[str, Any]
 GPU, HOME = "nvidia.com/gpu", "kubeflow-system"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.api import Body
-from trainyard.convert import AUTO, Conversion, convert_documents
 from trainyard.data import data_folder
+from trainyard.jobs.convert import AUTO, Conversion, convert_documents
+from trainyard.jobs.runtimes import load_catalog
 from trainyard.manifests.documents import objects
-from trainyard.runtimes import load_catalog
 
 FOLDER = Path(__file__).parent
 INPUTS = sorted((FOLDER / "inputs").glob("*.yaml"))

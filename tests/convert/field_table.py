@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from tests.convert.conversions import NAMES, bodies_of, catalog
 from tests.convert.schema_fields import SCHEMAS, conversions_of, notes_of
-from trainyard.convert import KINDS, FieldFinding, convert_documents
-from trainyard.convert.conversion_report import as_yaml
+from trainyard.jobs.convert import KINDS, FieldFinding, convert_documents
+from trainyard.jobs.convert.conversion_report import as_yaml
 
 _ROLES = re.compile(r"^spec\.\w+ReplicaSpecs\.\w+")
 _TEMPLATE = re.compile(r"^.*?emplate\.(?=spec|metadata)")

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.convert import Conversion, FieldFinding, convert_documents
-from trainyard.convert.conversion_report import as_yaml
+from trainyard.jobs.convert import Conversion, FieldFinding, convert_documents
+from trainyard.jobs.convert.conversion_report import as_yaml
 
 __all__ = ["SCHEMAS", "conversions_of", "fields_of", "notes_of"]
 

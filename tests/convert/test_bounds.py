@@ -9,7 +9,7 @@ import pytest
 from tests.convert.conversions import bodies_of
 from tests.convert.test_properties import conversion_of
 from trainyard.errors import TrainyardError
-from trainyard.render.hosts import MOST_PODS
+from trainyard.jobs.render.hosts import MOST_PODS
 
 
 def job(name: str) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.convert.conversions import bodies_of, catalog
-from trainyard.convert import Conversion, convert_documents
-from trainyard.convert.source import dotted
 from trainyard.errors import TrainyardError
+from trainyard.jobs.convert import Conversion, convert_documents
+from trainyard.jobs.convert.source import dotted
 
 ODD = ("", "a.b", "x[0]", "a[b]", "[", "]", "a b", 'q"', "\n\x1b[31m", "..")
 TEMPLATE = ("spec", "pytorchReplicaSpecs", "Worker", "template")

@@ -9,7 +9,7 @@ import yaml
 
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.convert import Conversion, convert_documents
+from trainyard.jobs.convert import Conversion, convert_documents
 
 PREFIX = "training.kubeflow.org/"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -9,9 +9,9 @@ import pytest
 
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.convert import Conversion, convert_documents
-from trainyard.convert.conversion_report import as_yaml
-from trainyard.render.rendered_documents import render_documents
+from trainyard.jobs.convert import Conversion, convert_documents
+from trainyard.jobs.convert.conversion_report import as_yaml
+from trainyard.jobs.render.rendered_documents import render_documents
 
 HOSTS = {"name": "mpi-job-config", "mountPath": "/etc/mpi"}
 KEYS = {"name": "ssh-auth", "mountPath": "/root/.ssh"}

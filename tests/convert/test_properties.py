@@ -15,11 +15,11 @@ from tests.convert.conversions import NAMES, bodies_of, catalog
 from tests.convert.generated_jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body
 from trainyard.api.go_types import stored_form
-from trainyard.convert import Conversion, Fidelity, convert_documents
-from trainyard.convert.conversion_report import as_yaml
 from trainyard.errors import TrainyardError
+from trainyard.jobs.convert import Conversion, Fidelity, convert_documents
+from trainyard.jobs.convert.conversion_report import as_yaml
+from trainyard.jobs.render.rendered_documents import RenderedTrainJob, render_documents
 from trainyard.manifests.documents import objects
-from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
 
 EXAMPLES = 10
 JUNK = st.sampled_from((None, True, -1, 10**12, "", "x", [], {}, ["x"], {"x": 1}, [{}], [1], 1.5))

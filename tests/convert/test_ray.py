@@ -12,9 +12,9 @@ import pytest
 
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.convert import Conversion, convert_documents
-from trainyard.convert.conversion_report import as_yaml
 from trainyard.errors import TrainyardError
+from trainyard.jobs.convert import Conversion, convert_documents
+from trainyard.jobs.convert.conversion_report import as_yaml
 
 IMAGE: Final = "rayproject/ray:2.50.0"
 LIMITS: Final = {"cpu": "8", "memory": "16Gi"}

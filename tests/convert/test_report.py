@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainyard.api import Body
-from trainyard.convert import Conversion
-from trainyard.convert.conversion_report import as_text
-from trainyard.convert.field_finding import Fidelity, FieldFinding
+from trainyard.jobs.convert import Conversion
+from trainyard.jobs.convert.conversion_report import as_text
+from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 
 OBJECT: Body = {"kind": "TrainJob", "metadata": {"name": "a"}}
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.convert import Conversion, convert_documents
-from trainyard.convert.conversion_report import as_yaml
 from trainyard.errors import TrainyardError
+from trainyard.jobs.convert import Conversion, convert_documents
+from trainyard.jobs.convert.conversion_report import as_yaml
 
 JAR: Final = "local:///opt/app/app.jar"
 PYTHON: Final = "local:///opt/app/app.py"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.convert import Conversion, convert_documents
+from trainyard.jobs.convert import Conversion, convert_documents
 
 FIELDS = {
     "PyTorchJob": ("pytorchReplicaSpecs", "pytorch"),

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from trainyard.deploy.begun_deletions import reject_reopened
-from trainyard.deploy.recorded_state import RecordedState
 from trainyard.errors import TrainyardError
+from trainyard.platform.deploy.begun_deletions import reject_reopened
+from trainyard.platform.deploy.recorded_state import RecordedState
 from trainyard.settings import StackSettings, parse_stack
 
 

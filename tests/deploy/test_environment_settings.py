@@ -12,9 +12,9 @@ import pytest
 from tests.support import in_process
 from trainyard.cli.check import stack_of
 from trainyard.cli.common import settings_of
-from trainyard.cluster.toolchain import Toolchain
-from trainyard.deploy import environment_settings
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.toolchain import Toolchain
+from trainyard.platform.deploy import environment_settings
 from trainyard.settings import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]

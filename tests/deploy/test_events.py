@@ -11,13 +11,13 @@ from pulumi.automation import CommandResult
 from pulumi.automation.errors import create_command_error
 
 from trainyard.checks.finding import Finding
-from trainyard.deploy import deletion_watch
-from trainyard.deploy.engine_errors import _printed_errors, _with_fix, translate_errors
-from trainyard.deploy.engine_events import EventLog, address_of, component_of, resource_of
-from trainyard.deploy.operation_result import Change, Result
-from trainyard.deploy.workspace import Program
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, TransportError
+from trainyard.platform.deploy import deletion_watch
+from trainyard.platform.deploy.engine_errors import _printed_errors, _with_fix, translate_errors
+from trainyard.platform.deploy.engine_events import EventLog, address_of, component_of, resource_of
+from trainyard.platform.deploy.operation_result import Change, Result
+from trainyard.platform.deploy.workspace import Program
 
 QUEUE = (
     "urn:pulumi:local::trainyard::trainyard:queues:Queues$kubernetes:scheduling.volcano.sh/v1beta1:Queue::Queue/vision"

@@ -13,12 +13,12 @@ import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, serving
-from trainyard.cluster import ClusterAccess
-from trainyard.deploy import interrupted_run
-from trainyard.deploy.interrupted_run import follow_cluster, reject_remains
-from trainyard.deploy.recorded_state import RecordedState
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.deploy import interrupted_run
+from trainyard.platform.deploy.interrupted_run import follow_cluster, reject_remains
+from trainyard.platform.deploy.recorded_state import RecordedState
 
 ACCESS = ClusterAccess("local", Path("kubeconfig"), None, None)
 Kind = tuple[str, str]

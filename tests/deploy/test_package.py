@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import trainyard.deploy
+import trainyard.platform.deploy
 
 
-@pytest.mark.parametrize("name", trainyard.deploy.__all__)
+@pytest.mark.parametrize("name", trainyard.platform.deploy.__all__)
 def test_every_name_of_the_package_exists(name: str) -> None:
-    assert getattr(trainyard.deploy, name).__name__ == name
+    assert getattr(trainyard.platform.deploy, name).__name__ == name

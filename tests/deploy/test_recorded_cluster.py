@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.components.recording import stack_config
-from trainyard.cluster import ClusterAccess
-from trainyard.deploy import engine_run, recorded_cluster
-from trainyard.deploy.recorded_cluster import check_cluster, reject_other_cluster, reject_other_kubeconfig
-from trainyard.deploy.recorded_state import RecordedState
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.deploy import engine_run, recorded_cluster
+from trainyard.platform.deploy.recorded_cluster import check_cluster, reject_other_cluster, reject_other_kubeconfig
+from trainyard.platform.deploy.recorded_state import RecordedState
 from trainyard.progress import SilentProgress
 from trainyard.settings import parse_stack
 

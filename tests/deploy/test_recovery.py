@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from tests.support import awaited
-from trainyard.deploy import recovery
 from trainyard.errors import TrainyardError
+from trainyard.platform.deploy import recovery
 
 
 def lock(folder: Path, pid: int, *, host: str | None = None, stack: str = "local") -> Path:

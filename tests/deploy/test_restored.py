@@ -16,15 +16,15 @@ from tests.components.recording import stack_config
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.support import in_process
 from trainyard.checks.finding import Finding
-from trainyard.cluster import ClusterAccess
-from trainyard.deploy import interrupted_run, operations, takeover_restoration
-from trainyard.deploy.engine_events import EventLog
-from trainyard.deploy.operation_result import Result
-from trainyard.deploy.takeover_restoration import _restore, read_former, restore_former
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS
-from trainyard.live.former_objects import FormerObject, read_record, save_record
+from trainyard.local.cluster import ClusterAccess
+from trainyard.platform.deploy import interrupted_run, operations, takeover_restoration
+from trainyard.platform.deploy.engine_events import EventLog
+from trainyard.platform.deploy.operation_result import Result
+from trainyard.platform.deploy.takeover_restoration import _restore, read_former, restore_former
+from trainyard.platform.takeover.former_objects import FormerObject, read_record, save_record
 from trainyard.progress import SilentProgress
 from trainyard.settings import parse_stack
 
@@ -142,7 +142,7 @@ def test_the_exit_code_says_whether_everything_is_restored(
         "destroy", "local", {"delete": 3}, (), 1.0, restored=("Queue a was restored",), unrestored=unrestored
     )
     destroyed: Callable[..., Any] = lambda *_, **__: result  # noqa: E731
-    monkeypatch.setattr("trainyard.deploy.destroy", destroyed)
+    monkeypatch.setattr("trainyard.platform.deploy.destroy", destroyed)
     ended = in_process("destroy", "--yes", "--stack", "local")
     assert ended.returncode == code
     assert "~ Queue a was restored" in ended.stdout

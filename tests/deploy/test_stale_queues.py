@@ -10,9 +10,9 @@ import pytest
 from pulumi.automation.errors import CommandError
 
 from tests.deploy.test_events import QUEUE, diagnostic, event
-from trainyard.deploy import stale_queues
-from trainyard.deploy.engine_events import EventLog
-from trainyard.deploy.engine_run import EngineRun
+from trainyard.platform.deploy import stale_queues
+from trainyard.platform.deploy.engine_events import EventLog
+from trainyard.platform.deploy.engine_run import EngineRun
 
 STALE = (
     'admission webhook "validatequeue.volcano.sh" denied the request: queue research can not be deleted because it has '

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from trainyard.checks.finding import Finding
-from trainyard.deploy import operations
-from trainyard.deploy.engine_events import EventLog
-from trainyard.deploy.engine_run import EngineRun
+from trainyard.platform.deploy import operations
+from trainyard.platform.deploy.engine_events import EventLog
+from trainyard.platform.deploy.engine_run import EngineRun
 from trainyard.progress import SilentProgress
 from trainyard.settings import parse_stack
 

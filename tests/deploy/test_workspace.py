@@ -12,7 +12,8 @@ import yaml
 from pulumi.automation.errors import CommandError
 
 from trainyard.data import project_root
-from trainyard.deploy.workspace import (
+from trainyard.errors import TrainyardError
+from trainyard.platform.deploy.workspace import (
     Program,
     _collection,
     _exists,
@@ -21,7 +22,6 @@ from trainyard.deploy.workspace import (
     _temporary_backend,
     write_project,
 )
-from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 
 

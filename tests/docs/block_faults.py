@@ -14,18 +14,18 @@ from trainyard.api import MODELS, parse
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render.submission import RUNTIME_MODELS, read_runtime
+from trainyard.jobs.runtimes.runtime_lint import lint_runtime, lint_train_job
+from trainyard.local.simulate.scenario import load_scenario
 from trainyard.manifests.documents import Source
 from trainyard.manifests.loader import load
 from trainyard.policy.check.baseline import read_baseline
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_job_check import Resolved, resolved
 from trainyard.policy.check.world import World
-from trainyard.render.submission import RUNTIME_MODELS, read_runtime
-from trainyard.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.settings import StackSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.stack_loader import load_stack, stack_settings
-from trainyard.simulate.scenario import load_scenario
 
 __all__ = ["faults_of", "of_train_job", "stack"]
 

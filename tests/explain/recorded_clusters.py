@@ -12,9 +12,11 @@ import orjson
 
 from tests.explain.recorded_reads import Reads
 from trainyard.api.constants import JOB_SET_NAME_LABEL
-from trainyard.explain import Explanation, Kind, Observed, explain, observed_of_text, recorded
+from trainyard.cluster_state.job_snapshot import read_job
+from trainyard.cluster_state.observed import Kind, Observed
+from trainyard.cluster_state.recorded_file import observed_of_text, recorded
+from trainyard.insight.explain import Explanation, explain
 from trainyard.kube import Client
-from trainyard.live.job_snapshot import read_job
 
 Body = dict[str, Any]
 NOW = datetime.datetime(2026, 11, 24, 12, 0, tzinfo=datetime.UTC)

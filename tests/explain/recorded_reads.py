@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from trainyard.explain.cluster_index import kind_of
+from trainyard.cluster_state.cluster_index import kind_of
 from trainyard.kube import ApiError, Resource
 
 __all__ = ["Reads"]

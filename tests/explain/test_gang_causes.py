@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.explain.recorded_clusters import CORE, GPU, Cluster, body, check
-from trainyard.explain import Kind
+from trainyard.cluster_state.observed import Kind
 
 
 def test_gang_with_fewer_pods_than_its_minimum() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.explain.recorded_clusters import NOW, PROGRAMS, Cluster, body, check, minutes_ago
-from trainyard.explain import explain, observed_of_text
+from trainyard.cluster_state.recorded_file import observed_of_text
+from trainyard.insight.explain import explain
 
 CORE = "v1"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.recorded_clusters import GPU, NOT_READ, Cluster, check, minutes_ago
-from trainyard.explain import State, as_text
+from trainyard.insight.explain import State, as_text
 
 
 def full(cluster: Cluster, *, vision: int = 4, language: int = 4) -> Cluster:

@@ -11,11 +11,12 @@ import pytest
 
 from tests.explain.recorded_clusters import NOW, Cluster
 from tests.explain.recorded_reads import Reads
+from trainyard.cluster_state.cluster_snapshot import read_cluster, write_snapshot
+from trainyard.cluster_state.job_snapshot import read_job
+from trainyard.cluster_state.observed import Kind
 from trainyard.errors import TrainyardError
-from trainyard.explain import Kind, State, as_text, explain
+from trainyard.insight.explain import State, as_text, explain
 from trainyard.kube import ApiError, Client
-from trainyard.live.cluster_snapshot import read_cluster, write_snapshot
-from trainyard.live.job_snapshot import read_job
 
 
 def recorded() -> Cluster:

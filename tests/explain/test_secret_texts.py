@@ -8,9 +8,10 @@ import time
 import pytest
 
 from tests.explain.recorded_clusters import NOW, body
-from trainyard.explain import Observed, recorded
-from trainyard.explain.redaction import redacted
-from trainyard.explain.secret_texts import is_secret, without_secrets, without_values
+from trainyard.cluster_state.observed import Observed
+from trainyard.cluster_state.recorded_file import recorded
+from trainyard.cluster_state.redaction import redacted
+from trainyard.cluster_state.secret_texts import is_secret, without_secrets, without_values
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nX-SECRET\n-----END OPENSSH PRIVATE KEY-----"
 ENCODED = base64.b64encode(KEY.encode()).decode()

@@ -14,11 +14,13 @@ import yaml
 
 from tests.explain.recorded_clusters import GPU, NOW, Cluster, body
 from tests.support import ROOT, in_process, require
+from tools.reference.causes import EVENTS, LIVE, PATCHED, cause_tables
+from trainyard.cluster_state import cluster_snapshot
+from trainyard.cluster_state.cluster_snapshot import write_snapshot
+from trainyard.cluster_state.observed import Kind, Observed
+from trainyard.cluster_state.recorded_file import observed_of_text, recorded
 from trainyard.errors import TrainyardError
-from trainyard.explain import CAUSES, Kind, Observed, explain, observed_of_text, recorded
-from trainyard.live import cluster_snapshot
-from trainyard.live.cluster_snapshot import write_snapshot
-from trainyard.reference.causes import EVENTS, LIVE, PATCHED, cause_tables
+from trainyard.insight.explain import CAUSES, explain
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def file(cluster: Cluster, tmp_path: Path) -> Path:
 
 def test_page_equals_the_declared_causes() -> None:
     page = (ROOT / "docs" / "explain.md").read_text()
-    assert page.endswith(cause_tables()), "write it again: python -m trainyard.reference.causes"
+    assert page.endswith(cause_tables()), "write it again: python -m tools.reference.causes"
 
 
 def test_the_page_says_which_causes_the_tests_on_clusters_show() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.explain.recorded_clusters import Cluster, Job, check
 from trainyard.api.constants import REPLICATED_JOB_LABEL
-from trainyard.render.gangs.volcano_subgroups import INDEX_LABEL, JOB_INDEX_LABEL, group_policies
+from trainyard.jobs.render.gangs.volcano_subgroups import INDEX_LABEL, JOB_INDEX_LABEL, group_policies
 
 
 def in_subgroups(job: Job, size: int, part: str = "node", least: int = 1, **topology: Any) -> None:

@@ -22,19 +22,19 @@ import yaml
 from tests.compatibility.servers import Server, install, job_definitions
 from tests.support import awaited
 from trainyard.api import crds
-from trainyard.cluster import ports, process
-from trainyard.cluster.control_plane_certificates import ensure_certificates
-from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, ControlPlaneProcess, control_plane
-from trainyard.cluster.controlplane import write_configuration as write_control_plane_files
-from trainyard.cluster.folders import ClusterFolder
-from trainyard.cluster.health_probes import probe
-from trainyard.cluster.state import ClusterState, ProgramFile
-from trainyard.cluster.toolchain import program_path
 from trainyard.controller.configuration import Configuration
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.kube import Resource, Response
 from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SERVICE_ACCOUNTS
+from trainyard.local.cluster import ports, process
+from trainyard.local.cluster.control_plane_certificates import ensure_certificates
+from trainyard.local.cluster.controlplane import CONTROL_PLANE_PROGRAMS, ControlPlaneProcess, control_plane
+from trainyard.local.cluster.controlplane import write_configuration as write_control_plane_files
+from trainyard.local.cluster.folders import ClusterFolder
+from trainyard.local.cluster.health_probes import probe
+from trainyard.local.cluster.state import ClusterState, ProgramFile
+from trainyard.local.cluster.toolchain import program_path
 
 __all__ = [
     "HOME",

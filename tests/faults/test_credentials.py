@@ -15,10 +15,10 @@ from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet, shipped
 from tests.support import awaited
 from trainyard import pki
-from trainyard.cluster.control_plane_certificates import read_pair
 from trainyard.controller.permissions import KEYS_ROLE
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, SERVICE_ACCOUNTS
 from trainyard.kube.training_kinds import TRAINING_RUNTIMES
+from trainyard.local.cluster.control_plane_certificates import read_pair
 
 pytestmark = pytest.mark.cluster
 AGAIN = 62.0

@@ -19,12 +19,12 @@ from tests.faults.scene import Scene, runtime, within
 from tests.queues.real_webhook import certificate, manager, registrations
 from tests.support import awaited
 from trainyard import upstream
-from trainyard.cluster import ports
-from trainyard.cluster.controlplane import ControlPlaneProcess
-from trainyard.cluster.health_probes import Probe
-from trainyard.cluster.process import ProcessSpec
-from trainyard.cluster.toolchain import program_path
 from trainyard.kube.training_kinds import COMMANDS, JOB_SETS, POD_GROUPS, QUEUES, TRAINING_RUNTIMES
+from trainyard.local.cluster import ports
+from trainyard.local.cluster.controlplane import ControlPlaneProcess
+from trainyard.local.cluster.health_probes import Probe
+from trainyard.local.cluster.process import ProcessSpec
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.settings.versions import supported_versions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("volcano"), exhaustive]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainyard.errors import TrainyardError
-from trainyard.images.image_build import ImageBuilder
-from trainyard.images.layer_sources import LayerSources
-from trainyard.images.recipe import read_recipes
+from trainyard.local.images.image_build import ImageBuilder
+from trainyard.local.images.layer_sources import LayerSources
+from trainyard.local.images.recipe import read_recipes
 
 __all__ = ["LISTING", "RECIPE", "builder", "project"]
 

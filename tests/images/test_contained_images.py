@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.images.small_project import RECIPE, builder, project
 from trainyard.errors import TrainyardError
-from trainyard.images.file_tree import FileEntry, FileTree
-from trainyard.images.image_build import BuiltImage, ImageBuilder
+from trainyard.local.images.file_tree import FileEntry, FileTree
+from trainyard.local.images.image_build import BuiltImage, ImageBuilder
 
 NODE = """\
 title: A node

@@ -17,11 +17,11 @@ import pytest
 from tests.images.small_project import builder, project
 from tests.images.test_registry_push import pull_secret
 from trainyard.errors import TrainyardError
-from trainyard.images.oci_archive import read_archive
-from trainyard.images.registry_push import push_images
+from trainyard.jobs.runtimes.images.image_reference import parse_image
+from trainyard.jobs.runtimes.images.registry import Registry, docker_credentials, trusting
+from trainyard.local.images.oci_archive import read_archive
+from trainyard.local.images.registry_push import push_images
 from trainyard.pki import authority, issue
-from trainyard.runtimes.images.image_reference import parse_image
-from trainyard.runtimes.images.registry import Registry, docker_credentials, trusting
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ import yaml
 
 from tests.images.small_project import RECIPE, builder, project
 from trainyard.errors import TrainyardError
-from trainyard.images.compiler import linked_components
-from trainyard.images.image_lock import settings_fragment
-from trainyard.images.oci_archive import read_archive
+from trainyard.local.images.compiler import linked_components
+from trainyard.local.images.image_lock import settings_fragment
+from trainyard.local.images.oci_archive import read_archive
 from trainyard.settings.platform import ImageSettings
 
 

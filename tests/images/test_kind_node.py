@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from tests.support import ROOT
-from trainyard.cluster.kind import OWN_NODE_IMAGE
-from trainyard.cluster.node.node_storage import storage_objects
-from trainyard.images.recipe import LOCAL, read_recipes
+from trainyard.local.cluster.kind import OWN_NODE_IMAGE
+from trainyard.local.cluster.node.node_storage import storage_objects
+from trainyard.local.images.recipe import LOCAL, read_recipes
 from trainyard.settings.versions import KUBERNETES_VERSION, PROGRAMS
 
 FILES = ROOT / "images" / "kind"

@@ -19,10 +19,10 @@ import pytest
 
 from tests.support import ROOT
 from trainyard.errors import TrainyardError
-from trainyard.images.debian_packages import DebianPackage, debian_files, fetch
-from trainyard.images.elf_libraries import missing_libraries, read_elf
-from trainyard.images.file_tree import FileTree
-from trainyard.images.python_packages import SITE, locked_wheels, unpacked
+from trainyard.local.images.debian_packages import DebianPackage, debian_files, fetch
+from trainyard.local.images.elf_libraries import missing_libraries, read_elf
+from trainyard.local.images.file_tree import FileTree
+from trainyard.local.images.python_packages import SITE, locked_wheels, unpacked
 
 
 def package(folder: Path, files: Mapping[str, bytes]) -> Path:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.images.small_project import builder, project
 from trainyard.errors import TrainyardError
-from trainyard.images.image_build import BuiltImage
-from trainyard.images.load_targets import LoadTarget, detect, load
+from trainyard.local.images.image_build import BuiltImage
+from trainyard.local.images.load_targets import LoadTarget, detect, load
 
 
 class Engines:

@@ -10,8 +10,8 @@ from components.registry import image_repositories
 from tests.images.small_project import RECIPE, project
 from tests.support import ROOT
 from trainyard.errors import TrainyardError
-from trainyard.images.debian_packages import read_debian_lock
-from trainyard.images.recipe import LOCAL, read_recipes
+from trainyard.local.images.debian_packages import read_debian_lock
+from trainyard.local.images.recipe import LOCAL, read_recipes
 
 RECIPES = read_recipes(ROOT / "images")
 WITHOUT_RECIPE = {"kueue"}

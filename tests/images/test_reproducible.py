@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from trainyard.cluster.folders import cache_home
-from trainyard.cluster.toolchain import own_program
 from trainyard.errors import TrainyardError
-from trainyard.images.debian_packages import fetch, read_debian_lock
-from trainyard.images.layer_sources import architecture
+from trainyard.local.cluster.folders import cache_home
+from trainyard.local.cluster.toolchain import own_program
+from trainyard.local.images.debian_packages import fetch, read_debian_lock
+from trainyard.local.images.layer_sources import architecture
 
 pytestmark = pytest.mark.slow
 
@@ -27,12 +27,12 @@ ALL = os.environ.get("TRAINYARD_IMAGES") == "all"
 BUILD = """\
 import json, os, sys
 from pathlib import Path
-from trainyard.cluster.build_records import seal
-from trainyard.cluster.go import find_go
-from trainyard.cluster.toolchain import own_program
-from trainyard.images.image_build import ImageBuilder
-from trainyard.images.layer_sources import LayerSources
-from trainyard.images.recipe import read_recipes
+from trainyard.local.cluster.build_records import seal
+from trainyard.local.cluster.go import find_go
+from trainyard.local.cluster.toolchain import own_program
+from trainyard.local.images.image_build import ImageBuilder
+from trainyard.local.images.layer_sources import LayerSources
+from trainyard.local.images.recipe import read_recipes
 
 project, cache, mask, names = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3], 8), sys.argv[4:]
 os.umask(mask)

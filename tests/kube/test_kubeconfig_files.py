@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard.cluster.existing import ExistingProvider
 from trainyard.errors import TrainyardError
 from trainyard.kube import credentials
 from trainyard.kube.kubeconfig_files import files_of, merged
+from trainyard.local.cluster.existing import ExistingProvider
 
 
 def written(
@@ -123,7 +123,7 @@ def test_a_copy_that_is_not_kept_ends_with_its_process(tmp_path: Path) -> None:
     environment = {**os.environ, "KUBECONFIG": joined(*files)}
     environment |= {f"TRAINYARD_{each}_HOME": str(tmp_path / each) for each in ("STATE", "CACHE")}
     program = """
-from trainyard.cluster.existing import ExistingProvider
+from trainyard.local.cluster.existing import ExistingProvider
 file = ExistingProvider("prod", context="x", kubeconfig=None).access().kubeconfig
 assert file.is_file()
 print(file)

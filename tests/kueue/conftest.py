@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import live, until_its_last_test
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
-from trainyard.cluster.toolchain import Toolchain
+from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.settings.versions import PROGRAMS
 
 GPUS = 32

@@ -11,7 +11,7 @@ from tests.compatibility.corpus.case import Case
 from tests.compatibility.corpus.generated import generated
 from trainyard.api.constants import API_VERSION
 from trainyard.data import data_folder
-from trainyard.runtimes import load_catalog
+from trainyard.jobs.runtimes import load_catalog
 
 __all__ = ["NAMESPACE", "QUEUE_LABEL", "cases"]
 

@@ -11,10 +11,10 @@ import yaml
 from components.kueue import custom_resource_definitions
 from tests.compatibility import servers
 from trainyard.api.crds import build
-from trainyard.cluster import process
-from trainyard.cluster.health_probes import Probe
-from trainyard.cluster.toolchain import program_path
 from trainyard.kube import Resource
+from trainyard.local.cluster import process
+from trainyard.local.cluster.health_probes import Probe
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import documents
 

@@ -21,11 +21,11 @@ from tests.compatibility import ours, servers
 from tests.compatibility.corpus.case import Case
 from tests.kueue.count_cases import NAMESPACE, cases
 from tests.kueue.manager import WORKLOADS, definitions, manager
+from trainyard.jobs.render.pod_resources import pod_requests
+from trainyard.jobs.render.typed_clients import normalized
 from trainyard.kube import ApiError, Client
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
-from trainyard.render.pod_resources import pod_requests
-from trainyard.render.typed_clients import normalized
 
 pytestmark = pytest.mark.cluster
 

@@ -12,8 +12,8 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-from trainyard.cluster.folders import cache_home
 from trainyard.data import project_root
+from trainyard.local.cluster.folders import cache_home
 
 PROGRAMS: Final = {"openmpi": "OpenMPI", "mpich": "MPICH", "impi_rt": "Intel"}
 """Distributions, and what ``mpiImplementation`` calls them."""

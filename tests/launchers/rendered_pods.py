@@ -16,7 +16,7 @@ import pytest
 
 from tests.launchers import pod_network
 from trainyard.api import Body, Runtime, TrainJob
-from trainyard.render import RenderContext, Rendered, render
+from trainyard.jobs.render import RenderContext, Rendered, render
 
 __all__ = ["Run", "require_namespaces", "run_pods"]
 

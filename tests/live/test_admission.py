@@ -10,8 +10,8 @@ from aiohttp import web
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.support import ROOT
 from trainyard.errors import TrainyardError
-from trainyard.live import admission
-from trainyard.live.admission import await_admission
+from trainyard.platform import admission
+from trainyard.platform.admission import await_admission
 from trainyard.settings import load_stack
 from trainyard.settings.stack import StackSettings
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from trainyard.kube import ApiError, Client, Object, Resource
-from trainyard.live.deletion_blockers import read_blockers
+from trainyard.platform.takeover.deletion_blockers import read_blockers
 
 CORE = {
     "resources": [

@@ -9,7 +9,7 @@ import pytest
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.kube import ApiError, Client, Connection
 from trainyard.kube.training_kinds import HYPER_NODES
-from trainyard.live.hyper_nodes import REFRESHED, refresh_hyper_nodes
+from trainyard.platform.hyper_nodes import REFRESHED, refresh_hyper_nodes
 
 
 def hyper_node(name: str) -> dict[str, Any]:

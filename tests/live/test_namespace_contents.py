@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.kube import ApiError, Listing, Resource
-from trainyard.live.namespace_contents import NamespaceContents, read_contents
+from trainyard.platform.takeover.namespace_contents import NamespaceContents, read_contents
 
 SERVED = {
     "v1": {"configmaps": "ConfigMap", "persistentvolumeclaims": "PersistentVolumeClaim", "events": "Event"},

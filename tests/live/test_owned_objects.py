@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.kube import ApiError, Listing, Resource
-from trainyard.live.owned_objects import read_owned
+from trainyard.platform.takeover.owned_objects import read_owned
 
 KINDS = {
     "v1": {"namespaces": "Namespace", "endpoints": "Endpoints"},

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, eventually, serving
-from trainyard.live.quotas import list_uncounted, wait_until_counted
+from trainyard.cluster_state.quotas import list_uncounted, wait_until_counted
 
 PATH = "/api/v1/resourcequotas"
 

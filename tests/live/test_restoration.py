@@ -21,7 +21,7 @@ from trainyard.kube.kinds import (
     VALIDATING_WEBHOOKS,
 )
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.live.former_objects import (
+from trainyard.platform.takeover.former_objects import (
     FormerObject,
     delete_record,
     forget_objects,
@@ -29,7 +29,7 @@ from trainyard.live.former_objects import (
     record_name,
     save_record,
 )
-from trainyard.live.restoration import in_order, restore, restored
+from trainyard.platform.takeover.restoration import in_order, restore, restored
 
 SERVICES = Resource("", "v1", "services", "Service")
 SYSTEM = "volcano-system"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.cluster_state.runtime_users import read_users
+from trainyard.jobs.runtimes.changes.impact import Effect, reached
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.training_kinds import TRAIN_JOBS
-from trainyard.live.runtime_users import read_users
-from trainyard.runtimes.changes.impact import Effect, reached
 
 
 class FakeClient:

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from trainyard.cluster_state.queues import read_shares
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import PODS
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
-from trainyard.live.queues import read_shares
 
 GROUP = {"metadata": {"name": "one", "namespace": "vision"}, "spec": {"minMember": 1}, "status": {"phase": "Running"}}
 QUEUE = {"metadata": {"name": "a"}, "spec": {}, "status": {"allocated": {"nvidia.com/gpu": "8", "cpu": "0"}}}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from trainyard.kube import ApiError
-from trainyard.live.takeover import Observation, Takeover, TakeoverAction, decide
-from trainyard.live.takeover_plan import TakeoverPlan
-from trainyard.live.takeover_remains import namespaces_of, remains, used_by
+from trainyard.platform.takeover.takeover import Observation, Takeover, TakeoverAction, decide
+from trainyard.platform.takeover.takeover_plan import TakeoverPlan
+from trainyard.platform.takeover.takeover_remains import namespaces_of, remains, used_by
 
 STACK = "production"
 RBAC, ADMISSION = "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1"

@@ -12,8 +12,8 @@ import pytest
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard.kube.kinds import DEPLOYMENTS
-from trainyard.live.takeover import Observation
-from trainyard.live.takeover_reader import TakeoverReader
+from trainyard.platform.takeover.takeover import Observation
+from trainyard.platform.takeover.takeover_reader import TakeoverReader
 
 NAMESPACE, NAME = "volcano-system", "volcano-scheduler"
 RELEASE = {"meta.helm.sh/release-name": "volcano", "meta.helm.sh/release-namespace": NAMESPACE}

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually, serving
+from trainyard.cluster_state.train_jobs import run_train_job
 from trainyard.errors import TrainyardError
-from trainyard.live.train_jobs import run_train_job
 
 QUOTAS = "/api/v1/resourcequotas"
 JOBS = "/apis/trainer.kubeflow.org/v1alpha1/trainjobs"

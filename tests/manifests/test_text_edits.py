@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainyard.jobs.runtimes.index import index_rank
 from trainyard.manifests.text_edits import dumped, removed, with_value
-from trainyard.runtimes.index import index_rank
 
 INDEX = """\
 # The heading.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard.reference.surface_ledger import Ledger
+from tools.reference.surface_ledger import Ledger
 
 __all__ = ["DENIED", "KINDS", "Place", "places", "steps"]
 

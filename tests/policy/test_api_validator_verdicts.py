@@ -11,10 +11,10 @@ import pytest
 from tests.compatibility import servers
 from tests.policy.mutated_pods import Body, mutated_objects, template
 from trainyard.cli.check import validator_program
+from trainyard.jobs.render.job_errors import FieldError
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, JOBS, STATEFUL_SETS
 from trainyard.policy.engines.api_validator import ApiValidator
-from trainyard.render.job_errors import FieldError
 
 pytestmark = pytest.mark.cluster
 

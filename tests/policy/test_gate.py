@@ -20,7 +20,7 @@ PLATFORM = {"leafQueues": ["vision", "language"], "acceleratorResources": ["nvid
 
 
 def program() -> Path:
-    from trainyard.cluster.toolchain import Toolchain, pinned
+    from trainyard.local.cluster.toolchain import Toolchain, pinned
 
     (found,) = Toolchain().resolve([each for each in pinned() if each.name == "opa"])
     if found.path is None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.toolchain import program_path
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.engines.opa import capabilities
 from trainyard.policy.engines.opa.bundle import Bundle, bundle_files
 from trainyard.policy.engines.opa.capabilities import environment

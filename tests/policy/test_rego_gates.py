@@ -21,7 +21,7 @@ FORBIDDEN = ("http.send", "opa.runtime", "net.lookup", "rego.metadata", "time.no
 
 @pytest.fixture(scope="module")
 def opa() -> Path:
-    from trainyard.cluster.toolchain import program_path
+    from trainyard.local.cluster.toolchain import program_path
 
     return program_path("opa")
 

@@ -113,7 +113,7 @@ def test_equivalent_mutants_exist_and_have_a_reason() -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_case_notices_every_mutant(part: int, tmp_path: Path) -> None:
-    from trainyard.cluster.toolchain import program_path
+    from trainyard.local.cluster.toolchain import program_path
 
     chosen = mutants()[part::PARTS]
     keys = {mutant.key for mutant in chosen}

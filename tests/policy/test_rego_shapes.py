@@ -17,7 +17,7 @@ import pytest
 from tests.policy.equivalence.anatomy import places
 from tests.policy.listed_cases import listed_rules
 from tests.policy.rego.documents import case_documents
-from trainyard.cluster.toolchain import program_path
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.engines.opa import OpaClient, OpaServer, build_bundle
 from trainyard.policy.review import DecisionUnavailableError
 

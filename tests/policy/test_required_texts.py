@@ -17,7 +17,7 @@ from tests.policy.equivalence.anatomy import places
 from tests.policy.rego.documents import case_documents, generated_documents
 from tests.policy.shipped import POLICIES, RULES
 from tests.policy.test_rego_shapes import distorted
-from trainyard.cluster.toolchain import program_path
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy import Rule
 from trainyard.policy.derivation.assumptions import Absence, Assumption
 from trainyard.policy.derivation.derive import compiled, required_texts, written

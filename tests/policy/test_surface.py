@@ -13,12 +13,12 @@ import yaml
 
 from tests.policy.shipped import POLICIES, RULES
 from tests.support import ROOT
+from tools.reference import surface_schemas
+from tools.reference.kubernetes_fields import FILE, recorded_fields
+from tools.reference.surface import reference
+from tools.reference.surface_ledger import NAMED, Ledger, load_ledger
+from tools.reference.surface_rbac import END, START, with_table
 from trainyard.errors import TrainyardError
-from trainyard.reference import surface_schemas
-from trainyard.reference.kubernetes_fields import FILE, recorded_fields
-from trainyard.reference.surface import reference
-from trainyard.reference.surface_ledger import NAMED, Ledger, load_ledger
-from trainyard.reference.surface_rbac import END, START, with_table
 from trainyard.settings.versions import KUBERNETES_VERSION, supported_versions
 from trainyard.upstream import module_cache
 
@@ -113,12 +113,12 @@ def test_a_key_has_one_entry(ledger: Ledger) -> None:
 
 def test_the_page_is_up_to_date(ledger: Ledger) -> None:
     page = ROOT / "docs" / "surface.md"
-    assert page.read_text() == reference(ledger), "run: python -m trainyard.reference.surface > docs/surface.md"
+    assert page.read_text() == reference(ledger), "run: python -m tools.reference.surface > docs/surface.md"
 
 
 def test_the_page_about_attacks_lists_what_only_rbac_protects(ledger: Ledger) -> None:
     page = (ROOT / "docs" / "bypass.md").read_text()
-    assert with_table(page, ledger) == page, "run: python -m trainyard.reference.surface_rbac docs/bypass.md"
+    assert with_table(page, ledger) == page, "run: python -m tools.reference.surface_rbac docs/bypass.md"
     assert (
         sum(bool(entry.rbac) for _, entry in ledger.all())
         == page.partition(START)[2].partition(END)[0].count("\n|") - 2
@@ -127,7 +127,7 @@ def test_the_page_about_attacks_lists_what_only_rbac_protects(ledger: Ledger) ->
 
 def test_the_recorded_fields_are_those_of_the_pinned_kubernetes() -> None:
     assert f'"version": "v{KUBERNETES_VERSION}"' in FILE.read_text(), (
-        "record them again: see trainyard/reference/kubernetes_fields.py"
+        "record them again: see tools/reference/kubernetes_fields.py"
     )
 
 

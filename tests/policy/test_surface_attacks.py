@@ -12,10 +12,10 @@ from tests.cluster.bypass import load_attempts
 from tests.cluster.surface_requests import one_per_level
 from tests.policy.shipped import POLICIES, RULES
 from tests.policy.surface_cases import SurfaceCase, in_the_world, levels_without_rules, surface_cases
+from tools.reference.surface_ledger import ABSENT, Entry, Ledger, load_ledger
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.testing.cases import CaseDecision, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
-from trainyard.reference.surface_ledger import ABSENT, Entry, Ledger, load_ledger
 
 RULES_BY_ID: Final = {rule.id: rule for rule in RULES}
 
@@ -122,7 +122,7 @@ def test_the_ledger_names_attacks_at_every_level() -> None:
 
 @pytest.mark.cluster
 def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use() -> None:
-    from trainyard.cluster.toolchain import program_path
+    from trainyard.local.cluster.toolchain import program_path
 
     cases = [case for each in surface().values() for case in each.cases]
     engine = OpaEngine(lambda: program_path("opa"), build_bundle())

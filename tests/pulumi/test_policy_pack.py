@@ -14,9 +14,9 @@ from google.protobuf import json_format
 from pulumi.runtime.proto import analyzer_pb2
 
 from tests.support import ROOT, environment, require, run
-from trainyard.deploy.analyzer import Analyzer
-from trainyard.deploy.engine_events import EventLog
 from trainyard.errors import TrainyardError
+from trainyard.platform.deploy.analyzer import Analyzer
+from trainyard.platform.deploy.engine_events import EventLog
 from trainyard.policy.pack import NOT_KNOWN, WHOLE, PolicyPack, Properties, Report, Resource, properties
 from trainyard.policy.pack.stack_values import SUBSTITUTES, masked, overlaps, paths, substituted
 from trainyard.policy.review import Decision, Review, Violation
@@ -283,9 +283,9 @@ PROGRAM = """
 
 @pytest.mark.cluster
 def test_a_preview_is_refused_and_says_why(tmp_path: Path) -> None:
-    from trainyard.cluster.environment import tool_path
-    from trainyard.cluster.pulumi_home import home_without_logs
-    from trainyard.cluster.toolchain import Toolchain
+    from trainyard.local.cluster.environment import tool_path
+    from trainyard.local.cluster.pulumi_home import home_without_logs
+    from trainyard.local.cluster.toolchain import Toolchain
 
     toolchain = Toolchain()
     toolchain.ensure()
@@ -331,7 +331,7 @@ def test_shipped_stacks_violate_nothing(stack: str, monkeypatch: pytest.MonkeyPa
     import asyncio
 
     from tests.components.recording import embedded_access, record, service_access, stack_config
-    from trainyard.cluster.toolchain import program_path
+    from trainyard.local.cluster.toolchain import program_path
 
     asyncio.set_event_loop(asyncio.new_event_loop())
     config = stack_config(stack)

@@ -17,7 +17,7 @@ import yaml
 from tests.ci.pipelines import JobResult, run_github_job
 from tests.ci.repository import Repository, runner
 from tests.support import RARE_COLLECTION, ROOT
-from trainyard.cluster.folders import cache_home, config_home
+from trainyard.local.cluster.folders import cache_home, config_home
 from trainyard.upstream import module_cache
 
 pytestmark = pytest.mark.cluster
@@ -34,7 +34,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A runner on which `pulumi/actions` has put the programs of Pulumi."""
-    from trainyard.cluster.toolchain import Toolchain
+    from trainyard.local.cluster.toolchain import Toolchain
 
     toolchain = Toolchain()
     toolchain.ensure()

@@ -10,7 +10,7 @@ import pytest
 from pulumi.automation import PulumiCommand
 from pulumi.automation.events import EngineEvent
 
-from trainyard.pulumi_sdk.automation_stack import _Events, command
+from trainyard.platform.pulumi_sdk.automation_stack import _Events, command
 
 
 def event(**content: Any) -> str:

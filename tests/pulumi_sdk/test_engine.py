@@ -13,8 +13,8 @@ from google.protobuf import struct_pb2
 from pulumi.runtime.proto import engine_pb2, resource_pb2
 
 from trainyard.errors import TrainyardError
-from trainyard.pulumi_sdk.engine import Engine
-from trainyard.pulumi_sdk.shortcuts import VARIABLE, Shortcut, enabled
+from trainyard.platform.pulumi_sdk.engine import Engine
+from trainyard.platform.pulumi_sdk.shortcuts import VARIABLE, Shortcut, enabled
 
 
 class Channels:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from trainyard.pulumi_sdk.automation_stack import command
-from trainyard.pulumi_sdk.targets import has_targets
+from trainyard.platform.pulumi_sdk.automation_stack import command
+from trainyard.platform.pulumi_sdk.targets import has_targets
 
 URN = "urn:pulumi:local::trainyard::trainyard:queues:Queues::queues"
 

@@ -15,18 +15,18 @@ from typing import Any
 import yaml
 
 from trainyard.errors import TrainyardError
-from trainyard.queues.amounts import units
-from trainyard.queues.capacity import capacity_of
-from trainyard.queues.effective_limits import flattened, limits
-from trainyard.queues.forecast import ForecastState, JobForecast, forecast
-from trainyard.queues.queued_gangs import Job, Pod
-from trainyard.queues.units import queue_tree
-from trainyard.scheduler import configuration
+from trainyard.local.simulate.replay import Replay
+from trainyard.local.simulate.scenario import Scenario, load_scenario
+from trainyard.local.simulate.timeline import Ending, Timeline
+from trainyard.scheduling.queues.amounts import units
+from trainyard.scheduling.queues.capacity import capacity_of
+from trainyard.scheduling.queues.effective_limits import flattened, limits
+from trainyard.scheduling.queues.forecast import ForecastState, JobForecast, forecast
+from trainyard.scheduling.queues.queued_gangs import Job, Pod
+from trainyard.scheduling.queues.units import queue_tree
+from trainyard.scheduling.scheduler import configuration
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import QueueSettings
-from trainyard.simulate.replay import Replay
-from trainyard.simulate.scenario import Scenario, load_scenario
-from trainyard.simulate.timeline import Ending, Timeline
 from trainyard.stack_checks import stack_queues, stack_scheduling
 
 __all__ = ["Comparison", "compare", "random_state"]

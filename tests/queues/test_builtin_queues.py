@@ -8,10 +8,10 @@ import pytest
 
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from trainyard.errors import TrainyardError
-from trainyard.queues import Queue, Scheduling, check_queues, check_tree, draw, prove_queues
-from trainyard.queues.builtin_queues import root_preparation
-from trainyard.queues.plan import plan
-from trainyard.queues.snapshot import snapshot_of_settings
+from trainyard.scheduling.queues import Queue, Scheduling, check_queues, check_tree, draw, prove_queues
+from trainyard.scheduling.queues.builtin_queues import root_preparation
+from trainyard.scheduling.queues.plan import plan
+from trainyard.scheduling.queues.snapshot import snapshot_of_settings
 
 OWNED = {"team": {"deserved": gpus(32)}}
 

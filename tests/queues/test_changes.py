@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.queues.change_effects import change_findings
+from trainyard.scheduling.queues.change_effects import change_findings
 
 
 def queue(name: str, parent: str = "root", state: str = "Open", **spec: Any) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
+from tools.reference.queue_rules import rule_table
 from trainyard.checks.finding import Finding, Severity
-from trainyard.queues import RULES, VOLCANO_VERSIONS, Plugin, Queue, Scheduling, check_queues, check_tree
-from trainyard.reference.queue_rules import rule_table
+from trainyard.scheduling.queues import RULES, VOLCANO_VERSIONS, Plugin, Queue, Scheduling, check_queues, check_tree
 
 TREE = Scheduling()
 FLAT = Scheduling(plugins=frozenset({Plugin.CAPACITY}))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.queues.amounts import units
-from trainyard.queues.forecast import ForecastState, JobForecast, forecast
-from trainyard.queues.queue import Queue
-from trainyard.queues.queued_gangs import Job, Pod, read_jobs, requires_domain
-from trainyard.queues.scheduling import Plugin, Scheduling
-from trainyard.queues.tree import QueueTree
+from trainyard.scheduling.queues.amounts import units
+from trainyard.scheduling.queues.forecast import ForecastState, JobForecast, forecast
+from trainyard.scheduling.queues.queue import Queue
+from trainyard.scheduling.queues.queued_gangs import Job, Pod, read_jobs, requires_domain
+from trainyard.scheduling.queues.scheduling import Plugin, Scheduling
+from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
 GPU = "nvidia.com/gpu"

@@ -10,7 +10,7 @@ import yaml
 
 from tests.queues.trees import GPU, rules
 from trainyard.errors import TrainyardError
-from trainyard.queues import RULES, ManifestPaths, Queue, check_tree, is_manifest, read_manifests, read_queue
+from trainyard.scheduling.queues import RULES, ManifestPaths, Queue, check_tree, is_manifest, read_manifests, read_queue
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 

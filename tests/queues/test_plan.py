@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 from tests.golden import assert_golden
 from tests.queues.test_forecast import gpus, job
 from trainyard.cli.app import build
+from trainyard.cluster_state.queues import LiveQueues
 from trainyard.errors import TrainyardError
-from trainyard.live.queues import LiveQueues
-from trainyard.queues.amounts import units
-from trainyard.queues.plan import Effect, Plan, plan
-from trainyard.queues.plan_report import as_json, as_markdown, as_text
-from trainyard.queues.queue import Queue
-from trainyard.queues.queued_gangs import Job, Pod
-from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster, snapshot_of_file
-from trainyard.queues.tree import QueueTree
-from trainyard.queues.usage import draw_usage, drawn_resources, queue_usage
+from trainyard.scheduling.queues.amounts import units
+from trainyard.scheduling.queues.plan import Effect, Plan, plan
+from trainyard.scheduling.queues.plan_report import as_json, as_markdown, as_text
+from trainyard.scheduling.queues.queue import Queue
+from trainyard.scheduling.queues.queued_gangs import Job, Pod
+from trainyard.scheduling.queues.snapshot import Snapshot, snapshot_of_cluster, snapshot_of_file
+from trainyard.scheduling.queues.tree import QueueTree
+from trainyard.scheduling.queues.usage import draw_usage, drawn_resources, queue_usage
 from trainyard.settings.tenancy import QueueState
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -15,8 +15,17 @@ from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from tests.queues.webhook import refused, refused_by_1_15
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.queues import RULES, Queue, Scheduling, check_queues, check_tree, draw, queue_objects, rejections
-from trainyard.queues.queue import KINDS
+from trainyard.scheduling.queues import (
+    RULES,
+    Queue,
+    Scheduling,
+    check_queues,
+    check_tree,
+    draw,
+    queue_objects,
+    rejections,
+)
+from trainyard.scheduling.queues.queue import KINDS
 from trainyard.settings import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]

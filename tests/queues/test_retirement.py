@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.queues.test_changes import gang, queue
-from trainyard.queues.retirement import QueueRetirement, queue_retirement
+from trainyard.scheduling.queues.retirement import QueueRetirement, queue_retirement
 
 
 def decided(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.queues import check_queues
+from trainyard.scheduling.queues import check_queues
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.stack_checks import unenforced_shares
 

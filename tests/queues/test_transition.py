@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.queues.random_trees import Spec, accepted, applied, random_tree, spec
-from trainyard.queues.transition import transition
+from trainyard.scheduling.queues.transition import transition
 
 seeds = st.integers(0, 2**32)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.queues.trees import GPU, NODE, rules, stack
 from trainyard import quantity
 from trainyard.errors import TrainyardError
-from trainyard.queues import Capacity, Compiled, check_queues, compile_queues, queue_objects, queue_tree
+from trainyard.scheduling.queues import Capacity, Compiled, check_queues, compile_queues, queue_objects, queue_tree
 from trainyard.settings.tenancy import QueueSettings
 
 TOTAL = {"cpu": "768", "memory": "8Ti", GPU: "64", "pods": "880"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.queues import Capacity, Queue, compile_queues
+from trainyard.scheduling.queues import Capacity, Queue, compile_queues
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.tenancy import QueueSettings
 

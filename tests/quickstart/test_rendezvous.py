@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from tests.support import ROOT
-from trainyard.cluster.ports import is_free
-from trainyard.quickstart import rendezvous
-from trainyard.quickstart.smoke import smoke_job
+from trainyard.local.cluster.ports import is_free
+from trainyard.platform.quickstart import rendezvous
+from trainyard.platform.quickstart.smoke import smoke_job
 from trainyard.settings import load_stack
 
 SOURCE = Path(rendezvous.__file__).read_text()

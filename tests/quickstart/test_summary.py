@@ -10,12 +10,12 @@ from rich.console import Console
 
 from tests.golden import assert_golden
 from tests.support import ROOT
-from trainyard.queues import queue_objects
-from trainyard.quickstart.smoke import smoke_job
-from trainyard.quickstart.summary import ProcessLine, SmokeReport, landing_domains, summary
+from trainyard.platform.quickstart.smoke import smoke_job
+from trainyard.platform.quickstart.summary import ProcessLine, SmokeReport, landing_domains, summary
+from trainyard.scheduling.queues import queue_objects
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings import load_stack
 from trainyard.settings.stack import StackSettings
-from trainyard.topology import compile_fabric
 
 GOLDEN = Path(__file__).parent / "golden"
 

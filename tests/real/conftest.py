@@ -16,8 +16,8 @@ import pytest
 
 from tests.real.isolated import RUN
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
-from trainyard.cluster.node.requirements import missing
 from trainyard.kube.blocking import Session
+from trainyard.local.cluster.node.requirements import missing
 
 NAME = os.environ.get(RUN, "")
 """Of the cluster; `isolated` gives each run one of its own."""

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from tests.real.prometheus import fetched
 from tests.support import ROOT
-from trainyard.cluster.image_sources import image_builder
-from trainyard.cluster.node.control_groups import hierarchies, remove
-from trainyard.cluster.node.requirements import missing
-from trainyard.cluster.toolchain import own_program
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.image_sources import image_builder
+from trainyard.local.cluster.node.control_groups import hierarchies, remove
+from trainyard.local.cluster.node.requirements import missing
+from trainyard.local.cluster.toolchain import own_program
 
 RUN = "TRAINYARD_REAL_RUN"
 """Variable with the name of the run, inside the namespaces only."""

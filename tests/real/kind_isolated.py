@@ -15,11 +15,11 @@ import tempfile
 from pathlib import Path
 
 from tests.real.isolated import RUN, run_within
-from trainyard.cluster.image_sources import image_builder
-from trainyard.cluster.kind import PLATFORM_IMAGES
-from trainyard.cluster.kind_requirements import find_kind
-from trainyard.cluster.node.control_groups import hierarchies, remove
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.image_sources import image_builder
+from trainyard.local.cluster.kind import PLATFORM_IMAGES
+from trainyard.local.cluster.kind_requirements import find_kind
+from trainyard.local.cluster.node.control_groups import hierarchies, remove
 
 _SECONDS = 1500.0
 _NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--mount-proc", "--kill-child")

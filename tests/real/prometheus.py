@@ -13,8 +13,8 @@ from urllib.parse import quote
 import yaml
 
 from tests.support import LiveCluster, require
-from trainyard.cluster.folders import cache_home
-from trainyard.images.debian_packages import DebianPackage, debian_files, fetch
+from trainyard.local.cluster.folders import cache_home
+from trainyard.local.images.debian_packages import DebianPackage, debian_files, fetch
 
 __all__ = ["fetched", "prometheus", "query"]
 

@@ -14,7 +14,7 @@ import pytest
 from tests.real.isolated import RUN
 from tests.real.real_jobs import job
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
-from trainyard.cluster.kind import OWN_NODE_IMAGE
+from trainyard.local.cluster.kind import OWN_NODE_IMAGE
 
 pytestmark = pytest.mark.real
 

@@ -11,8 +11,8 @@ import pytest
 from tests.real.conftest import FIGURES, RealCluster, cluster_memory, lines, machine_state
 from tests.real.real_jobs import IMAGE, PYTHON, job
 from tests.support import awaited, require
-from trainyard.cluster.node.control_groups import hierarchies
-from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name, plan_nodes
+from trainyard.local.cluster.node.control_groups import hierarchies
+from trainyard.local.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name, plan_nodes
 from trainyard.quantity import parse
 
 pytestmark = pytest.mark.real

@@ -13,7 +13,7 @@ import pytest
 from tests.real.conftest import RealCluster, every_object, machine_state, node_commands, process_of
 from tests.real.test_disturbances import all_ready
 from tests.support import ROOT, awaited, require
-from trainyard.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name
+from trainyard.local.cluster.node.node_plan import NAMESPACE_FOLDER, junction, machine_name
 
 pytestmark = pytest.mark.real
 

@@ -13,10 +13,10 @@ from tests.real.conftest import RealCluster, process_of
 from tests.real.real_jobs import GATED, job, open_gate
 from tests.real.test_disturbances import NODES, none_is_lost, submissions
 from tests.support import awaited, repeated, require
-from trainyard.cluster.image_sources import image_builder
-from trainyard.cluster.node.node_images import enter, first_process, import_images
-from trainyard.cluster.toolchain import Toolchain
-from trainyard.images.image_build import ImageBuilder
+from trainyard.local.cluster.image_sources import image_builder
+from trainyard.local.cluster.node.node_images import enter, first_process, import_images
+from trainyard.local.cluster.toolchain import Toolchain
+from trainyard.local.images.image_build import ImageBuilder
 from trainyard.settings.versions import PROGRAMS
 
 pytestmark = pytest.mark.real

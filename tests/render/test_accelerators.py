@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from trainyard.data import data_folder
-from trainyard.render.accelerators import (
+from trainyard.jobs.render.accelerators import (
     ACCELERATORS,
     NamePatterns,
     concerns_accelerator,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainyard.render.devices import gpu_count
+from trainyard.jobs.render.devices import gpu_count
 
 
 @pytest.mark.parametrize("field", ["limits", "requests"])

@@ -12,7 +12,7 @@ from tests.golden import assert_golden
 from tests.render.builders import QUEUE, patch, pod_patch, runtime, torch, train_job, trainer
 from trainyard.api import KubernetesModel
 from trainyard.errors import TrainyardError
-from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
+from trainyard.jobs.render.rendered_documents import RenderedTrainJob, render_documents
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))

@@ -31,10 +31,10 @@ JOB_SET_SPEC = {
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the library with the new files; the rest of the project is linked."""
     added = {
-        "trainyard/render/gangs/dense.py": EXTENSION / "dense.py",
-        "trainyard/render/frameworks/herd.py": EXTENSION / "herd.py",
+        "trainyard/jobs/render/gangs/dense.py": EXTENSION / "dense.py",
+        "trainyard/jobs/render/frameworks/herd.py": EXTENSION / "herd.py",
         "trainyard/controller/keys/brand.py": EXTENSION / "brand.py",
-        "trainyard/convert/kinds/flock.py": EXTENSION / "flock.py",
+        "trainyard/jobs/convert/kinds/flock.py": EXTENSION / "flock.py",
     }
     return extended(tmp_path_factory.mktemp("extended"), added)
 

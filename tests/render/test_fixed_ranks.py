@@ -9,7 +9,7 @@ import pytest
 from tests.render.builders import container, only, runtime, train_job, trainer, verdict
 from tests.render.launched import launched
 from trainyard.api import Body
-from trainyard.render.frameworks import FRAMEWORKS, PLAIN
+from trainyard.jobs.render.frameworks import FRAMEWORKS, PLAIN
 
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 RANKS = [

@@ -23,7 +23,7 @@ from tests.render.builders import (
     trainer,
     verdict,
 )
-from trainyard.render import RenderContext, Rendered, render
+from trainyard.jobs.render import RenderContext, Rendered, render
 
 GPU = "nvidia.com/gpu"
 

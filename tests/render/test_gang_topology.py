@@ -8,7 +8,7 @@ import pytest
 
 from tests.render.builders import objects, only, torch, train_job, verdict
 from trainyard.api import Platform
-from trainyard.render import RenderContext, context_of
+from trainyard.jobs.render import RenderContext, context_of
 
 FABRIC = {"rack": 1, "spine": 3}
 ON = frozenset({"gang", "network-topology-aware"})

@@ -9,9 +9,9 @@ import pytest
 from tests.render.builders import only, replicated_job, runtime, train_job, trainer, verdict
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
-from trainyard.render import Rejected, RenderContext, Rendered, render
-from trainyard.render.hosts import MOST_PODS
-from trainyard.runtimes import load_catalog
+from trainyard.jobs.render import Rejected, RenderContext, Rendered, render
+from trainyard.jobs.render.hosts import MOST_PODS
+from trainyard.jobs.runtimes import load_catalog
 
 
 def answer(runtime: str, *, nodes: int | None = None, policy: int | None = None) -> Rendered | Rejected:

@@ -10,7 +10,7 @@ import pytest
 from tests.counting import calls
 from tests.render.builders import container, patch, pod_patch, replicated_job, torch, train_job, trainer
 from trainyard.api import Body, TrainJob
-from trainyard.render import RenderContext, Rendered, render, validate
+from trainyard.jobs.render import RenderContext, Rendered, render, validate
 
 SMALL = 48
 MOST = 2.3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.render.merge import merge_resources, strategic_merge
+from trainyard.jobs.render.merge import merge_resources, strategic_merge
 
 
 def names(*values: str) -> list[dict[str, str]]:

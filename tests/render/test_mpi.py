@@ -9,7 +9,7 @@ import pytest
 from tests.render.builders import container, environment, objects, only, pods, replicated_job, train_job, verdict
 from tests.render.launched import launched, launcher, node
 from trainyard.api import Body, TrainJob
-from trainyard.render import RenderContext, Rendered, render
+from trainyard.jobs.render import RenderContext, Rendered, render
 
 GPU = "nvidia.com/gpu"
 OPEN_MPI = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.render.pod_requests.pods import generated, recorded
 from trainyard import quantity
-from trainyard.render.pod_resources import pod_requests
+from trainyard.jobs.render.pod_resources import pod_requests
 
 
 def test_the_requests_of_generated_pods_are_those_that_kubernetes_counts() -> None:

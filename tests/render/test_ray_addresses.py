@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.render.frameworks.ray_scripts import HEAD, NODE
+from trainyard.jobs.render.frameworks.ray_scripts import HEAD, NODE
 
 _HEADER = "Iface\tDestination\tGateway\n"
 

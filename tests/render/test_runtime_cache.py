@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 from tests.render.builders import objects, runtime, train_job, trainer
-from trainyard.render.runtime_cache import once_per_runtime
+from trainyard.jobs.render.runtime_cache import once_per_runtime
 
 
 def test_an_answer_is_computed_once_for_each_runtime_and_forgotten_with_it() -> None:

@@ -19,9 +19,9 @@ from tests.render.builders import (
     verdict,
 )
 from trainyard.api import MLPolicy, PodGroupPolicy
-from trainyard.render import Decision, validate_runtime
-from trainyard.render.frameworks import DECLARED
-from trainyard.render.gangs import GANGS
+from trainyard.jobs.render import Decision, validate_runtime
+from trainyard.jobs.render.frameworks import DECLARED
+from trainyard.jobs.render.gangs import GANGS
 
 JOBS = "spec.template.spec.replicatedJobs"
 

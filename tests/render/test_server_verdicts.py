@@ -10,8 +10,8 @@ import pytest
 
 from tests.render.builders import container, runtime, torch, train_job, trainer
 from trainyard.api import Body, Runtime, TrainJob
-from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
-from trainyard.render.submission import _Paths, read_runtime
+from trainyard.jobs.render.rendered_documents import RenderedTrainJob, render_documents
+from trainyard.jobs.render.submission import _Paths, read_runtime
 
 
 def document(body: TrainJob | Runtime) -> Body:

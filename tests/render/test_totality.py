@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tests.render.builders import ANCESTOR, QUEUE
 from trainyard.api import ClusterTrainingRuntime, TrainJob
-from trainyard.render import (
+from trainyard.jobs.render import (
     Decision,
     Rejected,
     RenderContext,
@@ -25,9 +25,9 @@ from trainyard.render import (
     validate,
     validate_runtime,
 )
-from trainyard.render.frameworks import FRAMEWORKS, PLAIN
-from trainyard.render.gangs import GANGS
-from trainyard.render.result import StatusServer
+from trainyard.jobs.render.frameworks import FRAMEWORKS, PLAIN
+from trainyard.jobs.render.gangs import GANGS
+from trainyard.jobs.render.result import StatusServer
 
 Bodies = st.SearchStrategy[Any]
 

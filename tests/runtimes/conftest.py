@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.runtimes.folder import CatalogFolder, read_folder, write_folder
-from trainyard.runtimes.release.version_lifecycle import deprecate, move_alias, release
-from trainyard.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
+from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder, write_folder
+from trainyard.jobs.runtimes.release.version_lifecycle import deprecate, move_alias, release
+from trainyard.jobs.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
 
 SHIPPED = Path(__file__).resolve().parents[2] / "runtimes"
 RELEASED, TODAY = date(2027, 1, 1), date(2027, 2, 1)

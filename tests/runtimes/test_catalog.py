@@ -13,10 +13,10 @@ import yaml
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import RenderContext, Rendered, render, validate_runtime
+from trainyard.jobs.runtimes import load_catalog, spec_hash
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import load_rules
-from trainyard.render import RenderContext, Rendered, render, validate_runtime
-from trainyard.runtimes import load_catalog, spec_hash
 
 SHIPPED = data_folder("runtimes")
 NAMES = sorted(yaml.safe_load((SHIPPED / "index.yaml").read_text())["runtimes"])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from trainyard.cli import runtimes, runtimes_lifecycle
 from trainyard.errors import TrainyardError
-from trainyard.runtimes.folder import CatalogFolder, read_folder
+from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder
 
 
 def run(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str]:

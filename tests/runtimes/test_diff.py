@@ -10,8 +10,8 @@ import pytest
 
 from tests.runtimes.test_catalog import NAMES, OBJECTS
 from trainyard.errors import TrainyardError
-from trainyard.runtimes.changes.diff import Aspect, compare, read_job
-from trainyard.runtimes.changes.diff_report import as_json, as_markdown, as_text
+from trainyard.jobs.runtimes.changes.diff import Aspect, compare, read_job
+from trainyard.jobs.runtimes.changes.diff_report import as_json, as_markdown, as_text
 
 Body = dict[str, Any]
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from trainyard.errors import TrainyardError
-from trainyard.runtimes.changes.impact import reached, read_recorded
-from trainyard.runtimes.changes.impact_report import as_json, as_markdown, as_text
+from trainyard.jobs.runtimes.changes.impact import reached, read_recorded
+from trainyard.jobs.runtimes.changes.impact_report import as_json, as_markdown, as_text
 
 
 def job(name: str, runtime: str, **others: Any) -> dict[str, Any]:

@@ -12,11 +12,11 @@ import yaml
 from tests.policy.decisions import STACK, checked
 from tests.runtimes.test_catalog import OBJECTS
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
-from trainyard.render import RenderContext, Rendered, render
-from trainyard.runtimes.runtime_lint import DomainCapacities, lint_runtime, lint_train_job
+from trainyard.jobs.render import RenderContext, Rendered, render
+from trainyard.jobs.runtimes.runtime_lint import DomainCapacities, lint_runtime, lint_train_job
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.stack_loader import load_stack
-from trainyard.topology import compile_fabric
 
 FABRIC = compile_fabric(
     FabricSettings.model_validate(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.runtimes.fake_registry import FakeRegistry, served
-from trainyard.runtimes.images.image_reference import parse_image
-from trainyard.runtimes.images.registry import Registry, UnresolvedError
+from trainyard.jobs.runtimes.images.image_reference import parse_image
+from trainyard.jobs.runtimes.images.registry import Registry, UnresolvedError
 
 INDEX = b'{"schemaVersion": 2, "manifests": []}'
 LOGIN = ("ann", "pass")

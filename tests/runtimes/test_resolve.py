@@ -13,12 +13,12 @@ import pytest
 from tests.runtimes.fake_registry import FakeRegistry, served
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.runtimes import load_catalog
-from trainyard.runtimes.folder import CatalogFolder
-from trainyard.runtimes.images.image_reference import mirrored, parse_image
-from trainyard.runtimes.images.lock import ImageLock, images_of, installed, read_lock, written_lock
-from trainyard.runtimes.images.registry import Registry, UnresolvedError, docker_credentials
-from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
+from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.runtimes.folder import CatalogFolder
+from trainyard.jobs.runtimes.images.image_reference import mirrored, parse_image
+from trainyard.jobs.runtimes.images.lock import ImageLock, images_of, installed, read_lock, written_lock
+from trainyard.jobs.runtimes.images.registry import Registry, UnresolvedError, docker_credentials
+from trainyard.jobs.runtimes.images.resolve import Resolution, Resolved, locked, resolve
 
 DIGEST = "sha256:" + "a" * 64
 INDEX = b'{"schemaVersion": 2, "manifests": []}'

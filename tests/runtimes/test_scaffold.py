@@ -11,12 +11,12 @@ from tests.runtimes.conftest import SHIPPED
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.render import RenderContext, Rendered, render
-from trainyard.runtimes import RuntimeVersion, load_catalog
-from trainyard.runtimes.catalog_loader import runtimes_of
-from trainyard.runtimes.folder import CatalogFolder, write_folder
-from trainyard.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
-from trainyard.runtimes.samples import sample_train_job
+from trainyard.jobs.render import RenderContext, Rendered, render
+from trainyard.jobs.runtimes import RuntimeVersion, load_catalog
+from trainyard.jobs.runtimes.catalog_loader import runtimes_of
+from trainyard.jobs.runtimes.folder import CatalogFolder, write_folder
+from trainyard.jobs.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
+from trainyard.jobs.runtimes.samples import sample_train_job
 
 EMPTY = CatalogFolder(Path("/nowhere"), {})
 KNOWN = known_runtimes(EMPTY, [SHIPPED])

@@ -13,12 +13,12 @@ import yaml
 
 from tests.runtimes.conftest import TODAY
 from trainyard.errors import TrainyardError
-from trainyard.runtimes import spec_hash
-from trainyard.runtimes.catalog_loader import runtimes_of
-from trainyard.runtimes.folder import CatalogFolder, read_folder
-from trainyard.runtimes.release.revision import folder_at
-from trainyard.runtimes.release.transitions import Transitions, transitions
-from trainyard.runtimes.release.version_lifecycle import deprecate, move_alias, release, retire, withdraw
+from trainyard.jobs.runtimes import spec_hash
+from trainyard.jobs.runtimes.catalog_loader import runtimes_of
+from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder
+from trainyard.jobs.runtimes.release.revision import folder_at
+from trainyard.jobs.runtimes.release.transitions import Transitions, transitions
+from trainyard.jobs.runtimes.release.version_lifecycle import deprecate, move_alias, release, retire, withdraw
 
 OVER = date(2027, 7, 1)
 Edit = Callable[[dict[str, Any]], object]

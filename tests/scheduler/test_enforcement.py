@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainyard.checks.finding import Finding, Severity
-from trainyard.scheduler import configuration, effective_configuration, lint, preset
-from trainyard.scheduler.volcano_options import PREEMPT_VOTERS, RECLAIM_VOTERS
+from trainyard.scheduling.scheduler import configuration, effective_configuration, lint, preset
+from trainyard.scheduling.scheduler.volcano_options import PREEMPT_VOTERS, RECLAIM_VOTERS
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.scheduler import SchedulerPreset
 

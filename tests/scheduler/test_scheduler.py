@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tests.golden import assert_golden
 from trainyard.cli import scheduler
-from trainyard.scheduler import configuration, lint, preset
+from trainyard.scheduling.scheduler import configuration, lint, preset
 from trainyard.settings import load_stack
 from trainyard.settings.platform import SchedulerPreset
 

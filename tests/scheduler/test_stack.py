@@ -14,9 +14,9 @@ from tests.golden import assert_golden
 from trainyard.cli import scheduler
 from trainyard.errors import TrainyardError
 from trainyard.policy.stack_objects import platform_object
-from trainyard.scheduler import check_stack, configuration, effective_configuration, lint, preset
-from trainyard.scheduler.lint_rules import RULES
-from trainyard.scheduler.volcano_options import PLUGINS
+from trainyard.scheduling.scheduler import check_stack, configuration, effective_configuration, lint, preset
+from trainyard.scheduling.scheduler.lint_rules import RULES
+from trainyard.scheduling.scheduler.volcano_options import PLUGINS
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.scheduler import PluginName, SchedulerPreset
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from trainyard.reference.settings import reference
+from tools.reference.settings import reference
 from trainyard.settings import StackSettings
 from trainyard.settings.messages import member_type
 
@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    command = "python -m trainyard.reference.settings > docs/settings.md"
+    command = "python -m tools.reference.settings > docs/settings.md"
     assert PAGE.read_text() == reference(), f"write it again: {command}"
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from trainyard.simulate.replay import Settled
-from trainyard.simulate.scenario import Scenario, load_scenario
-from trainyard.simulate.scenario_jobs import Job
+from trainyard.local.simulate.replay import Settled
+from trainyard.local.simulate.scenario import Scenario, load_scenario
+from trainyard.local.simulate.scenario_jobs import Job
 
 SMALL = {"domains": [{"name": "spine", "domains": [{"name": "rack-a", "nodes": 4}, {"name": "rack-b", "nodes": 4}]}]}
 

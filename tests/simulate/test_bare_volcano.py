@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from components.volcano import ADMISSION_SECRET, custom_resource_definitions
 from tests.components.recording import embedded_access
-from trainyard.cluster.supervisor.host_programs.volcano import PROGRAMS as HOST_PROGRAMS
+from trainyard.local.cluster.supervisor.host_programs.volcano import PROGRAMS as HOST_PROGRAMS
+from trainyard.local.simulate.bare_volcano import NAMESPACE, objects
+from trainyard.local.simulate.programs import PROGRAMS
 from trainyard.settings.sections.volcano import SECTION, VolcanoSettings
-from trainyard.simulate.bare_volcano import NAMESPACE, objects
-from trainyard.simulate.programs import PROGRAMS
 
 
 def test_a_replay_installs_what_the_component_installs() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.simulate.fake_world import scenario
-from trainyard.simulate.controlled_jobs import controlled_job
+from trainyard.local.simulate.controlled_jobs import controlled_job
 
 QUEUE = "scheduling.volcano.sh/queue-name"
 GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-min-member")

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 from tests.golden import assert_golden
 from tests.simulate.fake_world import Fifo, scenario
-from trainyard.simulate.replay import Replay, replay
-from trainyard.simulate.replay_report import as_json, as_page, as_text
-from trainyard.simulate.replay_svg import draw
+from trainyard.local.simulate.replay import Replay, replay
+from trainyard.local.simulate.replay_report import as_json, as_page, as_text
+from trainyard.local.simulate.replay_svg import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.simulate.fake_world import Fifo, scenario
-from trainyard.simulate.replay import Replay, replay
-from trainyard.simulate.timeline import Ending, JobState
+from trainyard.local.simulate.replay import Replay, replay
+from trainyard.local.simulate.timeline import Ending, JobState
 
 
 def played(folder: Path, **sections: Any) -> Replay:

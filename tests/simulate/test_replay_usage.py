@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulate.test_replay import played
-from trainyard.simulate.replay_usage import replay_usage
-from trainyard.usage import Span
-from trainyard.usage.usage_table import By, rows
+from trainyard.insight.usage import Span
+from trainyard.insight.usage.usage_table import By, rows
+from trainyard.local.simulate.replay_usage import replay_usage
 
 GPU = "nvidia.com/gpu"
 QUEUES = {"vision": {"deserved": {GPU: "32"}}, "language": {"deserved": {GPU: "32"}}}

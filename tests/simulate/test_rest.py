@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainyard.simulate.rest import sessions_at_rest
+from trainyard.local.simulate.rest import sessions_at_rest
 
 
 def test_without_preemption_an_eviction_shows_within_four_sessions() -> None:

@@ -10,8 +10,8 @@ import yaml
 
 from tests.simulate.fake_world import SMALL, scenario
 from trainyard.errors import TrainyardError
-from trainyard.simulate.clock import parse, shown
-from trainyard.simulate.scenario import load_scenario
+from trainyard.local.simulate.clock import parse, shown
+from trainyard.local.simulate.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "tests" / "cluster" / "scenarios").glob("*.yaml"))

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.topology.fabrics import fabric, trees
 from trainyard.checks.finding import Finding, Severity
-from trainyard.topology import compile_fabric
-from trainyard.topology.hypernode_checks import check_hyper_nodes
-from trainyard.topology.hypernode_manifests import read_manifests
-from trainyard.topology.membership import is_anchored, regex_fault
-from trainyard.topology.rules import RULES
+from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.hypernode_checks import check_hyper_nodes
+from trainyard.scheduling.topology.hypernode_manifests import read_manifests
+from trainyard.scheduling.topology.membership import is_anchored, regex_fault
+from trainyard.scheduling.topology.rules import RULES
 
 
 def exact(kind: str, name: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.fabrics import fabric
-from trainyard.topology import compile_fabric
-from trainyard.topology.order import NOTHING, preparation, safe_order
+from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.order import NOTHING, preparation, safe_order
 
 Manifest = Mapping[str, Any]
 

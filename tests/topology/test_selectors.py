@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from tests.topology.fabrics import fabric
 from trainyard.cli import topology
-from trainyard.cluster.simulated_nodes import desired_nodes
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.simulated_nodes import desired_nodes
+from trainyard.scheduling.topology import check_fabric, compile_fabric, draw
+from trainyard.scheduling.topology.fabric_checks import fabric_findings
+from trainyard.scheduling.topology.selected_nodes import selected_nodes, shared_nodes
+from trainyard.scheduling.topology.serialize import nodes_text
 from trainyard.settings import parse_stack
-from trainyard.topology import check_fabric, compile_fabric, draw
-from trainyard.topology.fabric_checks import fabric_findings
-from trainyard.topology.selected_nodes import selected_nodes, shared_nodes
-from trainyard.topology.serialize import nodes_text
 
 
 def rack(name: str, count: int = 2, **labels: str) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from tests.golden import assert_golden
 from tests.topology.fabrics import fabric, trees
+from tools.reference.fabric_rules import with_rules
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.reference.fabric_rules import with_rules
+from trainyard.scheduling.topology import check_fabric, compile_fabric, draw
+from trainyard.scheduling.topology.fabric_checks import fabric_findings
+from trainyard.scheduling.topology.rules import RULES
 from trainyard.settings import load_stack
 from trainyard.settings.fabric import FabricSettings
-from trainyard.topology import check_fabric, compile_fabric, draw
-from trainyard.topology.fabric_checks import fabric_findings
-from trainyard.topology.rules import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -245,7 +245,7 @@ def test_adding_a_domain_changes_no_other_name(domains: list[dict[str, Any]], co
 
 def test_the_documentation_has_the_rules() -> None:
     page = (ROOT / "docs" / "fabric.md").read_text()
-    assert with_rules(page) == page, "run python -m trainyard.reference.fabric_rules docs/fabric.md"
+    assert with_rules(page) == page, "run python -m tools.reference.fabric_rules docs/fabric.md"
 
 
 def test_the_example_of_the_documentation_is_a_valid_fabric() -> None:

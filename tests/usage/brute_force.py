@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from fractions import Fraction
 
-from trainyard.usage import Gang, Holding, Span
+from trainyard.insight.usage import Gang, Holding, Span
 
 GPU = "nvidia.com/gpu"
 Change = tuple[int, str, Holding | None, bool]

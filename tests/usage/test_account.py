@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.usage.brute_force import GPU, Change, Clockwork, ShareChange
-from trainyard.usage import Account, Gang, Holding, Ledger, Level, QueueLevel, Share, Span, TakenBack, Usage
-from trainyard.usage.bodies import shares
+from trainyard.insight.usage import Account, Gang, Holding, Ledger, Level, QueueLevel, Share, Span, TakenBack, Usage
+from trainyard.insight.usage.bodies import shares
 
 RAIL = "rdma/rail"
 VISION = Gang("vision", "TrainJob", "big", "vision", "torch")

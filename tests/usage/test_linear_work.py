@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.usage import record_of
 from tests.counting import calls
-from trainyard.usage import Span
-from trainyard.usage.record import read_record
-from trainyard.usage.usage_table import By, as_csv, rows
+from trainyard.insight.usage import Span
+from trainyard.insight.usage.record import read_record
+from trainyard.insight.usage.usage_table import By, as_csv, rows
 
 FEW, MANY = 500, 2000
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.usage.brute_force import GPU
 from trainyard.errors import TrainyardError
-from trainyard.usage import Gang, Gap, Level, QueueLevel, QueueTenants, Span, TakenBack
-from trainyard.usage.record import newest, read_record
-from trainyard.usage.record_parts import HEAD, MAX_GAPS, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
-from trainyard.usage.resumption import resumed
+from trainyard.insight.usage import Gang, Gap, Level, QueueLevel, QueueTenants, Span, TakenBack
+from trainyard.insight.usage.record import newest, read_record
+from trainyard.insight.usage.record_parts import HEAD, MAX_GAPS, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
+from trainyard.insight.usage.resumption import resumed
 
 JOB = Gang("vision", "TrainJob", "train", "vision", "torch-2.8")
 LINES = [
@@ -183,7 +183,7 @@ def test_the_newest_segments_are_known_by_their_labels() -> None:
 
 
 def test_a_segment_that_begins_with_many_levels_has_room_for_as_much_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.usage.record_parts.SEGMENT_BYTES", 100)
+    monkeypatch.setattr("trainyard.insight.usage.record_parts.SEGMENT_BYTES", 100)
     jobs = segment("vision")
     jobs.append(Level(at, JOB._replace(name=f"job-{at}"), GPU, at * 7919 % 1000, 0, 0) for at in range(100))
     jobs.binary_data()
@@ -194,7 +194,7 @@ def test_a_segment_that_begins_with_many_levels_has_room_for_as_much_again(monke
 
 
 def test_a_segment_does_not_grow_with_each_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.usage.record_parts.SEGMENT_BYTES", 100)
+    monkeypatch.setattr("trainyard.insight.usage.record_parts.SEGMENT_BYTES", 100)
     jobs = segment("vision")
     for at in range(5000):
         jobs.append([Level(at, JOB._replace(name=f"job-{at}"), GPU, at * 7919 % 1000, 0, 0)])

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.usage.brute_force import GPU
-from trainyard.usage import Account, Gang, Holding, Ledger, Line, Share, Span
-from trainyard.usage.resumption import resumed
+from trainyard.insight.usage import Account, Gang, Holding, Ledger, Line, Share, Span
+from trainyard.insight.usage.resumption import resumed
 
 JOBS = tuple(Gang("vision", "TrainJob", name, "vision") for name in ("first", "second"))
 END = 60

@@ -20,12 +20,12 @@ from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
 from tests.usage.brute_force import GPU
 from trainyard import pki
+from trainyard.insight.usage import Gang, Gap, Ledger, QueueTenants, Share, Span, Usage
+from trainyard.insight.usage.account import Sums
+from trainyard.insight.usage.levels import Holding, Line
+from trainyard.insight.usage.record_parts import HEAD, Head, Segment, names_of
+from trainyard.insight.usage.usage_table import By, UsageRow, as_csv, as_text
 from trainyard.kube import ApiError, Client
-from trainyard.usage import Gang, Gap, Ledger, QueueTenants, Share, Span, Usage
-from trainyard.usage.account import Sums
-from trainyard.usage.levels import Holding, Line
-from trainyard.usage.record_parts import HEAD, Head, Segment, names_of
-from trainyard.usage.usage_table import By, UsageRow, as_csv, as_text
 
 HOUR = 3600
 DAY = 1_790_812_800
@@ -330,7 +330,7 @@ async def test_the_status_of_an_answer_that_is_none_of_prometheus_is_said() -> N
 
 
 async def test_an_endless_answer_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.live.usage._MOST_BYTES", 10)
+    monkeypatch.setattr("trainyard.insight.usage_reader._MOST_BYTES", 10)
     done = await Prometheus().ask()
     assert (done.returncode, "has more than 10 bytes" in done.stderr) == (2, True)
 

@@ -13,7 +13,7 @@ __all__ = ["PodGroupPolicy"]
 class PodGroupPolicy(ExtensiblePolicy):
     """The gang scheduler."""
 
-    registry: ClassVar[str] = "trainyard.render.gangs:GANGS"
+    registry: ClassVar[str] = "trainyard.jobs.render.gangs:GANGS"
 
     @classmethod
     def exclusive(cls, names: tuple[str, ...]) -> ShapeRule:

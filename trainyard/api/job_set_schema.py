@@ -2,7 +2,7 @@
 
 ``job_set_schema.json`` has one entry per object type: its fields with their types. A type is a scalar, the name of
 another entry, ``[item]`` or ``{value}``; words after it are attributes, such as ``[Env] list=map keys=name``. A field
-whose name ends in ``!`` is required. ``python -m trainyard.reference.job_set_schema`` writes the file from the pinned
+whose name ends in ``!`` is required. ``python -m tools.reference.job_set_schema`` writes the file from the pinned
 CRD; a test compares both.
 """
 

@@ -16,7 +16,7 @@ __all__ = ["MLPolicy"]
 class MLPolicy(ExtensiblePolicy):
     """Framework and number of nodes."""
 
-    registry: ClassVar[str] = "trainyard.render.frameworks:DECLARED"
+    registry: ClassVar[str] = "trainyard.jobs.render.frameworks:DECLARED"
 
     num_nodes: Annotated[Int32, Field(ge=1)] | None = None
     """Number of training nodes, unless the TrainJob sets it; default: 1."""

@@ -31,8 +31,8 @@ def adopt(
     """Plan the takeover of an existing installation; exit code 1: an object cannot be taken over."""
     from rich.console import Console
 
-    from trainyard.deploy.takeover_planning import plan_takeover
     from trainyard.errors import TrainyardError
+    from trainyard.platform.deploy.takeover_planning import plan_takeover
 
     if not plan:
         raise TrainyardError(

@@ -215,7 +215,7 @@ def stack_of(stack: str | None, config_file: Path | None) -> tuple[StackSettings
 
 def policy_program() -> Path:
     """Return the policy server's program, after building it if necessary."""
-    from trainyard.cluster.toolchain import Toolchain, pinned, program_path
+    from trainyard.local.cluster.toolchain import Toolchain, pinned, program_path
 
     (found,) = Toolchain().resolve([program for program in pinned() if program.name == "opa"])
     if found.path is not None:
@@ -229,7 +229,7 @@ def policy_program() -> Path:
 
 def validator_program() -> Path | None:
     """Return the program that validates Jobs as the API server does; None: it is not built."""
-    from trainyard.cluster.toolchain import Toolchain, pinned
+    from trainyard.local.cluster.toolchain import Toolchain, pinned
 
     (found,) = Toolchain().resolve([program for program in pinned() if program.name == "api-validator"])
     return found.path

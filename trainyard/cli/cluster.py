@@ -10,11 +10,11 @@ import typer
 
 from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, line_progress, settings_of
-from trainyard.cluster.providers import PROVIDERS
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.providers import PROVIDERS
 
 if TYPE_CHECKING:
-    from trainyard.cluster import Provider
+    from trainyard.local.cluster import Provider
     from trainyard.progress import Progress
     from trainyard.settings import StackSettings
 
@@ -68,8 +68,8 @@ def up(
 
     If the stack is installed, waits until tenants can submit jobs.
     """
-    from trainyard.cluster.embedded import EmbeddedProvider
-    from trainyard.live.admission import wait_for_tenants
+    from trainyard.local.cluster.embedded import EmbeddedProvider
+    from trainyard.platform.admission import wait_for_tenants
 
     settings, chosen = _choose(stack, name, provider)
     if isinstance(chosen, EmbeddedProvider):
@@ -98,7 +98,7 @@ def down(
 
 def status(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, output: _Format = Output.TEXT) -> None:
     """Show the status of all processes; exit 1 if one is not healthy."""
-    from trainyard.cluster.presentation import status_table
+    from trainyard.local.cluster.presentation import status_table
 
     found = _choose(stack, name, provider)[1].status()
     if output is Output.JSON:
@@ -137,8 +137,8 @@ def toolchain(
 ) -> None:
     """Download the upstream manifests, build the missing upstream programs, and print the location of each program."""
     from trainyard import upstream
-    from trainyard.cluster.presentation import toolchain_table
-    from trainyard.cluster.toolchain import Toolchain, pinned
+    from trainyard.local.cluster.presentation import toolchain_table
+    from trainyard.local.cluster.toolchain import Toolchain, pinned
     from trainyard.settings.versions import PROGRAMS, installed_components
 
     known = {program.name: program for program in PROGRAMS if program.optional}
@@ -177,8 +177,8 @@ def toolchain(
 
 def env(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, output: _Format = Output.TEXT) -> None:
     """Print the variables that point kubectl and pulumi at the cluster: eval "$(trainyard cluster env)"."""
-    from trainyard.cluster.environment import exports
-    from trainyard.cluster.toolchain import Toolchain
+    from trainyard.local.cluster.environment import exports
+    from trainyard.local.cluster.toolchain import Toolchain
 
     Toolchain().refuse_changed()
     variables = _choose(stack, name, provider)[1].environment()
@@ -192,7 +192,7 @@ def nodes(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -
 
 
 def _choose(stack: str, name: str | None, kind: str | None) -> tuple[StackSettings, Provider]:
-    from trainyard.cluster import cluster_name, provider
+    from trainyard.local.cluster import cluster_name, provider
 
     settings = settings_of(stack)
     cluster = settings.cluster if kind is None else settings.cluster.model_copy(update={"provider": str(kind)})

@@ -14,7 +14,7 @@ from trainyard.errors import TrainyardError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainyard.explain import Observed
+    from trainyard.cluster_state.observed import Observed
     from trainyard.kube import Client
     from trainyard.progress import Progress
     from trainyard.settings import StackSettings
@@ -67,7 +67,7 @@ def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
     file = config_path(stack, config_file)
     if not has_environment(file):
         return load_stack(file, project_file())
-    from trainyard.deploy.environment_settings import read_settings
+    from trainyard.platform.deploy.environment_settings import read_settings
 
     return read_settings(stack, file)
 
@@ -86,7 +86,7 @@ def config_path(stack: str, config_file: Path | None = None) -> Path:
 
 def line_progress(console: Console) -> Progress:
     """Return progress that prints lines, and records the durations of steps for estimates."""
-    from trainyard.cluster.folders import cache_home
+    from trainyard.local.cluster.folders import cache_home
     from trainyard.progress import LineProgress
 
     def permanent(text: str) -> None:
@@ -119,7 +119,7 @@ def client_of(
     from trainyard.kube import Client
 
     if kubeconfig is None and settings is not None:
-        from trainyard.cluster import cluster_name, provider
+        from trainyard.local.cluster import cluster_name, provider
 
         access = provider(settings.cluster, cluster_name(settings, stack)).access()
         kubeconfig, context = access.kubeconfig, context or access.context
@@ -162,6 +162,6 @@ def recorded_state(file: Path) -> Observed:
     """
     from datetime import UTC, datetime
 
-    from trainyard.explain import observed_of_text
+    from trainyard.cluster_state.recorded_file import observed_of_text
 
     return observed_of_text(text_of(file), str(file), datetime.now(UTC))

@@ -68,9 +68,9 @@ def _console(
     if ctx.invoked_subcommand is not None:
         return
     with _packages():
-        from trainyard.console.loopback_server import serve
-    from trainyard.console.recorded_source import RecordedSource
-    from trainyard.console.scenario_folder import ScenarioFolder
+        from trainyard.insight.console.loopback_server import serve
+    from trainyard.insight.console.recorded_source import RecordedSource
+    from trainyard.insight.console.scenario_folder import ScenarioFolder
 
     if scenarios is not None and not scenarios.is_dir():
         raise TrainyardError(f"{scenarios} is not a folder", fix="name the folder of the reports")
@@ -87,7 +87,7 @@ def _console(
         await serve(source, port=port, scenarios=folder, browser=browser, announce=announce, say=say)
 
     async def live() -> None:
-        from trainyard.console.live_source import LiveSource
+        from trainyard.insight.console.live_source import LiveSource
 
         count = 0
 
@@ -157,8 +157,8 @@ def _serve(
     only review tokens, and for viewers of a proxy read what SubjectAccessReviews let them see.
     """
     with _packages():
-        from trainyard.console.cluster_server import ClusterConsole, ProxyAccess, serve_cluster
-        from trainyard.console.scenario_folder import ScenarioFolder
+        from trainyard.insight.console.cluster_server import ClusterConsole, ProxyAccess, serve_cluster
+        from trainyard.insight.console.scenario_folder import ScenarioFolder
     from trainyard.kube import credentials
     from trainyard.logs import write_logs
 

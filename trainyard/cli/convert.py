@@ -16,7 +16,7 @@ from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.api import Body
-    from trainyard.convert import Conversion
+    from trainyard.jobs.convert import Conversion
 
 __all__ = ["register"]
 
@@ -57,10 +57,10 @@ def _convert(
     every: Annotated[bool, typer.Option("--all", help="List each field by itself, unchanged ones too")] = False,
 ) -> None:
     """Convert jobs of older operators to TrainJobs; notes are printed to standard error; exit 1 if a job is skipped."""
-    from trainyard.convert import convert_documents
-    from trainyard.convert.conversion_report import as_text, as_yaml
     from trainyard.data import data_folder
-    from trainyard.runtimes import load_catalog
+    from trainyard.jobs.convert import convert_documents
+    from trainyard.jobs.convert.conversion_report import as_text, as_yaml
+    from trainyard.jobs.runtimes import load_catalog
 
     texts = {name: text for path in files for name, text in _texts(path)}
     objects = load_catalog(folder or data_folder("runtimes")).objects()
@@ -81,10 +81,10 @@ def _convert(
 def _rejected(conversions: Sequence[Conversion], catalog: Mapping[str, Body]) -> bool:
     """Print the errors with which the API server rejects the Jobs of converted jobs; return whether there are any."""
     from trainyard.cli.check import validator_program
-    from trainyard.convert.conversion_report import as_yaml
+    from trainyard.jobs.convert.conversion_report import as_yaml
+    from trainyard.jobs.render.rendered_documents import RuntimeSource, render_documents
+    from trainyard.jobs.render.submission import read_runtime
     from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
-    from trainyard.render.rendered_documents import RuntimeSource, render_documents
-    from trainyard.render.submission import read_runtime
 
     source = RuntimeSource(lambda kind, namespace, name: read_runtime(catalog[name]) if name in catalog else None)
     found = False
@@ -121,7 +121,7 @@ def _texts(name: str) -> Iterator[tuple[str, str]]:
 
 def _write(out: Path, conversions: Sequence[Conversion]) -> None:
     """Write one file per job, named after it, with its namespace if the name is not unique."""
-    from trainyard.convert.conversion_report import as_text, as_yaml
+    from trainyard.jobs.convert.conversion_report import as_text, as_yaml
     from trainyard.whole_file import write_text
 
     made = [each for each in conversions if each.objects]

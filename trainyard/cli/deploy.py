@@ -12,7 +12,7 @@ from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, config_path, line_progress, settings_of
 
 if TYPE_CHECKING:
-    from trainyard.deploy import Result
+    from trainyard.platform.deploy import Result
 
 __all__ = ["register"]
 
@@ -73,7 +73,7 @@ def refresh(stack: _Stack = "local", config_file: _File = None, output: _Format 
 def _run(operation: str, stack: str, config_file: Path | None, *, no_cluster: bool = False) -> Result:
     from rich.console import Console
 
-    from trainyard import deploy
+    from trainyard.platform import deploy
 
     settings = settings_of(stack, config_file)
     path = config_path(stack, config_file)

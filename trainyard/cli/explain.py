@@ -15,7 +15,7 @@ from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, reader_of, recorded_state
 
 if TYPE_CHECKING:
-    from trainyard.explain import Observed
+    from trainyard.cluster_state.observed import Observed
 
 __all__ = ["register"]
 
@@ -53,7 +53,7 @@ def _explain(
 
     Exit code 0: the cause is known, or the job runs or completed; 1: it waits or failed for an unknown reason.
     """
-    from trainyard.explain import UNKNOWN, as_text, explain
+    from trainyard.insight.explain import UNKNOWN, as_text, explain
 
     with _without_collection():
         observed = recorded_state(from_) if from_ is not None else _live(job, namespace, stack, kubeconfig, context)
@@ -76,7 +76,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def _live(job: str, namespace: str, stack: str | None, kubeconfig: Path | None, context: str | None) -> Observed:
-    from trainyard.live.job_snapshot import read_job
+    from trainyard.cluster_state.job_snapshot import read_job
 
     async def read() -> Observed:
         async with reader_of(stack, kubeconfig, context) as client:

@@ -10,10 +10,10 @@ import typer
 
 from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, line_progress
-from trainyard.images.load_targets import LoadTarget
+from trainyard.local.images.load_targets import LoadTarget
 
 if TYPE_CHECKING:
-    from trainyard.images.image_build import BuiltImage
+    from trainyard.local.images.image_build import BuiltImage
     from trainyard.progress import Progress
 
 __all__ = ["register"]
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
 
 def build(names: _Names = None, out: _Out = None, output: _Format = Output.TEXT) -> None:
     """Build images whose inputs have changed, with a bill of materials each, and write images.lock."""
-    from trainyard.cluster.image_sources import image_builder
+    from trainyard.local.cluster.image_sources import image_builder
 
     progress = _progress()
     _show(image_builder(out, progress=progress).build(names or (), progress), output)
@@ -54,7 +54,7 @@ def list_images(
     output: _Format = Output.TEXT,
 ) -> None:
     """List images: reference, digest, size, state, user, and the reasons of exceptions; builds nothing."""
-    from trainyard.cluster.image_sources import image_builder
+    from trainyard.local.cluster.image_sources import image_builder
 
     _show(image_builder(out, build=False).images(names or ()), output)
 
@@ -70,9 +70,9 @@ def load(
     output: _Format = Output.TEXT,
 ) -> None:
     """Load built images into containerd, podman, docker or a kind cluster."""
-    from trainyard.cluster.image_sources import image_builder
-    from trainyard.images.load_targets import detect
-    from trainyard.images.load_targets import load as load_images
+    from trainyard.local.cluster.image_sources import image_builder
+    from trainyard.local.images.load_targets import detect
+    from trainyard.local.images.load_targets import load as load_images
 
     images = image_builder(out, build=False).archives(names or ())
     target = into or detect()
@@ -99,8 +99,8 @@ def push(
     output: _Format = Output.TEXT,
 ) -> None:
     """Push built images to a registry, over TLS except to this machine."""
-    from trainyard.cluster.image_sources import image_builder
-    from trainyard.images.registry_push import push_images
+    from trainyard.local.cluster.image_sources import image_builder
+    from trainyard.local.images.registry_push import push_images
 
     images = image_builder(out, build=False).archives(names or ())
     pushed = asyncio.run(push_images(images, registry, credentials, ca, _progress()))
@@ -118,15 +118,15 @@ def settings(
     out: _Out = None,
 ) -> None:
     """Print the settings of a stack that use the built images."""
-    from trainyard.cluster.image_sources import image_builder
-    from trainyard.images.image_lock import settings_fragment
+    from trainyard.local.cluster.image_sources import image_builder
+    from trainyard.local.images.image_lock import settings_fragment
 
     builder = image_builder(out, build=False)
     typer.echo(settings_fragment(builder.locked(names or ()), registry), nl=False)
 
 
 def _show(images: list[BuiltImage], output: Output) -> None:
-    from trainyard.images.image_table import image_table
+    from trainyard.local.images.image_table import image_table
 
     if output is Output.JSON:
         typer.echo(json_text({"images": [image.as_json() for image in images]}))

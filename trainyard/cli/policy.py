@@ -41,7 +41,7 @@ def _test(
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Run the cases of every rule on every available engine; exit 1 if a decision differs from its case."""
-    from trainyard.cluster.toolchain import program_path
+    from trainyard.local.cluster.toolchain import program_path
     from trainyard.policy.engines.api_validator import CEL_NOT_COMPILED, ApiValidator
     from trainyard.policy.testing.case_run import run_cases
 
@@ -84,9 +84,9 @@ def _docs(
 ) -> None:
     """Write the rule reference, generated from the rule folders."""
     from trainyard.data import data_folder
+    from trainyard.policy.rule_reference import reference
     from trainyard.policy.rules.rule_catalog import load_rules
     from trainyard.policy.testing.case_files import load_cases
-    from trainyard.reference.admission_rules import reference
 
     folder = data_folder("policies")
     rules = load_rules(folder)
@@ -101,8 +101,8 @@ def _texts(
     out: Annotated[Path | None, typer.Option(help="Output file; by default standard output.")] = None,
 ) -> None:
     """Write the texts without which `check` skips a rule, derived from the Rego of the rules."""
-    from trainyard.cluster.toolchain import program_path
     from trainyard.data import data_folder
+    from trainyard.local.cluster.toolchain import program_path
     from trainyard.policy.derivation.derive import required_texts, written
 
     program = program_path("opa", progress=line_progress(Console(stderr=True)))

@@ -13,8 +13,8 @@ from trainyard.cli.common import PlanFormat, client_of, recorded_state, settings
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.queues.plan import Plan
-    from trainyard.queues.snapshot import Snapshot
+    from trainyard.scheduling.queues.plan import Plan
+    from trainyard.scheduling.queues.snapshot import Snapshot
 
 __all__ = ["register"]
 
@@ -45,8 +45,8 @@ def _plan(
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Show the gained and lost shares of tenants, and the jobs that would start, wait or be evicted."""
-    from trainyard.queues.plan_report import as_json, as_markdown, as_text
-    from trainyard.queues.snapshot import snapshot_of_file
+    from trainyard.scheduling.queues.plan_report import as_json, as_markdown, as_text
+    from trainyard.scheduling.queues.snapshot import snapshot_of_file
     from trainyard.stack_checks import stack_scheduling
 
     if from_ is not None and old != _LIVE:
@@ -63,8 +63,8 @@ def _plan(
 
 
 def _live(after: Snapshot, from_: Path | None, stack: str, kubeconfig: Path | None, context: str | None) -> Plan:
-    from trainyard.live.plan import live_plan, plan_from
-    from trainyard.live.queues import recorded_shares
+    from trainyard.cluster_state.plan import live_plan, plan_from
+    from trainyard.cluster_state.queues import recorded_shares
 
     if from_ is not None:
         return plan_from(recorded_shares(recorded_state(from_)), after)
@@ -77,9 +77,9 @@ def _live(after: Snapshot, from_: Path | None, stack: str, kubeconfig: Path | No
 
 
 def _recorded(before: Snapshot, after: Snapshot, files: list[str]) -> Plan:
-    from trainyard.queues.plan import plan
-    from trainyard.queues.queue_manifests import kubernetes_objects
-    from trainyard.queues.queued_gangs import read_jobs
+    from trainyard.scheduling.queues.plan import plan
+    from trainyard.scheduling.queues.queue_manifests import kubernetes_objects
+    from trainyard.scheduling.queues.queued_gangs import read_jobs
 
     jobs = read_jobs(body for file in files for body in kubernetes_objects(file, text_of(file)))
     return plan(

@@ -13,8 +13,8 @@ from trainyard.cli.common import Output, client_of, recorded_state, settings_of,
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.live.queues import LiveQueues
-    from trainyard.queues.usage import QueueUsage
+    from trainyard.cluster_state.queues import LiveQueues
+    from trainyard.scheduling.queues.usage import QueueUsage
 
 __all__ = ["register"]
 
@@ -41,7 +41,7 @@ def _show(
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Show the queue tree with guarantee, deserved share, usage, borrowed and pending amounts."""
-    from trainyard.queues.usage import draw_usage, drawn_resources
+    from trainyard.scheduling.queues.usage import draw_usage, drawn_resources
 
     found = _of_file(file) if file is not None else _of_cluster(from_, stack, kubeconfig, context)
     if output is Output.JSON:
@@ -52,15 +52,15 @@ def _show(
 
 
 def _of_file(file: str) -> list[QueueUsage]:
-    from trainyard.queues.snapshot import snapshot_of_file
-    from trainyard.queues.usage import queue_usage
+    from trainyard.scheduling.queues.snapshot import snapshot_of_file
+    from trainyard.scheduling.queues.usage import queue_usage
 
     return queue_usage(snapshot_of_file(text_of(file), file), [], {})
 
 
 def _of_cluster(from_: Path | None, stack: str, kubeconfig: Path | None, context: str | None) -> list[QueueUsage]:
-    from trainyard.live.queues import read_shares, recorded_shares
-    from trainyard.queues.usage import queue_usage
+    from trainyard.cluster_state.queues import read_shares, recorded_shares
+    from trainyard.scheduling.queues.usage import queue_usage
 
     async def read() -> LiveQueues:
         async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:

@@ -25,7 +25,7 @@ def _quickstart(
     from rich.console import Console
 
     from trainyard.cli.common import config_path, line_progress, settings_of
-    from trainyard.quickstart import quickstart
+    from trainyard.platform.quickstart import quickstart
 
     console = Console(highlight=False)
     settings = settings_of(stack, config_file)

@@ -13,9 +13,9 @@ import typer
 from trainyard.checks.printable_text import json_text
 
 if TYPE_CHECKING:
+    from trainyard.jobs.render.rendered_documents import RenderedTrainJob, RuntimeSource
+    from trainyard.jobs.render.submission import SentRuntime
     from trainyard.policy.check.world import World
-    from trainyard.render.rendered_documents import RenderedTrainJob, RuntimeSource
-    from trainyard.render.submission import SentRuntime
 
 __all__ = ["register"]
 
@@ -48,9 +48,9 @@ def _render(
     Runtimes that no file contains come from the catalog and the stack.
     """
     from trainyard.cli.check import validator_program
+    from trainyard.jobs.render.rendered_documents import render_documents
     from trainyard.manifests.files import read_text, source_name
     from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
-    from trainyard.render.rendered_documents import render_documents
 
     texts = {source_name(name): read_text(name) for name in files}
     with ApiValidator(validator_program) as validator:
@@ -69,7 +69,7 @@ def _runtime_source(stack: str | None, config_file: Path | None) -> RuntimeSourc
 
     The stack is read when the files lack something.
     """
-    from trainyard.render.rendered_documents import RuntimeSource
+    from trainyard.jobs.render.rendered_documents import RuntimeSource
 
     named = stack is not None or config_file is not None
 

@@ -14,7 +14,7 @@ from trainyard.cli.check import policy_program, stack_of, validator_program
 from trainyard.cli.common import ManifestOutput, Output, PlanFormat
 
 if TYPE_CHECKING:
-    from trainyard.runtimes import Catalog, Runtime
+    from trainyard.jobs.runtimes import Catalog, Runtime
 
 __all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalog_of", "places_of", "register"]
 
@@ -56,7 +56,7 @@ def places_of(folders: list[Path] | None, stack: str | None, config_file: Path |
 
 def authored_in(python: list[Path] | None) -> list[Runtime]:
     """Return the runtimes authored in Python files."""
-    from trainyard.runtimes.authoring import read_authored
+    from trainyard.jobs.runtimes.authoring import read_authored
 
     return [runtime for file in python or () for runtime in read_authored(file)]
 
@@ -65,7 +65,7 @@ def catalog_of(
     folders: list[Path] | None, python: list[Path] | None, stack: str | None, config_file: Path | None
 ) -> Catalog:
     """Return the catalog selected by the options."""
-    from trainyard.runtimes import load_catalog
+    from trainyard.jobs.runtimes import load_catalog
 
     return load_catalog(places_of(folders, stack, config_file), authored=authored_in(python))
 
@@ -78,7 +78,7 @@ def _list(
     output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
 ) -> None:
     """List the runtimes with versions, states and owners."""
-    from trainyard.runtimes.listing import list_json, list_text
+    from trainyard.jobs.runtimes.listing import list_json, list_text
 
     found = catalog_of(folder, python, stack, config_file)
     typer.echo(json_text(list_json(found)) if output is Output.JSON else list_text(found))
@@ -95,8 +95,8 @@ def _show(
     ] = ManifestOutput.TEXT,
 ) -> None:
     """Show a runtime: owner, changelog, hash and the installed object."""
+    from trainyard.jobs.runtimes.listing import Reference, show_json, show_text
     from trainyard.manifests.text_edits import dumped
-    from trainyard.runtimes.listing import Reference, show_json, show_text
 
     found = Reference(catalog_of(folder, python, stack, config_file), name)
     if output is ManifestOutput.JSON:
@@ -151,9 +151,9 @@ def _diff(
 ) -> None:
     """Show what changes for a job: images, command, environment, resources, gang, ordering, volumes, other fields."""
     from trainyard.cli.common import text_of
-    from trainyard.runtimes.changes.diff import compare, read_job
-    from trainyard.runtimes.changes.diff_report import as_json, as_markdown, as_text
-    from trainyard.runtimes.listing import Reference
+    from trainyard.jobs.runtimes.changes.diff import compare, read_job
+    from trainyard.jobs.runtimes.changes.diff_report import as_json, as_markdown, as_text
+    from trainyard.jobs.runtimes.listing import Reference
 
     catalog = catalog_of(folder, python, stack, config_file)
     before, after = Reference(catalog, old).version, Reference(catalog, new).version

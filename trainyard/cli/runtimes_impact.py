@@ -16,7 +16,7 @@ from trainyard.cli.runtimes_lifecycle import Folder, folder_of
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.runtimes.changes.impact import Recorded
+    from trainyard.jobs.runtimes.changes.impact import Recorded
 
 __all__ = ["recorded_in", "register"]
 
@@ -29,7 +29,7 @@ def register(group: typer.Typer) -> None:
 
 def recorded_in(jobs: list[str] | None, kubeconfig: Path | None, context: str | None) -> Recorded:
     """Return the TrainJobs of recorded lists and of a cluster together."""
-    from trainyard.runtimes.changes.impact import Recorded, read_recorded
+    from trainyard.jobs.runtimes.changes.impact import Recorded, read_recorded
 
     recorded = read_recorded({name: text_of(name) for name in jobs or ()})
     if kubeconfig is None:
@@ -39,7 +39,7 @@ def recorded_in(jobs: list[str] | None, kubeconfig: Path | None, context: str | 
 
 
 async def _live(kubeconfig: Path, context: str | None) -> Recorded:
-    from trainyard.live.runtime_users import read_users
+    from trainyard.cluster_state.runtime_users import read_users
 
     async with client_of(kubeconfig, context, None, "") as client:
         return await read_users(client)
@@ -70,9 +70,9 @@ def _impact(
     output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
 ) -> None:
     """List the TrainJobs that a change of a runtime affects; started jobs keep their snapshot."""
-    from trainyard.runtimes.changes.impact import reached
-    from trainyard.runtimes.changes.impact_report import as_json, as_markdown, as_text
-    from trainyard.runtimes.listing import Reference
+    from trainyard.jobs.runtimes.changes.impact import reached
+    from trainyard.jobs.runtimes.changes.impact_report import as_json, as_markdown, as_text
+    from trainyard.jobs.runtimes.listing import Reference
 
     if not jobs and kubeconfig is None:
         raise TrainyardError("No TrainJobs are given", fix="set --kubeconfig for a cluster, or --jobs for a list")
@@ -96,12 +96,12 @@ def _resolve(
 
     The digests are written to images.lock. Credentials are those of `docker login`.
     """
-    from trainyard.runtimes.catalog import Catalog
-    from trainyard.runtimes.catalog_loader import load_catalog
-    from trainyard.runtimes.folder import LOCK, write_folder
-    from trainyard.runtimes.images.lock import images_of, read_lock, written_lock
-    from trainyard.runtimes.images.registry import Registry, docker_credentials
-    from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
+    from trainyard.jobs.runtimes.catalog import Catalog
+    from trainyard.jobs.runtimes.catalog_loader import load_catalog
+    from trainyard.jobs.runtimes.folder import LOCK, write_folder
+    from trainyard.jobs.runtimes.images.lock import images_of, read_lock, written_lock
+    from trainyard.jobs.runtimes.images.registry import Registry, docker_credentials
+    from trainyard.jobs.runtimes.images.resolve import Resolution, Resolved, locked, resolve
 
     own = folder_of(folder)
     catalog: Catalog = load_catalog(own.root)

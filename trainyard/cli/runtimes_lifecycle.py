@@ -16,8 +16,8 @@ from trainyard.data import configured_folder
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.runtimes.folder import CatalogFolder
-    from trainyard.runtimes.release.version_lifecycle import Step
+    from trainyard.jobs.runtimes.folder import CatalogFolder
+    from trainyard.jobs.runtimes.release.version_lifecycle import Step
 
 __all__ = ["Folder", "folder_of", "register"]
 
@@ -47,7 +47,7 @@ def register(group: typer.Typer) -> None:
 
 def folder_of(folder: Path | None, *, new: bool = False) -> CatalogFolder:
     """Return the folder to change; with ``new``, an empty one if it does not exist."""
-    from trainyard.runtimes.folder import CatalogFolder, read_folder
+    from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder
 
     root = folder or configured_folder("runtimes")
     return CatalogFolder(root, {}) if new and folder and not folder.exists() else read_folder(root)
@@ -58,7 +58,7 @@ def _today() -> datetime.date:
 
 
 def _write_step(step: Step, output: Output) -> None:
-    from trainyard.runtimes.folder import write_folder
+    from trainyard.jobs.runtimes.folder import write_folder
 
     files = write_folder(step.before, step.after)
     if output is Output.JSON:
@@ -94,7 +94,7 @@ def _new(
     output: _Form = Output.TEXT,
 ) -> None:
     """Create a working draft of a new runtime, or of the next version of one."""
-    from trainyard.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
+    from trainyard.jobs.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
 
     own = folder_of(folder, new=True)
     known = known_runtimes(own, places_of(None, stack, config_file))
@@ -115,7 +115,7 @@ def _release(
     output: _Form = Output.TEXT,
 ) -> None:
     """Check a version and release it: its spec becomes immutable, and its hash is recorded."""
-    from trainyard.runtimes.release.version_lifecycle import find_runtime, release
+    from trainyard.jobs.runtimes.release.version_lifecycle import find_runtime, release
 
     own = folder_of(folder)
     name = find_runtime(own, name).name
@@ -139,7 +139,7 @@ def _validate_release(step: Step, name: str, stack: str | None, config_file: Pat
 
 def _alias(name: _Name, version: _Version, folder: Folder = None, output: _Form = Output.TEXT) -> None:
     """Move the alias of a runtime (its name without version) to another version."""
-    from trainyard.runtimes.release.version_lifecycle import move_alias
+    from trainyard.jobs.runtimes.release.version_lifecycle import move_alias
 
     _write_step(move_alias(folder_of(folder), name, version), output)
 
@@ -156,7 +156,7 @@ def _deprecate(
     output: _Form = Output.TEXT,
 ) -> None:
     """Deprecate a version, or withdraw its deprecation."""
-    from trainyard.runtimes.release.version_lifecycle import deprecate, withdraw
+    from trainyard.jobs.runtimes.release.version_lifecycle import deprecate, withdraw
 
     if (remove_after is None) is not undo:
         raise TrainyardError("The date of the removal is missing", fix="add either --remove-after or --withdraw")
@@ -184,8 +184,8 @@ def _retire(
 ) -> None:
     """Remove a version whose deprecation period has ended and that no TrainJob uses."""
     from trainyard.cli.runtimes_impact import recorded_in
-    from trainyard.runtimes.changes.impact import Effect, reached
-    from trainyard.runtimes.release.version_lifecycle import find_runtime, retire
+    from trainyard.jobs.runtimes.changes.impact import Effect, reached
+    from trainyard.jobs.runtimes.release.version_lifecycle import find_runtime, retire
 
     own = folder_of(folder)
     runtime = find_runtime(own, name)

@@ -31,7 +31,7 @@ def _check(
     output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT,
 ) -> None:
     """Find settings that Volcano ignores, replaces with defaults, or crashes on; exit 1 if there are errors."""
-    from trainyard.scheduler import check_stack, lint
+    from trainyard.scheduling.scheduler import check_stack, lint
     from trainyard.settings import load_stack
 
     text = file.read()
@@ -44,7 +44,7 @@ def _show(
     file: Annotated[Path, typer.Argument(help="Stack settings, such as stacks/Pulumi.local.yaml")],
 ) -> None:
     """Print the scheduler configuration of a stack, with the reason for each line."""
-    from trainyard.scheduler import configuration
+    from trainyard.scheduling.scheduler import configuration
     from trainyard.settings import load_stack
 
     typer.echo(configuration(load_stack(file)), nl=False)

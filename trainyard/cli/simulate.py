@@ -31,9 +31,9 @@ def _simulate(
     """Replay a scenario with the real scheduler; exit 1 if an expectation does not hold."""
     from rich.console import Console
 
-    from trainyard.simulate.replay_report import as_json, as_text
-    from trainyard.simulate.scenario import load_scenario
-    from trainyard.simulate.session import Session
+    from trainyard.local.simulate.replay_report import as_json, as_text
+    from trainyard.local.simulate.scenario import load_scenario
+    from trainyard.local.simulate.session import Session
 
     if out is not None and out.suffix not in (".svg", ".html"):
         raise TrainyardError(f"{out} is neither .svg nor .html", fix="use one of these suffixes")
@@ -55,9 +55,9 @@ def _simulate(
 
 
 def _write(path: Path, replay: object) -> None:
-    from trainyard.simulate.replay import Replay
-    from trainyard.simulate.replay_report import as_page
-    from trainyard.simulate.replay_svg import draw
+    from trainyard.local.simulate.replay import Replay
+    from trainyard.local.simulate.replay_report import as_page
+    from trainyard.local.simulate.replay_svg import draw
 
     assert isinstance(replay, Replay)  # noqa: S101
     try:

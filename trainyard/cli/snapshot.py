@@ -11,7 +11,7 @@ import typer
 from trainyard.cli.common import reader_of
 
 if TYPE_CHECKING:
-    from trainyard.explain import Observed
+    from trainyard.cluster_state.observed import Observed
 
 __all__ = ["register"]
 
@@ -47,7 +47,7 @@ def _save(
     `trainyard explain`, `queues show` and `queues plan live` take the file with --from; `topology check` takes it as it
     is.
     """
-    from trainyard.live.cluster_snapshot import read_cluster, write_snapshot
+    from trainyard.cluster_state.cluster_snapshot import read_cluster, write_snapshot
 
     async def read() -> Observed:
         async with reader_of(stack, kubeconfig, context) as client:

@@ -16,7 +16,7 @@ from trainyard.cli.findings import answer
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.topology.to_settings import ImportedFabric
+    from trainyard.scheduling.topology.to_settings import ImportedFabric
 
 __all__ = ["register"]
 
@@ -101,7 +101,7 @@ def _check(
     output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT,
 ) -> None:
     """Check fabrics and HyperNodes; exit 1 if there are errors."""
-    from trainyard.topology.file_checks import check_texts
+    from trainyard.scheduling.topology.file_checks import check_texts
 
     texts = [(str(file), text_of(file)) for file in files or ()]
     if from_ is not None:
@@ -122,8 +122,8 @@ def _compile(
     output: Annotated[ManifestFormat, typer.Option("-o", "--output", help="Format")] = ManifestFormat.YAML,
 ) -> None:
     """Print the HyperNodes of the fabric in creation order."""
-    from trainyard.topology import compile_fabric
-    from trainyard.topology.serialize import hyper_nodes_text, nodes_text
+    from trainyard.scheduling.topology import compile_fabric
+    from trainyard.scheduling.topology.serialize import hyper_nodes_text, nodes_text
 
     fabric = compile_fabric(_declared(file, from_, tiers, labels, qualify).settings)
     written = nodes_text if nodes else hyper_nodes_text
@@ -150,7 +150,7 @@ def _import(
     context: Annotated[str | None, typer.Option(help="Context in the kubeconfig; by default the current one.")] = None,
 ) -> None:
     """Print trainyard:fabric for a stack's settings, converted from another description of the fabric."""
-    from trainyard.topology.serialize import settings_text
+    from trainyard.scheduling.topology.serialize import settings_text
 
     if file is None:
         declared = _live(from_, kubeconfig, context, tiers, labels, qualify)
@@ -170,8 +170,8 @@ def _show(
     qualify: _Qualify = False,
 ) -> None:
     """Show the fabric as a text tree or as an SVG image."""
-    from trainyard.topology import compile_fabric, draw
-    from trainyard.topology.picture import picture
+    from trainyard.scheduling.topology import compile_fabric, draw
+    from trainyard.scheduling.topology.picture import picture
 
     declared = _recorded if file is None else _declared
     fabric = compile_fabric(declared(file or Path(from_), from_, tiers, labels, qualify).settings)
@@ -191,7 +191,7 @@ def _recorded(
     file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool
 ) -> ImportedFabric:
     """Return the fabric of a snapshot, if option --from names one instead of a format."""
-    from trainyard.topology.sources import SOURCES, Options, source
+    from trainyard.scheduling.topology.sources import SOURCES, Options, source
 
     if from_ in SOURCES:
         raise TrainyardError("FILE is missing", fix=_NO_FILE)
@@ -214,7 +214,7 @@ def _recorded_fabric(file: Path) -> str:
 def _declared(
     file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool
 ) -> ImportedFabric:
-    from trainyard.topology.sources import SOURCES, Options, source
+    from trainyard.scheduling.topology.sources import SOURCES, Options, source
 
     if from_ not in SOURCES and Path(from_).exists():
         raise TrainyardError(f"--from {from_} and FILE {file} are both files", fix="leave out FILE, or --from")
@@ -241,9 +241,9 @@ def _live(
 ) -> ImportedFabric:
     import asyncio
 
-    from trainyard.live.nodes import read_nodes
-    from trainyard.topology.sources import Options
-    from trainyard.topology.sources.node_labels import fabric_of_nodes
+    from trainyard.cluster_state.nodes import read_nodes
+    from trainyard.scheduling.topology.sources import Options
+    from trainyard.scheduling.topology.sources.node_labels import fabric_of_nodes
 
     if from_ != "nodes" or kubeconfig is None:
         raise TrainyardError(

@@ -16,7 +16,7 @@ from trainyard.cli.common import reader_of
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.usage import Span, Usage
+    from trainyard.insight.usage import Span, Usage
 
 __all__ = ["register"]
 
@@ -86,7 +86,7 @@ def _usage(
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Show device-hours asked for, allocated, borrowed, lent, taken back and waited for over a span."""
-    from trainyard.usage.usage_table import By, as_csv, as_json, as_text, rows
+    from trainyard.insight.usage.usage_table import By, as_csv, as_json, as_text, rows
 
     span = _span(last, since, until, datetime.datetime.now(datetime.UTC))
     if prometheus is not None and by is _By.JOB:
@@ -99,8 +99,8 @@ def _usage(
             fix="set --prometheus, or leave them out",
         )
     if prometheus is not None:
-        from trainyard.live.prometheus_access import prometheus_access
-        from trainyard.live.usage import prometheus_usage
+        from trainyard.insight.prometheus_access import prometheus_access
+        from trainyard.insight.usage_reader import prometheus_usage
 
         access = prometheus_access(prometheus, prometheus_token_file, prometheus_ca_file)
         usage = asyncio.run(prometheus_usage(access, span, namespace))
@@ -121,7 +121,7 @@ def _usage(
 async def _recorded(
     span: Span, home: str, namespace: str | None, stack: str | None, kubeconfig: Path | None, context: str | None
 ) -> Usage:
-    from trainyard.live.usage import read_usage_record
+    from trainyard.insight.usage_reader import read_usage_record
 
     async with reader_of(stack, kubeconfig, context) as client:
         record = await read_usage_record(client, home, namespace)
@@ -130,7 +130,7 @@ async def _recorded(
 
 def _reservations(usage: Usage) -> list[str]:
     """Return what the numbers leave out."""
-    from trainyard.usage.usage_table import timestamp
+    from trainyard.insight.usage.usage_table import timestamp
 
     if not usage.jobs_recorded:
         return ["Estimated by Prometheus from its samples."]
@@ -148,7 +148,7 @@ def _reservations(usage: Usage) -> list[str]:
 
 
 def _span(last: str | None, since: str | None, until: str | None, now: datetime.datetime) -> Span:
-    from trainyard.usage import Span
+    from trainyard.insight.usage import Span
 
     if last is not None and since is not None:
         raise TrainyardError("--last and --since exclude each other", fix="leave one out")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from trainyard.api import Runtime, TrainJob
 from trainyard.api.constants import RESOURCES_CREATION_FAILED
 from trainyard.checks.finding import Finding
+from trainyard.jobs.render import RenderContext
 from trainyard.kube import Object, Resource
-from trainyard.render import RenderContext
 
 __all__ = [
     "Action",

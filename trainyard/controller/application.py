@@ -41,6 +41,7 @@ from trainyard.controller.trainer_status import (
 from trainyard.controller.usage_recorder import UsageRecorder
 from trainyard.controller.webhooks import Admission, application
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import RenderContext
 from trainyard.kube import (
     ApiError,
     Client,
@@ -52,7 +53,6 @@ from trainyard.kube import (
     LeadershipLostError,
     TransportError,
 )
-from trainyard.render import RenderContext
 
 __all__ = ["Controller", "run"]
 

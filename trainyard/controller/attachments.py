@@ -14,9 +14,9 @@ from trainyard.controller.job_ownership import OwnershipConflictError, require_o
 from trainyard.controller.permissions import keys_fix
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render.trainer_status import AUTHORITY_PLACEHOLDER
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
 from trainyard.kube.kinds import CONFIG_MAPS, SECRETS
-from trainyard.render.trainer_status import AUTHORITY_PLACEHOLDER
 
 __all__ = ["ATTACHED", "Attachments"]
 

@@ -20,8 +20,8 @@ from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, o
 from trainyard.controller.job_sets import active_replicated_jobs, summary
 from trainyard.controller.status import runtime_reference
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import RenderContext, StatusServer, context_of
 from trainyard.kube import Change, Client, Informer, Key, Object, Resource, kinds, training_kinds, uid_of, version_of
-from trainyard.render import RenderContext, StatusServer, context_of
 
 __all__ = ["ClusterCache"]
 

@@ -11,8 +11,8 @@ from typing import Final
 from trainyard.api import TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import ANCESTOR_LABEL, API_VERSION, CONTAINER_NODE, TRAINER, TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
+from trainyard.jobs.render import Decision, RenderContext, validate
 from trainyard.policy.gate import GateDecision
-from trainyard.render import Decision, RenderContext, validate
 
 __all__ = ["discreet_decision", "discreet_verdict"]
 

@@ -24,10 +24,10 @@ from trainyard.controller.lifecycle import Observed
 from trainyard.controller.policy_review import Policies
 from trainyard.controller.resources import FIELD_MANAGER, GANG_OBJECTS
 from trainyard.controller.snapshots import create_snapshot
+from trainyard.jobs.render import Rejected, key_kind, render
 from trainyard.kube import ApiError, Client, Key, Object, Resource, key_of, uid_of
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.training_kinds import JOB_SETS
-from trainyard.render import Rejected, key_kind, render
 
 __all__ = ["Effect", "Executor", "RejectedError"]
 

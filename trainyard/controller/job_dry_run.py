@@ -18,10 +18,10 @@ import orjson
 from trainyard.checks.finding import Finding
 from trainyard.controller.actions import Inputs
 from trainyard.controller.resources import FIELD_MANAGER
+from trainyard.jobs.render.child_jobs import child_jobs
+from trainyard.jobs.render.job_errors import FieldError, train_job_findings
 from trainyard.kube import ApiError, Client, Key, Object, key_of, uid_of
 from trainyard.kube.kinds import JOBS
-from trainyard.render.child_jobs import child_jobs
-from trainyard.render.job_errors import FieldError, train_job_findings
 
 __all__ = ["JobDryRun"]
 

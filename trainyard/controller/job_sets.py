@@ -15,8 +15,8 @@ import orjson
 
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, labeled
 from trainyard.controller.removed_parts import RENDERED_PARTS, rendered_parts, with_parts
+from trainyard.jobs.render.gangs import names_group
 from trainyard.kube import Object, uid_of
-from trainyard.render.gangs import names_group
 
 __all__ = [
     "FROZEN_DIGEST",

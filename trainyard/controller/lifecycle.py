@@ -36,8 +36,8 @@ from trainyard.controller.actions import (
 )
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.removed_parts import lacks_parts
+from trainyard.jobs.render import Rejected, render
 from trainyard.kube import Object, Resource, uid_of
-from trainyard.render import Rejected, render
 
 __all__ = [
     "Build",

@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from trainyard.insight.usage import Usage
 from trainyard.kube import EventRecorder, Informer
-from trainyard.usage import Usage
 
 __all__ = ["CONTROLLER", "Blocked", "Metrics"]
 

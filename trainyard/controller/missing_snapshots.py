@@ -15,8 +15,8 @@ from trainyard.controller.lifecycle import Observed, is_managed
 from trainyard.controller.snapshots import create_snapshot
 from trainyard.controller.status import finished
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import snapshot
 from trainyard.kube import ApiError, Client, Key, key_of, uid_of
-from trainyard.render import snapshot
 
 __all__ = ["MissingSnapshots"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from trainyard.usage import Gang
+from trainyard.insight.usage import Gang
 
 __all__ = ["MAX_JOBS", "OTHERS", "OpenJobs"]
 

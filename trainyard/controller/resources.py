@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainyard.jobs.render.gangs import CHILDREN
 from trainyard.kube.resource import Resource
-from trainyard.render.gangs import CHILDREN
 
 __all__ = ["FIELD_MANAGER", "GANG_OBJECTS"]
 

@@ -10,9 +10,9 @@ from trainyard.api import Runtime, TrainJob
 from trainyard.controller.job_ownership import OwnershipConflictError, owner_train_job
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import read_snapshot, snapshot_name
 from trainyard.kube import ApiError, Client, Object, controller_of
 from trainyard.kube.kinds import CONFIG_MAPS
-from trainyard.render import read_snapshot, snapshot_name
 
 __all__ = ["create_snapshot", "stored_runtime"]
 

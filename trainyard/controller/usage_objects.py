@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION, JOB_SET_NAME_LABEL, QUEUE_ANNOTATION
+from trainyard.insight.usage.bodies import is_evicted
 from trainyard.kube import Object, controller_of
-from trainyard.queues.queued_gangs import pod_request
-from trainyard.usage.bodies import is_evicted
+from trainyard.scheduling.queues.queued_gangs import pod_request
 
 __all__ = [
     "BY_GROUP",

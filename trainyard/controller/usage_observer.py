@@ -22,13 +22,13 @@ from trainyard.controller.usage_objects import (
     reduced_queue,
     seconds,
 )
+from trainyard.insight.usage import Gang, Holding, Ledger, Share
+from trainyard.insight.usage.bodies import minimum, shares
+from trainyard.jobs.render.accelerators import is_accelerator
 from trainyard.kube import Change, Client, Informer, Object, controller_of, uid_of
 from trainyard.kube.kinds import PODS
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES, VOLCANO_JOBS
-from trainyard.queues.queue import DEFAULT
-from trainyard.render.accelerators import is_accelerator
-from trainyard.usage import Gang, Holding, Ledger, Share
-from trainyard.usage.bodies import minimum, shares
+from trainyard.scheduling.queues.queue import DEFAULT
 
 __all__ = ["UsageObserver"]
 

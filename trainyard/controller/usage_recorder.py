@@ -20,11 +20,9 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.usage_objects import seconds
 from trainyard.controller.usage_observer import UsageObserver
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, FencedError, Listing, TransportError
-from trainyard.kube.kinds import CONFIG_MAPS
-from trainyard.usage import Account, Gang, Level, Line, QueueTenants, Span, TakenBack, Usage
-from trainyard.usage.record import newest, place_of, read_record
-from trainyard.usage.record_parts import (
+from trainyard.insight.usage import Account, Gang, Level, Line, QueueTenants, Span, TakenBack, Usage
+from trainyard.insight.usage.record import newest, place_of, read_record
+from trainyard.insight.usage.record_parts import (
     HEAD,
     LABEL,
     MAX_SEGMENTS,
@@ -35,7 +33,9 @@ from trainyard.usage.record_parts import (
     TenantGaps,
     gaps_name,
 )
-from trainyard.usage.resumption import resumed
+from trainyard.insight.usage.resumption import resumed
+from trainyard.kube import ApiError, Client, FencedError, Listing, TransportError
+from trainyard.kube.kinds import CONFIG_MAPS
 
 __all__ = ["UsageRecorder"]
 

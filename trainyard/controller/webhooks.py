@@ -1,4 +1,4 @@
-"""Admission webhook server (all replicas): defaulting and validation with the functions of `trainyard.render`."""
+"""Admission webhook server (all replicas): defaulting and validation with the functions of `trainyard.jobs.render`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from trainyard.controller.runtime_deletion import deletion_warnings
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.webhook_clients import is_api_server
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import Decision, admit, defaulted, validate, validate_runtime, wants_runtime
+from trainyard.jobs.render.immutability import joins_queue, leaves_objects, stops
+from trainyard.jobs.render.runtime_admission import admission_warnings
+from trainyard.jobs.render.typed_clients import normalized_runtime, with_lost_fields
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.render import Decision, admit, defaulted, validate, validate_runtime, wants_runtime
-from trainyard.render.immutability import joins_queue, leaves_objects, stops
-from trainyard.render.runtime_admission import admission_warnings
-from trainyard.render.typed_clients import normalized_runtime, with_lost_fields
 
 __all__ = ["MUTATE_PREFIX", "MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
 

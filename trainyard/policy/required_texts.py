@@ -19,10 +19,10 @@ import orjson
 from pydantic import Field, TypeAdapter
 
 from trainyard.data import data_folder
+from trainyard.jobs.render.accelerators import ACCELERATORS
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import rego_source
-from trainyard.render.accelerators import ACCELERATORS
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = ["REQUIRED_TEXTS", "RequiredTexts", "encoded", "rego_digest", "valid_texts"]

@@ -9,10 +9,11 @@ from typing import Any
 from trainyard.api.constants import CONTROLLER_SERVICE, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.data import configured_folder, data_folder
+from trainyard.jobs.render.accelerators import concerns_accelerator
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.rules.admission_rule import Rule
-from trainyard.render.accelerators import concerns_accelerator
-from trainyard.scheduler import effective_configuration
+from trainyard.scheduling.scheduler import effective_configuration
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings
 from trainyard.settings.sections.jobset import JobSetSettings
@@ -20,7 +21,6 @@ from trainyard.settings.sections.kueue import KueueSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.tenancy import QueueState, TenantSettings
-from trainyard.topology import compile_fabric
 
 __all__ = [
     "default_queue",

@@ -13,7 +13,7 @@ from trainyard.settings.settings_model import Choices, Described, DnsLabel, Sett
 
 __all__ = ["ClusterSettings", "provider_names"]
 
-_REGISTRY: Final = "trainyard.cluster.providers:PROVIDERS"
+_REGISTRY: Final = "trainyard.local.cluster.providers:PROVIDERS"
 
 
 class _Provider(Plugin, Protocol):

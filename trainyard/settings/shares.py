@@ -1,6 +1,6 @@
 """Amounts of a queue in settings: quantities, nodes, GPUs by short name, percentages of the parent.
 
-`trainyard.queues.units` converts them to quantities with the queue tree and the fabric.
+`trainyard.scheduling.queues.units` converts them to quantities with the queue tree and the fabric.
 """
 
 from __future__ import annotations

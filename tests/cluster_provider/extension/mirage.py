@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
-from trainyard.cluster.providers.base import ClusterProvider
+from trainyard.local.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
+from trainyard.local.cluster.providers.base import ClusterProvider
 from trainyard.progress import Progress
 from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings

@@ -14,10 +14,10 @@ from trainyard.api import Runtime
 from trainyard.api.constants import WEBHOOK_VALIDATION_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.render.jobset_rules import template_errors
-from trainyard.render.runtime_admission import runtime_errors
-from trainyard.render.shape import JOB_SET_SPEC, shape_errors
-from trainyard.render.template import template_of
+from trainyard.jobs.render.jobset_rules import template_errors
+from trainyard.jobs.render.runtime_admission import runtime_errors
+from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
+from trainyard.jobs.render.template import template_of
 
 _LABEL = 63
 _QUEUE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

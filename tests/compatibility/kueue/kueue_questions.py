@@ -15,9 +15,9 @@ from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, Trai
 from trainyard.api.verdicts import decoded
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.render.kueue import CountedPodSet
-from trainyard.render.submission import read_runtime
-from trainyard.runtimes import load_catalog
+from trainyard.jobs.render.kueue import CountedPodSet
+from trainyard.jobs.render.submission import read_runtime
+from trainyard.jobs.runtimes import load_catalog
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 _SEED = 20261123

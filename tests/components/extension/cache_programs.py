@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.cluster.supervisor.host_programs.base import (
+from trainyard.local.cluster.supervisor.host_programs.base import (
     ComponentPrograms,
     HostProgram,
     RunContext,

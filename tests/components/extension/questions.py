@@ -11,11 +11,11 @@ import yaml
 from components.registry import cluster_kinds, declarations, image_repositories, installation_order
 from components.stack import validate_stack
 from tests.components.recording import record, service_access, stack_config
-from trainyard.cluster.inspection import host_processes
-from trainyard.cluster.ports import PORT_NAMES, WEBHOOK_PROGRAMS
-from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
+from tools.reference.settings import reference
 from trainyard.errors import TrainyardError
-from trainyard.reference.settings import reference
+from trainyard.local.cluster.inspection import host_processes
+from trainyard.local.cluster.ports import PORT_NAMES, WEBHOOK_PROGRAMS
+from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.settings import parse_stack
 from trainyard.settings.versions import supported_versions
 

@@ -16,6 +16,8 @@ from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.verdict_comparison import Comparison, Tally
 from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
+from trainyard.jobs.render.typed_clients import normalized, normalized_runtime
+from trainyard.jobs.runtimes import load_catalog
 from trainyard.kube.blocking import Session
 from trainyard.manifests.documents import Source
 from trainyard.policy.check.sources import Manifest
@@ -27,8 +29,6 @@ from trainyard.policy.rules.admission_rule import Gate
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.cases import Case, load_world
-from trainyard.render.typed_clients import normalized, normalized_runtime
-from trainyard.runtimes import load_catalog
 from trainyard.settings.platform import PolicySettings
 
 OWN_SHARE = 4

@@ -13,8 +13,8 @@ import pytest
 from tests.policy.equivalence.proof import prove
 from tests.policy.equivalence.verdict_comparison import Tally
 from tests.support import LiveCluster
-from trainyard.cluster.toolchain import program_path
 from trainyard.kube.blocking import Session
+from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy import load_rules
 from trainyard.policy.rules.admission_rule import Gate
 

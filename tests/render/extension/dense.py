@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from trainyard.api.kubernetes_model import Body, KubernetesModel
-from trainyard.render.gangs.base import Child, GangScheduler, name_scheduler
-from trainyard.render.job_set_builder import JobSetBuilder
-from trainyard.render.pod_editing import section
+from trainyard.jobs.render.gangs.base import Child, GangScheduler, name_scheduler
+from trainyard.jobs.render.job_set_builder import JobSetBuilder
+from trainyard.jobs.render.pod_editing import section
 
 _LABEL = "dense.example.com/group"
 

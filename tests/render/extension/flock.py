@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard.api.constants import CONTAINER_NODE
-from trainyard.convert.draft import Draft
+from trainyard.jobs.convert.draft import Draft
 
 __all__ = ["CONVERTERS"]
 

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from trainyard.api import Body
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
-from trainyard.render.frameworks.base import Framework
-from trainyard.render.job_set_builder import JobSetBuilder
-from trainyard.render.pod_editing import prepend_env
+from trainyard.jobs.render.frameworks.base import Framework
+from trainyard.jobs.render.job_set_builder import JobSetBuilder
+from trainyard.jobs.render.pod_editing import prepend_env
 
 
 class HerdPolicy(KubernetesModel):

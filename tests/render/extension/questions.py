@@ -6,21 +6,21 @@ import json
 from typing import Any
 
 from tests.api.jobset_crd import jobset_crd
+from tools.reference.api import reference
 from trainyard.api.crds import build
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_sets import summary
 from trainyard.controller.keys import generate
 from trainyard.controller.permissions import cluster_rules
-from trainyard.convert import AUTO, convert_documents
 from trainyard.data import data_folder
+from trainyard.jobs.convert import AUTO, convert_documents
+from trainyard.jobs.runtimes.runtime_lint import lint_runtime
 from trainyard.kube import Client, Connection
 from trainyard.policy.engines.opa.bundle import _sources, build_bundle
 from trainyard.policy.required_texts import valid_texts
+from trainyard.policy.rule_reference import reference as rules_page
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
-from trainyard.reference.admission_rules import reference as rules_page
-from trainyard.reference.api import reference
-from trainyard.runtimes.runtime_lint import lint_runtime
 
 KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 

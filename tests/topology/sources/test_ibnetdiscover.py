@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from trainyard.errors import TrainyardError
-from trainyard.topology import compile_fabric
-from trainyard.topology.sources import source
-from trainyard.topology.to_settings import ImportedFabric
+from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.sources import source
+from trainyard.scheduling.topology.to_settings import ImportedFabric
 
 
 class Network:

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainyard.errors import TrainyardError
-from trainyard.topology import compile_fabric
-from trainyard.topology.fabric_checks import fabric_findings
-from trainyard.topology.serialize import settings_text
-from trainyard.topology.sources import SOURCES, Options, source
-from trainyard.topology.sources.hostlist import expand
-from trainyard.topology.to_settings import ImportedFabric
+from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_checks import fabric_findings
+from trainyard.scheduling.topology.serialize import settings_text
+from trainyard.scheduling.topology.sources import SOURCES, Options, source
+from trainyard.scheduling.topology.sources.hostlist import expand
+from trainyard.scheduling.topology.to_settings import ImportedFabric
 
 INVENTORY = """\
 # positions of the nodes

@@ -18,9 +18,9 @@ from trainyard.controller.job_ownership import OwnershipConflictError, require_o
 from trainyard.controller.level_triggered import run_level_triggered
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.status import finished
+from trainyard.jobs.render.trainer_status import AUTHORITY_KEY, authority_name
 from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object, TransportError, uid_of
 from trainyard.kube.kinds import CONFIG_MAPS
-from trainyard.render.trainer_status import AUTHORITY_KEY, authority_name
 
 __all__ = ["AuthorityUpdater", "authority_of"]
 

@@ -23,8 +23,8 @@ from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.controller.trainer_status.tokens import Pod, TokenReviewer, TooManyTokensError
 from trainyard.controller.trainer_status.writer import StatusWriter
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render.trainer_status import status_path, token_audience
 from trainyard.kube import ApiError, Object, TransportError, uid_of
-from trainyard.render.trainer_status import status_path, token_audience
 
 __all__ = ["StatusServer"]
 

@@ -16,6 +16,7 @@ from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
+from trainyard.jobs.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.policy.check.job_validation import JobValidator
 from trainyard.policy.check.kind_names import KindNames
 from trainyard.policy.check.null_texts import with_empty_texts
@@ -37,7 +38,6 @@ from trainyard.policy.review import (
 )
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
-from trainyard.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.settings.platform import PolicyState
 
 __all__ = ["AUTHOR", "Checker"]

@@ -8,20 +8,20 @@ from typing import Final
 
 from trainyard.api.constants import JOB_SET_API_VERSION
 from trainyard.checks.finding import Finding
-from trainyard.policy.check.sources import Manifest
-from trainyard.policy.check.train_job_check import Resolved
-from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World, is_runtime
-from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
-from trainyard.render.child_jobs import is_job_set
-from trainyard.render.job_errors import (
+from trainyard.jobs.render.child_jobs import is_job_set
+from trainyard.jobs.render.job_errors import (
     Validate,
     finding_of,
     job_set_findings,
     runtime_findings,
     train_job_findings,
 )
-from trainyard.render.submission import submitted
-from trainyard.runtimes.samples import sample_train_job
+from trainyard.jobs.render.submission import submitted
+from trainyard.jobs.runtimes.samples import sample_train_job
+from trainyard.policy.check.sources import Manifest
+from trainyard.policy.check.train_job_check import Resolved
+from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World, is_runtime
+from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
 
 __all__ = ["JobValidator"]
 

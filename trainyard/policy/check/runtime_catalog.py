@@ -15,19 +15,19 @@ from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPo
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
+from trainyard.jobs.runtimes.catalog import Catalog, Runtime, RuntimeVersion, State
+from trainyard.jobs.runtimes.catalog_loader import merged, runtimes_of, version_findings
+from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder
+from trainyard.jobs.runtimes.images.lock import images_of, read_lock
+from trainyard.jobs.runtimes.pods import job_templates
+from trainyard.jobs.runtimes.release.revision import folder_at
+from trainyard.jobs.runtimes.release.transitions import transitions
+from trainyard.jobs.runtimes.samples import SAMPLE_NAMESPACE, sample_train_job
 from trainyard.manifests.documents import Source
 from trainyard.manifests.lines import Lines
 from trainyard.policy.check.runner import RuleSetSession
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
-from trainyard.runtimes.catalog import Catalog, Runtime, RuntimeVersion, State
-from trainyard.runtimes.catalog_loader import merged, runtimes_of, version_findings
-from trainyard.runtimes.folder import CatalogFolder, read_folder
-from trainyard.runtimes.images.lock import images_of, read_lock
-from trainyard.runtimes.pods import job_templates
-from trainyard.runtimes.release.revision import folder_at
-from trainyard.runtimes.release.transitions import transitions
-from trainyard.runtimes.samples import SAMPLE_NAMESPACE, sample_train_job
 from trainyard.settings import StackSettings
 
 __all__ = ["CheckScope", "check_runtimes", "require_valid"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from trainyard.api import Body
 from trainyard.checks.finding import Finding
+from trainyard.jobs.render.submission import Submission, named_runtime, submitted
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World
-from trainyard.render.submission import Submission, named_runtime, submitted
 
 __all__ = ["Resolved", "resolved", "runtime_of"]
 

@@ -20,16 +20,16 @@ from trainyard.api.constants import (
     TRAINING_RUNTIME,
 )
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render import RenderContext
+from trainyard.jobs.render.platform_facts import context_of
+from trainyard.jobs.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
+from trainyard.jobs.runtimes.runtime_lint import DomainCapacities
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.stack_objects import namespace_labels, platform_object, runtime_catalogs, tenant_policy
-from trainyard.render import RenderContext
-from trainyard.render.platform_facts import context_of
-from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
-from trainyard.runtimes.runtime_lint import DomainCapacities
+from trainyard.scheduling.topology import compile_fabric
 from trainyard.settings import StackSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
-from trainyard.topology import compile_fabric
 
 __all__ = ["DEFAULT_NAMESPACE", "FoundRuntime", "World", "is_runtime"]
 
@@ -192,7 +192,7 @@ class World:
 
     @cached_property
     def _catalog(self) -> dict[str, tuple[Path | None, Body | FoundRuntime]]:
-        from trainyard.runtimes import installed_catalog
+        from trainyard.jobs.runtimes import installed_catalog
 
         wanted = (self._settings.runtimes.include, self._settings.runtimes.mirrors) if self._settings else ()
         catalog = installed_catalog(runtime_catalogs(self._settings), *wanted)

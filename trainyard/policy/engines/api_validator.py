@@ -13,7 +13,7 @@ import orjson
 
 from trainyard.api import Body
 from trainyard.errors import TrainyardError
-from trainyard.render.job_errors import FieldError
+from trainyard.jobs.render.job_errors import FieldError
 
 __all__ = ["CEL_NOT_COMPILED", "NOT_BUILT", "ApiValidator"]
 

@@ -8,7 +8,7 @@ with ``each``, ``{each}`` is that string for every scheduler, joined by commas. 
 set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must not set. In a CEL variable,
 ``{children.ConfigMap}`` and ``{children.Secret}`` are the suffixes of the names of a TrainJob's ConfigMaps and Secrets,
 as lists. Rego reads them as ``data.trainyard.children``. ``{accelerators.KEY}`` is whether the variable ``name``
-matches the patterns of resource names with that key (``trainyard/render/accelerators.py``); Rego reads the patterns as
+matches the patterns of resource names with that key (``jobs/render/accelerators.py``); Rego reads the patterns as
 ``data.trainyard.accelerators``. ``{unreadable}`` is whether the variable ``amount``, a text, is no quantity or has more
 than 64 characters or an exponent of more than two digits beside leading zeros: the API server would calculate with all
 digits of the amount. ``{unbounded}`` is whether ``amount``, text, a number or null, has more than 32 characters, an
@@ -24,10 +24,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from trainyard.api.constants import SNAPSHOT_SUFFIX
+from trainyard.jobs.render.accelerators import ACCELERATORS, NamePatterns
+from trainyard.jobs.render.frameworks import DECLARED, Framework, child_suffixes
+from trainyard.jobs.render.gangs import LISTED, GangScheduler
 from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, SCALED
-from trainyard.render.accelerators import ACCELERATORS, NamePatterns
-from trainyard.render.frameworks import DECLARED, Framework, child_suffixes
-from trainyard.render.gangs import LISTED, GangScheduler
 
 __all__ = ["CHILDREN", "expand_placeholders", "expand_variables"]
 

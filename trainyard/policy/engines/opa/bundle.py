@@ -18,10 +18,10 @@ from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render.accelerators import ACCELERATORS
 from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, PARTS, ParameterSource, Reach, Rule
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import load_rules, rego_source, rule_folders
-from trainyard.render.accelerators import ACCELERATORS
 from trainyard.settings.platform import PodTemplateSettings, PolicyState
 
 __all__ = ["Bundle", "build_bundle", "bundle_files", "package_name", "verify_bundle"]

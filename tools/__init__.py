@@ -1,0 +1,1 @@
+"""Programs for maintainers, which are not installed: generators of reference pages."""

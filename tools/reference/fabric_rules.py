@@ -1,0 +1,24 @@
+"""Generate the rule table of docs/fabric.md: ``python -m tools.reference.fabric_rules docs/fabric.md``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from trainyard.scheduling.topology.rules import rules_table
+
+__all__ = ["END", "START", "with_rules"]
+
+START, END = "<!-- rules -->", "<!-- end of rules -->"
+
+
+def with_rules(text: str) -> str:
+    """Return a page with the current table of rules between its markers."""
+    before, _, rest = text.partition(START)
+    _, _, after = rest.partition(END)
+    return f"{before}{START}\n{rules_table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(with_rules(page.read_text()))

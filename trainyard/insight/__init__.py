@@ -1,0 +1,1 @@
+"""Explanations of jobs, usage of the platform, and the console."""

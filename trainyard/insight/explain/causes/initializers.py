@@ -1,0 +1,90 @@
+"""Causes in initializers: jobs that the gang waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard.api.constants import REPLICATED_JOB_LABEL
+from trainyard.checks.report.text import counted
+from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, whole
+from trainyard.cluster_state.observed import Kind
+from trainyard.insight.explain.cause import Cause, Family, Found
+from trainyard.insight.explain.situation import Situation, State
+
+__all__ = ["FAMILY"]
+
+_MAXIMUM: Final = 300
+
+FAILED: Final = Cause(
+    "initializer-failed",
+    "Failed initializer",
+    "conditions of the Jobs that others wait for; exit codes of their containers",
+    "{initializer}, which the gang waits for, failed (failed pods: {times}){ended}",
+    "read its log: `kubectl logs -n {namespace} {pod}`; check storageUri and the credentials",
+    {
+        **{"initializer": "dataset-initializer", "times": 1, "ended": ", last with exit code 1 (Error)"},
+        **{"namespace": "vision", "pod": "train-dataset-initializer-0-0-x7k2p"},
+    },
+)
+RUNNING: Final = Cause(
+    "initializer-running",
+    "Initializer that has not finished",
+    "`status.replicatedJobsStatus` of the JobSet, and the pods of the initializers",
+    "the gang starts after {initializers}, which has not finished: {progress}",
+    "wait; `kubectl logs -n {namespace} {pod}` shows its progress",
+    {
+        **{"initializers": ["dataset-initializer"], "progress": "1 pod, Running since 2026-11-24T10:00:00Z"},
+        **{"namespace": "vision", "pod": "train-dataset-initializer-0-0-x7k2p"},
+    },
+)
+
+
+def _find(situation: Situation) -> Iterator[Found]:
+    if situation.ended or situation.state is State.SUSPENDED or not situation.initializers:
+        return
+    names = set(situation.initializers)
+    jobs = [job for job in situation.jobs if text(job, "metadata", "labels", REPLICATED_JOB_LABEL) in names]
+    pods = [pod for job in jobs for pod in situation.index.children(job, Kind.POD)]
+    namespace = situation.namespace or "default"
+    for job in jobs:
+        own = [pod for pod in situation.index.children(job, Kind.POD) if text(pod, "status", "phase") == "Failed"]
+        failures = max(whole(job, "status", "failed"), len(own))
+        if failures or condition(job, "Failed") is not None:
+            yield FAILED.found(
+                initializer=text(job, "metadata", "labels", REPLICATED_JOB_LABEL),
+                times=max(1, failures),
+                ended=_ended(own),
+                namespace=namespace,
+                pod=name_of(own[-1]) if own else "POD",
+            )
+    live = [pod for pod in pods if text(pod, "status", "phase") in ("Pending", "Running", "")]
+    yield RUNNING.found(
+        initializers=situation.initializers,
+        progress=_progress(live),
+        namespace=namespace,
+        pod=name_of(live[0]) if live else "POD",
+    )
+
+
+def _ended(pods: list[Body]) -> str:
+    for pod in reversed(pods):
+        for status in sequence(pod, "status", "containerStatuses"):
+            state = mapping(status, "state", "terminated")
+            if code := whole(state, "exitCode"):
+                reason = f" ({text(state, 'reason')})" if text(state, "reason") else ""
+                return f", last with exit code {code}{reason}"
+    return ""
+
+
+def _progress(pods: list[Body]) -> str:
+    if not pods:
+        return "it has no pod yet"
+    phase = text(pods[0], "status", "phase") or "Pending"
+    since = text(pods[0], "status", "startTime") or text(pods[0], "metadata", "creationTimestamp")
+    progress = f"{counted(len(pods), 'pod')}, {phase}" + (f" since {since}" if since else "")
+    reported = text(condition(pods[0], "PodScheduled", "False"), "message")[:_MAXIMUM]
+    return f"{progress}: {reported}" if reported else progress
+
+
+FAMILY: Final = Family("Initializers", 7, (FAILED, RUNNING), _find)

@@ -1,0 +1,195 @@
+"""Causes in the spec and the conditions of the job: suspended, managed elsewhere, or ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard.api.constants import (
+    DEADLINE_EXCEEDED_REASON,
+    JOB_SET_MISSING_REASON,
+    KUEUE_QUEUE_LABEL,
+    MANAGED_BY_TRAINER,
+    RUNTIME_NOT_SUPPORTED_REASON,
+)
+from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, whole
+from trainyard.cluster_state.observed import Kind
+from trainyard.insight.explain.cause import Cause, Family, Found
+from trainyard.insight.explain.named_objects import short_kind
+from trainyard.insight.explain.situation import Situation, State, gated_by_kueue
+
+__all__ = ["FAMILY"]
+
+_MAXIMUM: Final = 300
+
+BY_USER: Final = Cause(
+    "suspended-by-user",
+    "Suspended by a person",
+    "`spec.suspend` of the job",
+    "it is suspended (`spec.suspend: true`) since {since}",
+    'resume it: `kubectl patch {kind} {name} -n {namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\'`',
+    {"since": "2026-11-24T10:00:00Z", "kind": "trainjob", "name": "train", "namespace": "vision"},
+)
+BY_KUEUE: Final = Cause(
+    "suspended-by-kueue",
+    "Suspended until Kueue admits it",
+    "label `kueue.x-k8s.io/queue-name`; condition QuotaReserved of the Workload",
+    "Kueue queue {queue} has not admitted it: {reason}",
+    "wait until quota of {queue} is free; see `kubectl describe workload {workload} -n {namespace}`",
+    {
+        **{"queue": "vision", "workload": "trainjob-train-1a2b3", "namespace": "vision"},
+        "reason": "insufficient unused quota for nvidia.com/gpu in flavor default-flavor, 8 more needed",
+    },
+)
+ELSEWHERE: Final = Cause(
+    "managed-elsewhere",
+    "Managed by another controller",
+    "`spec.managedBy` of the job",
+    "{manager} manages it (`spec.managedBy`), so Trainyard's controller leaves it alone",
+    "look at the objects of {manager}, or create the job without `spec.managedBy`",
+    {"manager": "kueue.x-k8s.io/multikueue"},
+)
+DEADLINE: Final = Cause(
+    "deadline-exceeded",
+    "Ended by its deadline",
+    "condition Failed with reason DeadlineExceeded; `spec.activeDeadlineSeconds`",
+    "it ran longer than its activeDeadlineSeconds of {seconds} and was ended at {when}",
+    "create it again with a larger activeDeadlineSeconds",
+    {"seconds": 3600, "when": "2026-11-24T10:00:00Z"},
+)
+JOB_SET_DELETED: Final = Cause(
+    "job-set-deleted",
+    "JobSet deleted while the job ran",
+    "condition Failed with reason JobSetMissing",
+    "its JobSet was deleted before it ended, at {when}, and a job is not run a second time",
+    "delete the job and create it again",
+    {"when": "2026-11-24T10:00:00Z"},
+)
+NOT_SUPPORTED: Final = Cause(
+    "runtime-not-supported",
+    "Kind of runtime that is not supported",
+    "`spec.runtimeRef`; condition Failed with reason TrainingRuntimeNotSupported",
+    "{reason}",
+    "reference a TrainingRuntime or a ClusterTrainingRuntime of trainer.kubeflow.org",
+    {"reason": "unsupported runtime: Pod.example.com"},
+)
+ABORTED: Final = Cause(
+    "volcano-job-aborted",
+    "Aborted Volcano Job",
+    "`status.state` of the Volcano Job",
+    "it was stopped at {when}{ending}: {reason}",
+    "to go on: `vcctl job resume -n {namespace} -N {name}`",
+    {
+        **{"when": "2026-11-24T10:00:00Z", "reason": "Aborted: Job is aborted by user", "ending": ""},
+        **{"name": "train", "namespace": "vision"},
+    },
+)
+FAILED: Final = Cause(
+    "job-failed",
+    "Failed job",
+    "condition Failed of the job; exit codes of its containers",
+    "it failed at {when}: {reason}{containers}",
+    "read the logs: `kubectl logs -n {namespace} {pod}`; then delete the job and create it again",
+    {
+        **{"when": "2026-11-24T10:00:00Z", "reason": "FailedJobs: jobset failed due to one or more job failures"},
+        **{"containers": "; container node of pod train-node-0-0 ended with exit code 1 (Error)"},
+        **{"namespace": "vision", "pod": "train-node-0-0"},
+    },
+)
+
+
+def _find(situation: Situation) -> Iterator[Found]:
+    if situation.state is State.FAILED:
+        yield from _failed(situation)
+    if situation.ended:
+        return
+    manager = text(situation.root, "spec", "managedBy")
+    if situation.kind == Kind.TRAIN_JOB and manager not in ("", MANAGED_BY_TRAINER):
+        yield ELSEWHERE.found(manager=manager)
+    gated = gated_by_kueue(situation)
+    if situation.state is not State.SUSPENDED and not gated:
+        return
+    labeled = gated or [situation.root]
+    kueue = text(labeled[0], "metadata", "labels", KUEUE_QUEUE_LABEL)
+    workload = _workload(situation)
+    if kueue and not (workload is not None and condition(workload, "Admitted")):
+        yield BY_KUEUE.found(
+            queue=kueue,
+            reason=_kueue_reason(situation, workload),
+            workload=name_of(workload) if workload is not None else situation.name,
+            namespace=situation.namespace,
+        )
+    elif mapping(situation.root, "spec").get("suspend") is True:
+        suspended = condition(situation.root, "Suspended")
+        since = text(suspended, "lastTransitionTime") or text(situation.root, "metadata", "creationTimestamp")
+        yield BY_USER.found(
+            since=since or "its creation",
+            kind=short_kind(situation.kind).lower().replace("volcano job", "vcjob"),
+            name=situation.name,
+            namespace=situation.namespace or "default",
+        )
+
+
+def _workload(situation: Situation) -> Body | None:
+    owners = (body for body in (situation.root, situation.job_set, *situation.pods) if body is not None)
+    return next((each for body in owners for each in situation.index.children(body, Kind.WORKLOAD)), None)
+
+
+def _kueue_reason(situation: Situation, workload: Body | None) -> str:
+    if workload is None and not situation.reads(Kind.WORKLOAD):
+        return "its Workload may not be read"
+    if workload is None:
+        return "it has no Workload yet"
+    for kind in ("QuotaReserved", "Admitted"):
+        found = condition(workload, kind, "False")
+        if found is not None and text(found, "message"):
+            return text(found, "message")[:_MAXIMUM]
+    return "its Workload waits"
+
+
+def _failed(situation: Situation) -> Iterator[Found]:
+    ended = condition(situation.root, "Failed")
+    reason, when = text(ended, "reason"), text(ended, "lastTransitionTime") or "an unknown time"
+    if reason == DEADLINE_EXCEEDED_REASON:
+        seconds = whole(situation.root, "spec", "activeDeadlineSeconds")
+        yield DEADLINE.found(seconds=seconds or "its runtime", when=when)
+    elif reason == JOB_SET_MISSING_REASON:
+        yield JOB_SET_DELETED.found(when=when)
+    elif reason == RUNTIME_NOT_SUPPORTED_REASON:
+        yield NOT_SUPPORTED.found(reason=text(ended, "message"))
+    elif reason != "ReachedMaxRestarts":
+        message = text(ended, "message") or text(situation.root, "status", "state", "message")
+        phase = text(situation.root, "status", "state", "phase") or text(situation.root, "status", "phase")
+        reason, home = ": ".join(filter(None, (reason or phase, message)))[:_MAXIMUM], situation.namespace or "default"
+        if phase in ("Aborted", "Aborting"):
+            when = text(situation.root, "status", "state", "lastTransitionTime") or when
+            ending = ", and its pods are being deleted" if phase == "Aborting" else ""
+            yield ABORTED.found(when=when, ending=ending, reason=reason, namespace=home, name=situation.name)
+            return
+        pod, containers = _ended_container(situation)
+        yield FAILED.found(
+            when=when,
+            reason=reason,
+            containers=containers,
+            namespace=home,
+            pod=pod,
+        )
+
+
+def _ended_container(situation: Situation) -> tuple[str, str]:
+    for pod in situation.all_pods:
+        for status in sequence(pod, "status", "containerStatuses"):
+            ended = mapping(status, "state", "terminated") or mapping(status, "lastState", "terminated")
+            if code := whole(ended, "exitCode"):
+                name = name_of(pod)
+                reason = f" ({text(ended, 'reason')})" if text(ended, "reason") else ""
+                return name, f"; container {text(status, 'name')} of pod {name} ended with exit code {code}{reason}"
+    return "POD", ""
+
+
+FAMILY: Final = Family(
+    "Suspension and end",
+    12,
+    (DEADLINE, JOB_SET_DELETED, NOT_SUPPORTED, ABORTED, FAILED, ELSEWHERE, BY_KUEUE, BY_USER),
+    _find,
+)

@@ -1,0 +1,202 @@
+"""Chain of an explanation: the objects from the job to its pods and events, with the state of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard.checks.report.text import counted
+from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
+from trainyard.cluster_state.cluster_index import kind_of
+from trainyard.cluster_state.observed import Kind
+from trainyard.insight.explain.fabric_limits import fabric_limits
+from trainyard.insight.explain.named_objects import short_kind
+from trainyard.insight.explain.situation import Situation, State
+from trainyard.scheduling.queues.amounts import text as amount_text
+from trainyard.scheduling.queues.queue import ROOT
+
+__all__ = ["Link", "chain_of"]
+
+_SHOWN: Final = 5
+_NOT_READ: Final = "may not be read"
+_TYPES: Final = ("Complete", "Completed", "Failed", "Suspended", "StartupPolicyCompleted")
+
+
+@dataclass(frozen=True)
+class Link:
+    """One step of a chain.
+
+    Parameters
+    ----------
+    step
+        What was looked at: ``TrainJob``, ``admission``, ``JobSet``, ``Jobs``, ``PodGroup``, ``queue``, ``nodes``,
+        ``fabric``, ``pods``, ``events``.
+    object
+        Names of the objects.
+    state
+        Their state, in words.
+    """
+
+    step: str
+    object: str
+    state: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return it as JSON values."""
+        return {"step": self.step, "object": self.object, "state": self.state}
+
+
+def chain_of(situation: Situation) -> list[Link]:
+    """Return what an explanation looked at, from the job to its events."""
+    return list(_links(situation))
+
+
+def _links(situation: Situation) -> Iterator[Link]:
+    root = situation.root
+    yield Link(short_kind(situation.kind), _name(root), _conditions(root) or situation.state.value)
+    if situation.train_job is not None:
+        reference = mapping(root, "spec", "runtimeRef")
+        yield Link("runtime", text(reference, "name"), _runtime(situation, reference))
+        refused = _warnings(situation, root) if situation.job_set is None and situation.reads(Kind.JOB_SET) else ""
+        yield Link("admission", "webhook and policies", refused or "accepted it")
+        if situation.job_set is None:
+            yield Link("JobSet", "", "does not exist" if situation.reads(Kind.JOB_SET) else _NOT_READ)
+    if situation.job_set is not None and situation.job_set is not root:
+        restarts = whole(situation.job_set, "status", "restarts")
+        state = _conditions(situation.job_set) or "not finished"
+        yield Link("JobSet", _name(situation.job_set), state + (f", {restarts} restarts" if restarts else ""))
+    if situation.jobs and situation.jobs[0] is not root:
+        yield Link("Jobs", _names(situation.jobs), _job_states(situation))
+    elif not situation.jobs and situation.kind in (Kind.TRAIN_JOB, Kind.JOB_SET) and not situation.reads(Kind.JOB):
+        yield Link("Jobs", "", _NOT_READ)
+    yield from _scheduling(situation)
+    yield Link("pods", _names(situation.pods), _pod_states(situation))
+    yield Link("events", "", _events(situation))
+
+
+def _scheduling(situation: Situation) -> Iterator[Link]:
+    group = situation.pod_group
+    if group is not None:
+        least, phase = whole(group, "spec", "minMember"), text(group, "status", "phase") or "no phase"
+        yield Link("PodGroup", _name(group), f"{phase}, starts with {counted(least, 'pod')} at once")
+    if situation.queue:
+        if not situation.index.knows(Kind.QUEUE):
+            yield Link("queue", situation.queue, _NOT_READ)
+        else:
+            yield Link("queue", " < ".join((*situation.view.shares.chain(situation.queue), ROOT)), _queue(situation))
+    if situation.ended or situation.state is State.SUSPENDED:
+        return
+    if not situation.index.knows(Kind.NODE):
+        yield Link("nodes", "", _NOT_READ)
+        return
+    nodes = situation.view.table.nodes.values()
+    usable = sum(node.usable for node in nodes)
+    devices: Counter[str] = Counter()
+    for node in nodes:
+        if node.usable:
+            devices.update({name: max(0, free) for name, free in node.free.items() if "/" in name})
+    free = ", ".join(f"{amount_text(name, amount)} {name} free" for name, amount in sorted(devices.items()))
+    if not situation.view.table.knows_free:
+        free = f"free resources unknown (Pod {_NOT_READ})"
+    takes = f"{usable} take{'s' if usable == 1 else ''} pods"
+    yield Link("nodes", counted(len(nodes), "node"), takes + (f", {free}" if free else ""))
+    for limit in fabric_limits(situation):
+        what = f"subgroup {limit.subgroup}" if limit.subgroup else "the gang"
+        domains = situation.view.table.allowed_domains(limit.topology)
+        if domains is None:
+            yield Link("fabric", "no limit", f"{what} may use all nodes")
+            continue
+        names = ", ".join(each.name for each in domains[:_SHOWN])
+        yield Link("fabric", names, f"{counted(len(domains), 'domain') if domains else 'no domain'} may hold {what}")
+
+
+def _queue(situation: Situation) -> str:
+    shares, queue = situation.view.shares, situation.queue
+    usage = shares.usage.get(queue) if not shares.fault else None
+    if shares.fault:
+        return shares.fault
+    if usage is None:
+        return "does not exist"
+    parts = [usage.state.lower() or "no state"]
+    devices = sorted(name for name in {*usage.deserved, *usage.used, *usage.limit} if "/" in name) or ["cpu"]
+    for name in devices[:2]:
+        used, deserved = usage.used.get(name, 0), usage.deserved.get(name)
+        share = f" of {amount_text(name, deserved)} deserved" if deserved is not None else ""
+        limit = f", at most {amount_text(name, usage.limit[name])}" if name in usage.limit else ""
+        parts.append(f"{amount_text(name, used)}{share} {name} used{limit}")
+    return ", ".join(parts)
+
+
+def _name(body: Body) -> str:
+    namespace = namespace_of(body)
+    return f"{namespace}/{name_of(body)}" if namespace else name_of(body)
+
+
+def _names(bodies: list[Body]) -> str:
+    shown = ", ".join(name_of(body) for body in bodies[:_SHOWN])
+    return shown + (f" and {len(bodies) - _SHOWN} more" if len(bodies) > _SHOWN else "")
+
+
+def _conditions(body: Body) -> str:
+    found = (condition(body, kind) for kind in _TYPES)
+    return ", ".join(f"{text(each, 'type')} ({text(each, 'reason')})" for each in found if each is not None)
+
+
+def _runtime(situation: Situation, reference: Body) -> str:
+    namespaced = text(reference, "kind") == "TrainingRuntime"
+    kind = Kind.RUNTIME if namespaced else Kind.CLUSTER_RUNTIME
+    if not situation.index.knows(kind):
+        return _NOT_READ
+    found = situation.index.find(kind, text(reference, "name"), situation.namespace if namespaced else "")
+    return "does not exist" if found is None else "exists"
+
+
+def _job_states(situation: Situation) -> str:
+    counts: Counter[str] = Counter()
+    for job in situation.jobs:
+        ended = _conditions(job)
+        counts[ended or ("suspended" if mapping(job, "spec").get("suspend") is True else "active")] += 1
+    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+
+
+def _pod_states(situation: Situation) -> str:
+    counts: Counter[str] = Counter()
+    if not situation.pods and not situation.reads(Kind.POD):
+        return _NOT_READ
+    for pod in situation.pods:
+        placed = "placed" if text(pod, "spec", "nodeName") else "without a node"
+        waiting = next(
+            (
+                reason
+                for status in sequence(pod, "status", "containerStatuses")
+                if (reason := text(status, "state", "waiting", "reason"))
+            ),
+            "",
+        )
+        counts[f"{text(pod, 'status', 'phase') or 'Pending'} {placed}" + (f" ({waiting})" if waiting else "")] += 1
+    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "no pod exists"
+
+
+def _warnings(situation: Situation, body: Body) -> str:
+    found = [each for each in situation.index.events(body) if text(each, "type") == "Warning"]
+    return f"{text(found[-1], 'reason')}: {text(found[-1], 'message')[:200]}" if found else ""
+
+
+def _events(situation: Situation) -> str:
+    if not situation.index.knows(Kind.EVENT):
+        return _NOT_READ
+    bodies = [
+        situation.root,
+        situation.job_set,
+        *situation.jobs[:_SHOWN],
+        situation.pod_group,
+        *situation.pods[:_SHOWN],
+    ]
+    found: Counter[str] = Counter()
+    for body in {id(each): each for each in bodies if each is not None}.values():
+        for event in situation.index.events(body):
+            if text(event, "type") != "Normal":
+                found[f"{kind_of(body).partition('.')[0]} {text(event, 'reason')}"] += max(1, whole(event, "count"))
+    return ", ".join(f"{reason} ({count})" for reason, count in found.most_common(_SHOWN)) or "no warning"

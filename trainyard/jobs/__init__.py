@@ -1,0 +1,1 @@
+"""Jobs and their objects: rendering, frameworks, gangs, the runtime catalog, and conversion of legacy jobs."""

@@ -1,0 +1,192 @@
+"""Pod settings of a SparkApplication in sparkConf: ``spark.kubernetes.*`` of the driver or the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from trainyard.api import Body
+from trainyard.jobs.convert.kinds.spark_settings import SparkSettings, is_true
+from trainyard.jobs.convert.kinds.spark_sizes import DRIVER, EXECUTOR
+from trainyard.jobs.render.pod_editing import upsert_env, upsert_mount, upsert_volume
+
+__all__ = ["LOCAL_DIRECTORY", "apply_conf", "lose_rest", "set_local_directories"]
+
+LOCAL_DIRECTORY: Final = "spark-local-dir-"
+"""Prefix of the volumes in which Spark keeps its working data."""
+_PREFIX: Final = "spark.kubernetes."
+_ROLES: Final = (DRIVER, EXECUTOR)
+_METADATA: Final = {"label": "labels", "annotation": "annotations"}
+_VOLUMES: Final = {
+    "hostPath": ("path", "type"),
+    "emptyDir": ("medium", "sizeLimit"),
+    "nfs": ("server", "path"),
+    "persistentVolumeClaim": ("claimName",),
+}
+_ON_DEMAND: Final = "OnDemand"
+_OF_SPARK: Final = (
+    "allocation.",
+    "appKillPodDeletionGracePeriod",
+    "authenticate.",
+    "configMap.",
+    "context",
+    "decommission.",
+    "driver.connectionTimeout",
+    "driver.master",
+    "driver.ownPersistentVolumeClaim",
+    "driver.pod.excludedFeatureSteps",
+    "driver.pod.name",
+    "driver.requestTimeout",
+    "driver.reusePersistentVolumeClaim",
+    "driver.waitToReusePersistentVolumeClaim",
+    "dynamicAllocation.",
+    "executor.apiPollingInterval",
+    "executor.checkAllContainers",
+    "executor.decommission",
+    "executor.deleteOnTermination",
+    "executor.disableConfigMap",
+    "executor.enableApiPolling",
+    "executor.enablePollingWithResourceVersion",
+    "executor.eventProcessingInterval",
+    "executor.maxNumFailures",
+    "executor.missingPodDetectDelta",
+    "executor.podNamePrefix",
+    "executor.roll",
+    "executor.scheduler.name",
+    "executor.useDriverPodIP",
+    "jars.",
+    "namespace",
+    "pyspark.pythonVersion",
+    "report.",
+    "submission.",
+    "trust.certificates",
+)
+"""Settings of how Spark makes pods, and none of the pods themselves."""
+
+
+def apply_conf(settings: SparkSettings, role: str, template: Body, container: Body) -> None:
+    """Set what sparkConf says about a role's pods; the application's own fields are applied after it.
+
+    Parameters
+    ----------
+    template
+        Pod template of the role.
+    container
+        Its main container.
+    """
+    pod = template["spec"]
+    for kind, target in _METADATA.items():
+        entries = _entries(settings, f"{_PREFIX}{role}.{kind}.", f"{target} of the pods")
+        if entries:
+            metadata = template.setdefault("metadata", {})
+            metadata[target] = {**metadata.get(target, {}), **entries}
+    selector: dict[str, str] = {}
+    for prefix in ("", f"{role}."):
+        selector |= _entries(settings, f"{_PREFIX}{prefix}node.selector.", "nodeSelector of the pods")
+    if selector:
+        pod["nodeSelector"] = {**pod.get("nodeSelector", {}), **selector}
+    _set(settings, (f"{role}.scheduler.name", "scheduler.name"), pod, "schedulerName")
+    accounts = (f"authenticate.{role}.serviceAccountName", f"authenticate.{DRIVER}.serviceAccountName")
+    if "serviceAccountName" not in pod:
+        _set(settings, accounts, pod, "serviceAccountName")
+    _set(settings, (f"{role}.container.image", "container.image"), container, "image")
+    _set(settings, ("container.image.pullPolicy",), container, "imagePullPolicy")
+    secrets = settings.of_conf(f"{_PREFIX}container.image.pullSecrets", "imagePullSecrets of the pods")
+    if secrets:
+        pod["imagePullSecrets"] = [{"name": name.strip()} for name in secrets.split(",") if name.strip()]
+    upsert_env(container, _variables(settings, role))
+    _mount_secrets(settings, role, pod, container)
+    _mount_volumes(settings, role, pod, container)
+
+
+def set_local_directories(pod: Body, container: Body) -> None:
+    """Let Spark keep its working data in the volumes that are named for it."""
+    folders = [
+        str(mount["mountPath"])
+        for mount in container.get("volumeMounts", ())
+        if str(mount["name"]).startswith(LOCAL_DIRECTORY)
+    ]
+    if folders:
+        upsert_env(container, [{"name": "SPARK_LOCAL_DIRS", "value": ",".join(folders)}])
+
+
+def lose_rest(settings: SparkSettings) -> None:
+    """Note the settings of Kubernetes that no role has read."""
+    for key in sorted(settings.rest()):
+        if not key.startswith(_PREFIX):
+            continue
+        name = key.removeprefix(_PREFIX)
+        if name.startswith(_OF_SPARK):
+            settings.leave_out(key, "has no effect: Spark makes no pods")
+        else:
+            fix = "say it in the driver's or executor's own fields"
+            settings.lose(key, "Spark makes no pods: those of the job are there already", fix)
+
+
+def _entries(settings: SparkSettings, prefix: str, became: str) -> dict[str, str]:
+    found = {}
+    for name in settings.keys(prefix):
+        value = settings.of_conf(f"{prefix}{name}", became)
+        if name and value is not None:
+            found[name] = value
+    return found
+
+
+def _set(settings: SparkSettings, keys: Iterable[str], target: Body, field: str) -> None:
+    """Set a field from the first of some keys."""
+    values = [settings.of_conf(f"{_PREFIX}{key}", f"{field} of the pods") for key in keys]
+    value = next((each for each in values if each), None)
+    if value is not None:
+        target[field] = value
+
+
+def _variables(settings: SparkSettings, role: str) -> list[Body]:
+    became = "variables of the container"
+    prefix = f"{_PREFIX}driverEnv." if role == DRIVER else "spark.executorEnv."
+    found: list[Body] = [{"name": name, "value": value} for name, value in _entries(settings, prefix, became).items()]
+    prefix = f"{_PREFIX}{role}.secretKeyRef."
+    for name, value in _entries(settings, prefix, became).items():
+        secret, colon, key = value.partition(":")
+        if not colon:
+            raise settings.malformed(f"{prefix}{name}", "must be the name of a Secret, a colon and a key")
+        found.append({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}})
+    return found
+
+
+def _mount_secrets(settings: SparkSettings, role: str, pod: Body, container: Body) -> None:
+    for name, folder in _entries(settings, f"{_PREFIX}{role}.secrets.", "volume of the pods").items():
+        upsert_volume(pod, {"name": f"{name}-volume", "secret": {"secretName": name}})
+        upsert_mount(container, {"name": f"{name}-volume", "mountPath": folder})
+
+
+def _mount_volumes(settings: SparkSettings, role: str, pod: Body, container: Body) -> None:
+    prefix = f"{_PREFIX}{role}.volumes."
+    volumes = dict.fromkeys(tuple(key.split(".")[:2]) for key in settings.keys(prefix) if key.count(".") >= 2)
+    for kind, name in volumes:
+        own = f"{prefix}{kind}.{name}."
+
+        def read(key: str, own: str = own) -> str | None:
+            return settings.of_conf(f"{own}{key}", "volume of the pods")
+
+        folder = settings.conf.get(f"{own}mount.path")
+        options = _options(kind, read)
+        if kind not in _VOLUMES or not folder or options.get("claimName") == _ON_DEMAND:
+            fix = "make the volume, and name it in volumes and volumeMounts"
+            for key in settings.keys(own):
+                settings.lose(f"{own}{key}", "Spark makes no pods and no claims: this volume is not mounted", fix)
+            continue
+        upsert_volume(pod, {"name": name, kind: options})
+        mount: Body = {"name": name, "mountPath": read("mount.path")}
+        if is_true(read("mount.readOnly")):
+            mount["readOnly"] = True
+        for key in ("subPath", "subPathExpr"):
+            if value := read(f"mount.{key}"):
+                mount[key] = value
+        upsert_mount(container, mount)
+
+
+def _options(kind: str, read: Callable[[str], str | None]) -> Body:
+    found: dict[str, Any] = {name: value for name in _VOLUMES.get(kind, ()) if (value := read(f"options.{name}"))}
+    if kind in ("nfs", "persistentVolumeClaim") and is_true(read("options.readOnly")):
+        found["readOnly"] = True
+    return found

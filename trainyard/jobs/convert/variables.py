@@ -1,0 +1,194 @@
+"""Environment variables of the legacy operator: set for programs that read them, and noted if a command names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from trainyard.api import Body
+from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
+from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
+from trainyard.jobs.convert.part import Part
+from trainyard.jobs.convert.source import Source
+from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
+
+__all__ = [
+    "GLOBAL_INDEX_FIELD",
+    "UNBUFFERED",
+    "Variable",
+    "indexed",
+    "literal",
+    "mentions",
+    "note_legacy_hosts",
+    "referred",
+    "set_first",
+    "set_variables",
+    "words_of",
+]
+
+GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
+"""Pod field with the index of its Job among all Jobs of the JobSet."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the legacy operator.
+
+    Parameters
+    ----------
+    name
+        Name of the variable.
+    entry
+        Environment entry for any container.
+    reference
+        Value for the training container: a reference to a variable that the framework sets there.
+    """
+
+    name: str
+    entry: Body
+    reference: str | None = None
+
+    def for_container(self, container: Body, part: Part) -> Body:
+        """Return the environment entry of a container."""
+        if self.reference is not None and part.trains and container["name"] == part.main:
+            return {"name": self.name, "value": self.reference}
+        return self.entry
+
+
+def literal(name: str, value: str | int) -> Variable:
+    """Return a variable with a constant value."""
+    return Variable(name, {"name": name, "value": str(value)})
+
+
+UNBUFFERED: Final = literal("PYTHONUNBUFFERED", 1)
+"""Python's output at once in the log, as the training operator sets it except for TensorFlow and MPI."""
+
+
+def indexed(name: str, field: str = JOB_COMPLETION_INDEX_FIELD) -> Variable:
+    """Return a variable with the index of the pod."""
+    return Variable(name, field_ref_env(name, field))
+
+
+def referred(variable: Variable, reference: str) -> Variable:
+    """Return a variable that references one of the framework's in the training container."""
+    return Variable(variable.name, variable.entry, f"$({reference})")
+
+
+def set_variables(source: Source, part: Part, variables: Sequence[Variable], *, always: bool) -> None:
+    """Set variables in the containers that read them.
+
+    Parameters
+    ----------
+    always
+        Whether to assume that the main container's program reads them, even if its command does not name them.
+    """
+    for container in part.containers:
+        text = _text(container)
+        given: list[Body] = []
+        for variable in variables:
+            named = _word(variable.name).search(text) is not None
+            if not named and not (always and container["name"] == part.main):
+                continue
+            entry = variable.for_container(container, part)
+            _note_replaced(source, part, container, entry)
+            given.append(entry)
+            if named:
+                value = entry.get("value", "the index of the pod")
+                source.notes.append(
+                    FieldFinding.of(
+                        f"{part.path}.spec.containers[{container['name']}]",
+                        variable.name,
+                        Fidelity.LOSSLESS,
+                        f"names {variable.name}, which is set to {value}",
+                    )
+                )
+        if given:
+            prepend_env(container, given)
+
+
+def set_first(part: Part, variables: Iterable[Variable]) -> None:
+    """Prepend variables in the main container if no framework sets them."""
+    prepend_env(part.container, [variable.entry for variable in variables])
+
+
+def mentions(part: Part, text: str) -> bool:
+    """Return whether any container of a part contains a text."""
+    return any(text in _text(container) for container in part.containers)
+
+
+def words_of(container: Body) -> str:
+    """Return command and arguments of a container as one text."""
+    return " ".join(str(word) for word in [*container.get("command", ()), *container.get("args", ())])
+
+
+def note_legacy_hosts(source: Source, part: Part, old: Iterable[str], new: str, *, what: str = "host") -> None:
+    """Note references to host names of the legacy job, which no longer exist.
+
+    Parameters
+    ----------
+    old
+        The legacy names: whole ones, beginnings that end in a hyphen before a number, and ends that begin with one.
+    new
+        Name of the first new host.
+    what
+        Noun for the message.
+    """
+    texts = list(_texts_of(source.peek(part.path)))
+    for name in old:
+        pattern = _name_of(name, host=what == "host")
+        if any(pattern.search(text) for text in texts):
+            source.notes.append(
+                FieldFinding.of(
+                    f"{part.path}.spec.containers",
+                    name,
+                    Fidelity.LOST,
+                    f"names the {what} {name}, which is not there any more",
+                    f"use the variables of the framework, or names such as {new}",
+                )
+            )
+
+
+def _note_replaced(source: Source, part: Part, container: Body, entry: Body) -> None:
+    """Note a variable of the job that is overridden, if the legacy template sets it."""
+    own = next((each for each in container.get("env", ()) if each["name"] == entry["name"]), None)
+    if own is None or own == entry:
+        return
+    for kind in ("containers", "initContainers"):
+        for position, old in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
+            for index, variable in enumerate(old.get("env") or ()):
+                if variable == own:
+                    path = f"{part.path}.spec.{kind}[{position}].env[{index}]"
+                    source.changed(path, "the old operator set it over the job's own value, and so it stays")
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (key for key in value if isinstance(key, str))
+        for inner in value.values():
+            yield from _texts_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts_of(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+@lru_cache(maxsize=256)
+def _name_of(name: str, *, host: bool) -> re.Pattern[str]:
+    """Return a pattern that finds a name, but no text of which it is only a part."""
+    # A host follows the two slashes of an address; a single slash begins a part of a path.
+    before = r"[\w}]" if name.startswith("-") else r"(?<![\w.-])(?<![^/]/)" if host else r"(?<![\w.-])"
+    after = r"(?:\d+(?![\w-])|[$%{<*(\[])" if name.endswith("-") else r"(?![\w-])"
+    return re.compile(f"{before}{re.escape(name)}{after}")
+
+
+def _text(container: Body) -> str:
+    return "\n".join(_texts_of(container))
+
+
+@lru_cache(maxsize=256)
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(name)}\b")

@@ -1,0 +1,56 @@
+"""Runtime patches (v2.2 and later): their changes, and validation of their managers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard.api import RuntimePatch, TrainJobSpec
+from trainyard.api.kubernetes_model import EmbeddedMetadata
+from trainyard.checks.finding import Finding
+from trainyard.jobs.render.dns import is_http_path, is_subdomain
+from trainyard.jobs.render.job_changes import Change, Generation
+from trainyard.jobs.render.pod_editing import stored
+
+__all__ = ["RUNTIME_PATCHES", "check_managers", "patched_metadata", "runtime_patches"]
+
+RUNTIME_PATCHES: Final = Generation("runtimePatches", "replicated job", bounded=True)
+_POD: Final = "template.spec.template.spec"
+
+
+def runtime_patches(spec: TrainJobSpec) -> Iterator[Change]:
+    """Yield the changes of replicatedJobs."""
+    for index, patch in enumerate(spec.runtime_patches or ()):
+        template = patch.training_runtime_spec.template if patch.training_runtime_spec else None
+        jobs = template.spec.replicated_jobs if template and template.spec else None
+        base = f"{RUNTIME_PATCHES.path}[{index}].trainingRuntimeSpec.template.spec.replicatedJobs"
+        for position, job in enumerate(jobs or ()):
+            body = stored(job.template) if job.template else {}
+            yield Change(RUNTIME_PATCHES, f"{base}[{position}].{_POD}", job.name, body)
+
+
+def patched_metadata(spec: TrainJobSpec) -> Iterator[EmbeddedMetadata]:
+    """Yield the JobSet metadata of the patches, in order."""
+    for patch in spec.runtime_patches or ():
+        template = patch.training_runtime_spec.template if patch.training_runtime_spec else None
+        if template and template.metadata:
+            yield template.metadata
+
+
+def check_managers(spec: TrainJobSpec) -> Iterator[Finding]:
+    """Yield managers that are not domain-prefixed paths."""
+    for patch in spec.runtime_patches or ():
+        yield from _manager_errors(patch)
+
+
+def _manager_errors(patch: RuntimePatch) -> Iterator[Finding]:
+    path = f"{RUNTIME_PATCHES.path}.manager"
+    domain, slash, rest = patch.manager.partition("/")
+    fix = 'use a domain and a path, such as "acme.io/team"'
+    if not slash or not domain or not rest:
+        yield Finding(path, f'{patch.manager!r} must be a domain-prefixed path (such as "acme.io/foo")', fix)
+        return
+    if not is_subdomain(domain):
+        yield Finding(path, f"{domain!r} is not an RFC 1123 subdomain", fix)
+    if not is_http_path(rest):
+        yield Finding(path, f"{rest!r} is not a path", fix)

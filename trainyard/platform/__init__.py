@@ -1,0 +1,1 @@
+"""Operations on a platform: Pulumi runs, takeover of existing objects, and the quickstart."""

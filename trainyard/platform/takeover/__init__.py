@@ -1,0 +1,1 @@
+"""Takeover of objects and installations that others created, and the way back."""

@@ -1,0 +1,1 @@
+"""Queues, the network fabric, and the configuration of Volcano's scheduler."""
