@@ -24,7 +24,7 @@ from benchmarks.recording import publish
 from benchmarks.scale import controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.local.cluster import ports
 
 NAME = "busy"

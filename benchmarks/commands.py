@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from benchmarks.recording import ROOT
 
-__all__ = ["spent"]
-
 
 def spent(command: Sequence[str], *, accepted: Sequence[int] = (0,)) -> tuple[dict[str, float], str]:
     """Run a command that ends with one of the accepted statuses.

@@ -18,15 +18,15 @@ import yaml
 from benchmarks.recording import ROOT
 from trainyard import upstream
 from trainyard.api import crds
-from trainyard.kube import ApiError, Client, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS
 from trainyard.local.cluster.embedded import EmbeddedProvider
 from trainyard.progress import LineProgress
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.versions import component_release, supported_versions
-
-__all__ = ["await_job_sets", "control_plane", "create_namespace", "create_train_jobs", "train_job"]
 
 _JOBSET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 _POD_GROUP_CRD = "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml"

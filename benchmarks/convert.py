@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from benchmarks.recording import ROOT, publish
 from trainyard.data import data_folder
-from trainyard.jobs.convert import convert_documents
 from trainyard.jobs.convert.conversion_report import as_text, as_yaml
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.convert.converted_documents import convert_documents
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.manifests.documents import objects
 
 INPUTS = ROOT / "tests" / "convert" / "inputs"

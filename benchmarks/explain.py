@@ -24,8 +24,10 @@ from benchmarks.control_plane import await_job_sets, control_plane, create_names
 from benchmarks.recording import ROOT, publish
 from benchmarks.scale import controller
 from trainyard import upstream
-from trainyard.kube import ApiError, Client, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS, NODES, PODS, SERVICE_ACCOUNTS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 from trainyard.settings.versions import supported_versions
 

@@ -26,7 +26,8 @@ from benchmarks.recording import publish
 from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import namespace_labels, platform_object, tenant_policy
-from trainyard.settings import StackSettings, load_stack
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import load_stack
 
 CONTENDERS = ("trainyard", "gator")
 

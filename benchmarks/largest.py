@@ -39,13 +39,14 @@ from benchmarks.recording import publish
 from trainyard import upstream
 from trainyard.api import TrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
-from trainyard.jobs.render import Rejected, RenderContext, render, validate
+from trainyard.jobs.render.pipeline import render, validate
+from trainyard.jobs.render.result import Rejected, RenderContext
 from trainyard.local.cluster.toolchain import program_path
-from trainyard.policy import load_rules
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.opa.local_server import OpaServer
 from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.review import AdmissionContext, Review, documents_of
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.cases import load_world
 from trainyard.settings.platform import PolicySettings
 from trainyard.settings.versions import supported_versions

@@ -28,7 +28,7 @@ from trainyard.local.cluster.go import PROFILE
 from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.engines.opa.bundle import build_bundle
-from trainyard.settings import load_stack
+from trainyard.settings.stack_loader import load_stack
 
 FILE = ROOT / "toolchain" / "opa" / PROFILE
 MANIFESTS = 300

@@ -37,7 +37,8 @@ from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext
 from trainyard.policy.rules.rule_catalog import load_rules
-from trainyard.settings import StackSettings, load_stack
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import load_stack
 
 NAME = "policy-check"
 STACK = ROOT / "stacks" / "Pulumi.local.yaml"

@@ -15,16 +15,13 @@ from typing import Any
 
 from benchmarks.recording import publish
 from trainyard.checks.finding import Finding
-from trainyard.scheduling.queues import (
-    VOLCANO_VERSIONS,
-    Plugin,
-    Scheduling,
-    capacity_of,
-    check_queues,
-    compile_queues,
-    queue_objects,
-)
-from trainyard.settings import StackSettings, parse_stack
+from trainyard.scheduling.queues.capacity import capacity_of
+from trainyard.scheduling.queues.queue_bodies import queue_objects
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+from trainyard.scheduling.queues.tree_checks import check_queues
+from trainyard.scheduling.queues.units import compile_queues
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 GPU = "nvidia.com/gpu"
 SEGMENTS = 10

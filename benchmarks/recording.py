@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ROOT", "publish", "result_file", "save"]
-
 ROOT = Path(__file__).resolve().parent.parent
 """The checkout."""
 

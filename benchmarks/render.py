@@ -27,7 +27,9 @@ import yaml
 
 from benchmarks.recording import ROOT, publish
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
-from trainyard.jobs.render import Rejected, RenderContext, read_snapshot, render, validate
+from trainyard.jobs.render.pipeline import render, validate
+from trainyard.jobs.render.result import Rejected, RenderContext
+from trainyard.jobs.render.runtime_snapshot import read_snapshot
 from trainyard.local.cluster.folders import cache_home
 from trainyard.local.cluster.go import find_go
 

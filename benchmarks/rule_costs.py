@@ -22,7 +22,7 @@ from benchmarks.recording import save
 from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle
-from trainyard.settings import load_stack
+from trainyard.settings.stack_loader import load_stack
 
 MANIFESTS = 200
 """The corpus repeats itself: these are counted for a thousand."""

@@ -21,7 +21,8 @@ from benchmarks.recording import publish
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION
 from trainyard.data import data_folder
 from trainyard.jobs.render.frameworks.torchtune import named_model
-from trainyard.jobs.runtimes import Runtime, load_catalog
+from trainyard.jobs.runtimes.catalog import Runtime
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.jobs.runtimes.folder import INDEX, CatalogFolder, version_file, write_folder
 from trainyard.local.cluster.toolchain import program_path
 from trainyard.manifests.text_edits import dumped, with_value

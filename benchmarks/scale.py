@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.control_plane import await_job_sets, control_plane, create_namespace, create_train_jobs
 from benchmarks.recording import ROOT, publish
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.local.cluster import ports
 
 NAME = "scale"

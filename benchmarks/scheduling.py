@@ -27,7 +27,7 @@ import psutil
 import yaml
 
 from benchmarks.recording import save
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import DEPLOYMENTS
 from trainyard.local.simulate.bare_volcano import NAMESPACE, wait_until
 from trainyard.local.simulate.live import live_world

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from benchmarks.recording import publish
-from trainyard.scheduling.topology import check_fabric, compile_fabric, draw
+from trainyard.scheduling.topology.fabric_checks import check_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.scheduling.topology.fabric_text import draw
 from trainyard.scheduling.topology.hypernode_checks import check_hyper_nodes
 from trainyard.scheduling.topology.hypernode_manifests import read_manifests
 from trainyard.scheduling.topology.picture import picture

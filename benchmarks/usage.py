@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.recording import publish
-from trainyard.insight.usage import Gang, Holding, Ledger, Line, QueueTenants, Share, Span
-from trainyard.insight.usage.levels import Level, TakenBack
+from trainyard.insight.usage.account import Span
+from trainyard.insight.usage.ledger import Ledger
+from trainyard.insight.usage.levels import Gang, Holding, Level, Line, QueueTenants, Share, TakenBack
 from trainyard.insight.usage.record import read_record
 from trainyard.insight.usage.record_parts import HEAD, Head, Segment
 from trainyard.insight.usage.usage_table import By, as_csv, rows

@@ -10,9 +10,9 @@ from trainyard.checks.finding import Finding
 from trainyard.cluster_state.queues import LiveQueues
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.local.cluster import ClusterAccess
-from trainyard.scheduling.queues import QueueObjects
-from trainyard.settings import StackSettings
+from trainyard.local.cluster.provider import ClusterAccess
+from trainyard.scheduling.queues.queue_bodies import QueueObjects
+from trainyard.settings.stack import StackSettings
 
 from .common.existing_components import check_existing
 from .common.fabric_nodes import check_fabric_nodes

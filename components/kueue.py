@@ -16,8 +16,8 @@ import yaml
 
 from trainyard import upstream
 from trainyard.kube.training_kinds import RESOURCE_FLAVORS
-from trainyard.settings import StackSettings
 from trainyard.settings.sections.kueue import KueueSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.versions import component_release
 
 from .common.bounded_amounts import with_bounded_amounts

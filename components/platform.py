@@ -10,7 +10,7 @@ import pulumi
 
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts
 from trainyard.policy.stack_objects import platform_object
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import PriorityClassSettings
 
 from .common.declaration import Declaration, Resources

@@ -8,11 +8,12 @@ from typing import Final
 
 import pulumi
 
-from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.check.report_kinds import report_definitions
+from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 
 from .common.declaration import Declaration, Group, Resources
 from .common.installation import Installation

@@ -8,8 +8,8 @@ from typing import Final
 
 import pulumi
 
-from trainyard.local.cluster import ClusterAccess
-from trainyard.scheduling.queues import QueueObjects
+from trainyard.local.cluster.provider import ClusterAccess
+from trainyard.scheduling.queues.queue_bodies import QueueObjects
 from trainyard.scheduling.queues.retirement import QueueRetirement
 
 from .common.declaration import Declaration, Resources

@@ -13,10 +13,12 @@ from typing import Any, Final
 
 import pulumi
 
+from trainyard.api.constants import RELEASED_ANNOTATION
 from trainyard.data import configured_folder, data_folder
-from trainyard.jobs.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalog
+from trainyard.jobs.runtimes.catalog import Runtime
+from trainyard.jobs.runtimes.installed_catalog import installed_catalog
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.settings.platform import RuntimeSettings
 
 from .common.declaration import Declaration, Resources

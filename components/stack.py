@@ -14,16 +14,17 @@ from trainyard import upstream
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.local.cluster import ClusterAccess, cluster_name, provider
+from trainyard.local.cluster import cluster_name, provider
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.pulumi_sdk.engine import Engine
 from trainyard.platform.takeover.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
 from trainyard.platform.takeover.takeover_reader import TakeoverReader
-from trainyard.scheduling.queues import QueueObjects
+from trainyard.scheduling.queues.queue_bodies import QueueObjects
 from trainyard.scheduling.queues.retirement import QueueRetirement
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import StackSettings, parse_stack
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.sections.trainer import TrainerSettings
-from trainyard.settings.stack_loader import reject_secrets
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack, reject_secrets
 from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
 
 from .cluster_comparison import QUEUE, Comparison, compare_with_cluster

@@ -18,8 +18,8 @@ from trainyard.insight.usage.record_parts import HEAD, names_of
 from trainyard.policy.engines.vap.facts import tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.stack_objects import default_queue, namespace_labels, tenant_policy
-from trainyard.settings import StackSettings
 from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import Role, TenantSettings
 
 from .common.declaration import Declaration, Group, Resources

@@ -11,9 +11,9 @@ from typing import Final
 
 import pulumi
 
-from trainyard.local.cluster import ClusterAccess
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import StackSettings
+from trainyard.local.cluster.provider import ClusterAccess
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.settings.stack import StackSettings
 
 from .common.declaration import Declaration, Resources
 from .common.installation import Installation

@@ -17,12 +17,13 @@ from pulumi.runtime.resource import collapse_alias_to_urn, inherited_child_alias
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.local.cluster import ClusterAccess
 from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.pulumi_sdk.dependencies import await_dependencies
 from trainyard.platform.pulumi_sdk.engine import Engine
-from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections import SECTIONS
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 from .cluster_comparison import compare_with_cluster
 from .common.deferred_ownership import DeferredOwnership

@@ -16,7 +16,7 @@ import pulumi
 
 from trainyard import upstream
 from trainyard.platform.takeover.scheduler_drift import check_scheduler
-from trainyard.scheduling import scheduler
+from trainyard.scheduling.scheduler import stack_configuration
 from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.versions import component_release
 
@@ -352,7 +352,7 @@ def _elected(settings: VolcanoSettings, replicas: int) -> tuple[str, ...]:
 
 def _install(context: Installation, _needed: Resources) -> Volcano:
     settings = context.settings
-    configuration, networks = scheduler.configuration(settings), settings.network_policies
+    configuration, networks = stack_configuration.configuration(settings), settings.network_policies
     readers, callers = networks.metrics_from, networks.webhooks_from
     args = VolcanoArgs(VolcanoSettings.of(settings), configuration, context.target, readers, callers)
     return Volcano("volcano", args, context.options)

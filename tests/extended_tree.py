@@ -9,8 +9,6 @@ import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-__all__ = ["ROOT", "extended", "run"]
-
 ROOT = Path(__file__).resolve().parents[1]
 _COPIED = ("trainyard", "components", "policies", "runtimes")
 _LINKED = (

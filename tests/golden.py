@@ -11,8 +11,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["assert_golden", "assert_golden_objects"]
-
 _DIGITS = 12
 _MOST_LINES = 1500
 """Longer golden files are not reviewed."""

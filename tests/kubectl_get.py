@@ -9,10 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import Resource
 from trainyard.kube.blocking import Session
-
-__all__ = ["UnreadError", "read"]
+from trainyard.kube.resource import Resource
 
 
 class UnreadError(Exception):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("api", "scheduling.queues", "jobs.render", "settings", "scheduling.topology")
+PACKAGES = ("api",)
 
 
 @pytest.mark.parametrize("name", PACKAGES)

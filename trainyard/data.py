@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PROJECT_VARIABLE", "components_folder", "configured_folder", "data_folder", "project_root"]
-
 PROJECT_VARIABLE: Final = "TRAINYARD_PROJECT"
 """Environment variable with the project folder, for programs that another one starts in their own folder."""
 _PACKAGE = Path(__file__).resolve().parent

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Plugin", "declared_in", "merged", "plugins_of", "registered"]
-
 
 class Plugin(Protocol):
     """A plug-in of a registry."""

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from trainyard.checks.finding import Finding
 from trainyard.checks.printable_text import printable
 
-__all__ = ["TrainyardError"]
-
 
 class TrainyardError(Exception):
     """User-facing error: what failed, where, and the fix.

@@ -7,8 +7,6 @@ import errno
 import ipaddress
 import socket
 
-__all__ = ["ANY_ADDRESS", "bound_socket", "client_key", "has_address", "url_host"]
-
 ANY_ADDRESS = ""
 """Every address of both families; of IPv4 alone where the machine has no IPv6."""
 _BOTH = (ANY_ADDRESS, "::")

@@ -6,8 +6,6 @@ import logging
 
 from trainyard.checks.printable_text import log_line
 
-__all__ = ["write_logs"]
-
 
 def write_logs(level: str | int, pattern: str = "%(asctime)s %(levelname)s %(name)s %(message)s") -> None:
     """Write the records of all loggers to standard error."""

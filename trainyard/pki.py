@@ -12,8 +12,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["KeyPair", "authority", "expires", "issue", "issued", "renewal_due"]
-
 _BACKDATED = datetime.timedelta(minutes=5)
 """notBefore lies this long before the issuance, to tolerate clock skew."""
 

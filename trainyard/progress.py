@@ -13,8 +13,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["LineProgress", "Progress", "SilentProgress", "Step", "duration"]
-
 _LONGEST = 1e6
 """Seconds; a stored duration beyond this is damaged, and is not used for estimates."""
 

@@ -8,8 +8,6 @@ from functools import lru_cache
 from math import ceil
 from typing import Final
 
-__all__ = ["LARGEST", "LARGEST_MEMORY", "format", "largest", "multiple", "parse"]
-
 LARGEST: Final = 8 * 10**15
 """The largest amount: schedulers count thousandths in 64 bits (rule BND-004)."""
 LARGEST_MEMORY: Final = 8 * 10**18

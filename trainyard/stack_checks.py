@@ -14,49 +14,31 @@ from trainyard.api.constants import API_VERSION
 from trainyard.checks.finding import Finding, Severity
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext, Rendered, render
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.manifests.loader import load
-from trainyard.policy import load_rules
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, runtime_catalogs
-from trainyard.scheduling.queues import (
-    VOLCANO_VERSIONS,
-    ManifestPaths,
-    Plugin,
-    QueueObjects,
-    Scheduling,
-    SettingsPaths,
-    branch_findings,
-    capacity_of,
-    check_queues,
-    check_tree,
-    is_manifest,
-    prove_queues,
-    queue_tree,
-    read_manifests,
-)
+from trainyard.scheduling.queues.capacity import capacity_of
+from trainyard.scheduling.queues.fairness_checks import branch_findings
+from trainyard.scheduling.queues.paths import ManifestPaths, SettingsPaths
+from trainyard.scheduling.queues.queue_bodies import QueueObjects, prove_queues
+from trainyard.scheduling.queues.queue_manifests import is_manifest, read_manifests
 from trainyard.scheduling.queues.queued_gangs import requires_domain
-from trainyard.scheduling.scheduler import DROPPING_RULES, effective_configuration, lint
-from trainyard.scheduling.scheduler import check_stack as check_scheduler
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+from trainyard.scheduling.queues.tree_checks import check_queues, check_tree
+from trainyard.scheduling.queues.units import queue_tree
+from trainyard.scheduling.scheduler.configuration_lint import DROPPING_RULES, lint
 from trainyard.scheduling.scheduler.scheduler_configuration import SchedulerConfiguration
+from trainyard.scheduling.scheduler.stack_configuration import check_stack as check_scheduler
+from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
 from trainyard.scheduling.topology.fabric_names import HOSTNAME_LABEL
-from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.sections.kueue import KueueSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import stack_settings
-
-__all__ = [
-    "CheckOptions",
-    "check_files",
-    "check_node_labels",
-    "check_stack",
-    "read_scheduling",
-    "scheduling_of",
-    "stack_queues",
-    "stack_scheduling",
-    "unenforced_shares",
-]
 
 _NODE_CHOICE = {"nodeLabels", "taints"}
 """Parameters of the rule about the nodes that tenants may choose."""

@@ -31,19 +31,6 @@ from trainyard.manifests.documents import objects
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release, supported_versions
 from trainyard.whole_file import whole_file
 
-__all__ = [
-    "SOURCE_VARIABLE",
-    "documents",
-    "lock_file",
-    "locked_files",
-    "module_cache",
-    "read",
-    "record",
-    "require_modules",
-    "without_descriptions",
-    "without_downloads",
-]
-
 SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
 """Variable with a folder, or an https URL with {module}, {version} and {path}, to read upstream files from."""
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-__all__ = ["whole_file", "write_text"]
-
 _READABLE = 0o644
 
 

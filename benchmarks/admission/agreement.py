@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.admission.calls import Caller, Said
 from benchmarks.admission.scene import tenant, timed
 from trainyard.data import data_folder
-from trainyard.policy import load_rules
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.cases import Case, CaseContent
 

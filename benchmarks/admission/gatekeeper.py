@@ -14,7 +14,7 @@ from trainyard.data import project_root
 from trainyard.local.cluster.go import find_go
 from trainyard.local.cluster.health_probes import Probe
 from trainyard.local.cluster.toolchain import program_path
-from trainyard.policy import load_rules
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
 
 GROUP, MODULE = "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3"

@@ -12,8 +12,10 @@ from trainyard.controller.webhooks import MUTATE_PREFIX, VALIDATE_PREFIX
 from trainyard.data import project_root
 from trainyard.local.cluster.health_probes import Probe
 from trainyard.local.cluster.toolchain import program_path
-from trainyard.policy import admission_objects, load_rules
-from trainyard.policy.engines.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
+from trainyard.policy.engines.opa.bundle import build_bundle, bundle_files
+from trainyard.policy.engines.opa.local_server import SOCKET_AUTHORIZATION
+from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
 
 _DEFAULTER, _VALIDATOR = "defaulter.trainer.kubeflow.org", "validator.trainer.kubeflow.org"

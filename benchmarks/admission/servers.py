@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 
 from trainyard import pki
-from trainyard.kube import Client
 from trainyard.kube.blocking import Session
+from trainyard.kube.client import Client
 from trainyard.local.cluster import ports, process
 from trainyard.local.cluster.control_plane_certificates import ensure_certificates, read_pair
 from trainyard.local.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane, write_configuration

@@ -18,9 +18,13 @@ import yaml
 from benchmarks.recording import ROOT
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.controller.job_sets import as_created
-from trainyard.jobs.render import RenderContext, Rendered, render
-from trainyard.kube import Change, Client, Informer, Object
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.resource import Object
+from trainyard.kube.store import Change
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
 
 RUNTIME = ROOT / "runtimes" / "torch-distributed" / "1.0.yaml"

@@ -18,7 +18,7 @@ import psutil
 from benchmarks.control_plane import control_plane, create_namespace, create_train_jobs
 from benchmarks.recording import ROOT
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.training_kinds import JOB_SETS
 
 NAME = "burst"

@@ -19,14 +19,12 @@ from typing import Any
 
 from trainyard.data import data_folder
 from trainyard.local.cluster.go import find_go
-from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
-from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, policy_name
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects, policy_name
 from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.cases import load_world
 from trainyard.settings.platform import PolicySettings
-
-__all__ = ["Cost", "Limits", "costs"]
 
 _PROGRAM = Path(__file__).parent / "main.go"
 _MODULES = Path(data_folder("toolchain")) / "control-plane"

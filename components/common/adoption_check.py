@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 import pulumi
 
-from trainyard.api.constants import STACK_LABEL
+from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Object, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.resource import Object, Resource
 from trainyard.platform.takeover.former_objects import FormerObject
 from trainyard.platform.takeover.takeover import (
     Observation,
@@ -30,11 +31,9 @@ from trainyard.platform.takeover.takeover import (
 from trainyard.platform.takeover.takeover_plan import TakeoverPlan
 from trainyard.platform.takeover.takeover_remains import namespaces_of, remains, used_by
 
-from .objects import ADOPTED_ANNOTATION, FIELD_MANAGER, FORCED_ANNOTATION, Adoption, logical_name
+from .objects import FIELD_MANAGER, FORCED_ANNOTATION, Adoption, logical_name
 from .ownership import LiveObjects
 from .replacement import Replacements
-
-__all__ = ["Existing", "Ownership", "conflict", "foreign_objects"]
 
 
 class Existing(Protocol):

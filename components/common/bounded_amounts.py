@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["BOUNDED", "with_bounded_amounts"]
-
 _SHORT: Final = (
     "(amount == null || [string(amount)].all(text, text.size() <= 32"
     ' && !text.matches("[eE][+-]?0*(19|[2-9][0-9]|[1-9][0-9]{2})")))'

@@ -12,16 +12,14 @@ import pulumi
 from trainyard.checks.finding import Finding
 from trainyard.controller.configuration import Certificate
 from trainyard.platform.takeover.installations import LiveInstallation
-from trainyard.settings import StackSettings
 from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.sections import SECTIONS
+from trainyard.settings.stack import StackSettings
 
 from .installation import Installation
 from .objects import Component
 from .target import Target
 from .webhook_certificates import certificate
-
-__all__ = ["Declaration", "Group", "Kinds", "Resources", "WebhookServer"]
 
 Kinds = Mapping[tuple[str, str], str]
 """Plural by API version and kind."""

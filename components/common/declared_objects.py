@@ -17,12 +17,12 @@ import pulumi
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.toolchain import built_program
-from trainyard.policy.pack import REVIEW_VARIABLE, WHOLE, PolicyPack, Report, Resource, properties
-from trainyard.settings import StackSettings
+from trainyard.policy.pack.review_pack import REVIEW_VARIABLE, WHOLE, PolicyPack, Report
+from trainyard.policy.pack.stack_resources import Resource
+from trainyard.policy.pack.stack_values import properties
+from trainyard.settings.stack import StackSettings
 
 from .threads import run_in_thread
-
-__all__ = ["DeclaredObject", "is_reviewed", "review"]
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,14 @@ from typing import Any
 
 import pulumi
 
-from trainyard.api.constants import STACK_LABEL
+from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.platform.takeover.takeover import address_of
 
 from .adoption_check import conflict, foreign_objects
-from .objects import ADOPTED_ANNOTATION, logical_name
+from .objects import logical_name
 from .ownership import LiveObjects
-
-__all__ = ["DeferredOwnership"]
 
 
 @dataclass

@@ -8,19 +8,18 @@ import pulumi
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.takeover.installations import LiveInstallation, read_installation
 from trainyard.platform.takeover.webhook_coverage import webhook_gaps
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
-from trainyard.settings import StackSettings
 from trainyard.settings.sections import SECTIONS
+from trainyard.settings.stack import StackSettings
 
 from .declaration import Declaration
 from .target import Target
 from .threads import run_with_client
-
-__all__ = ["check_existing", "existing_components", "findings_of_existing"]
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 """Label that the API server sets on every namespace."""

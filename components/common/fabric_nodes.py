@@ -13,11 +13,9 @@ import pulumi
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.scheduling.topology import Fabric, FabricDomain, compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import Fabric, FabricDomain, compile_fabric
 from trainyard.scheduling.topology.selected_nodes import Labels, selected_nodes, shared_nodes
-from trainyard.settings import StackSettings
-
-__all__ = ["check_fabric_nodes"]
+from trainyard.settings.stack import StackSettings
 
 Selected = Mapping[str, Sequence[str]]
 """Nodes of each domain that chooses its nodes by label."""

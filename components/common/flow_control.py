@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["flow_schemas", "priority_levels"]
-
 _API = "flowcontrol.apiserver.k8s.io/v1"
 _LEASES, _REQUESTS = "trainyard-leader-election", "trainyard-controller"
 

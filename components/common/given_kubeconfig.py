@@ -19,8 +19,6 @@ from trainyard.kube.kubeconfig_files import files_of, merged, selected
 
 from .inputs import has_inputs
 
-__all__ = ["GivenKubeconfig"]
-
 
 class GivenKubeconfig:
     """A kubeconfig as a file, which hooks and checks read, and as the provider's input.

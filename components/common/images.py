@@ -11,8 +11,6 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.settings.platform import ImageSettings
 
-__all__ = ["ImageTable"]
-
 
 @dataclass(frozen=True)
 class ImageTable:

@@ -19,8 +19,6 @@ from trainyard.platform.takeover.takeover import address_of
 
 from .ownership import Address, LiveObjects
 
-__all__ = ["Imports"]
-
 
 @dataclass
 class Imports:

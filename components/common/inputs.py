@@ -8,8 +8,6 @@ from typing import Any
 
 import pulumi
 
-__all__ = ["has_inputs", "inputs_in"]
-
 
 def has_inputs(value: Any) -> bool:
     """Return whether a value is or contains an output or awaitable."""

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from trainyard.controller.configuration import Certificate
-from trainyard.scheduling.queues import QueueObjects
+from trainyard.scheduling.queues.queue_bodies import QueueObjects
 from trainyard.scheduling.queues.retirement import QueueRetirement
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 
 from .ownership import LiveObjects
 from .target import Target
 
 if TYPE_CHECKING:
     from .declaration import Declaration
-
-__all__ = ["Installation"]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from trainyard import upstream
 
-__all__ = ["JOB_SET_CRD", "custom_resource_definition"]
-
 JOB_SET_CRD: Final = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 """The upstream file."""
 

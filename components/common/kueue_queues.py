@@ -8,8 +8,6 @@ from typing import Any
 from trainyard.api.constants import MULTIKUEUE
 from trainyard.settings.sections.kueue import ClusterQueueSettings, FlavorSettings, KueueSettings, QuotaSettings
 
-__all__ = ["local_queues", "queue_objects"]
-
 _GROUP = "kueue.x-k8s.io"
 _API = f"{_GROUP}/v1beta2"
 

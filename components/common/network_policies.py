@@ -10,8 +10,6 @@ from trainyard.settings.network import NetworkPolicySettings
 
 from .workload import Workload
 
-__all__ = ["program_policy", "tenant_network_policy"]
-
 _OWN: dict[str, Any] = {"podSelector": {}}
 """All pods of the policy's namespace."""
 _SYSTEM = "kube-system"

@@ -21,24 +21,6 @@ from trainyard.platform.pulumi_sdk.recorded_objects import is_unrecorded
 from .declared_objects import DeclaredObject
 from .served_fields import Schemas, served
 
-__all__ = [
-    "ADOPTED_ANNOTATION",
-    "FIELD_MANAGER",
-    "FORCED_ANNOTATION",
-    "Adoption",
-    "Component",
-    "Conventions",
-    "KubernetesObject",
-    "KubernetesPatch",
-    "OwnershipCheck",
-    "RetiredObject",
-    "conventions",
-    "declare",
-    "declare_patch",
-    "logical_name",
-    "waiting_for",
-]
-
 PROTECTED_KINDS = frozenset({"CustomResourceDefinition", "Namespace", "Queue"})
 """Kinds whose deletion destroys tenant workloads."""
 

@@ -14,9 +14,7 @@ from trainyard.errors import TrainyardError
 from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE
 from trainyard.local.cluster.provider import ClusterAccess, Provider
 from trainyard.local.cluster.providers import PROVIDERS
-from trainyard.settings import StackSettings
-
-__all__ = ["OFFLINE_KUBECONFIG", "access_or_offline"]
+from trainyard.settings.stack import StackSettings
 
 OFFLINE_KUBECONFIG = Path(__file__).parent / "offline-kubeconfig.yaml"
 """Placeholder kubeconfig, because the provider would otherwise use the current context."""

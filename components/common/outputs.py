@@ -12,8 +12,6 @@ from trainyard.local.cluster.provider import ClusterAccess
 
 from .objects import Component
 
-__all__ = ["context_of", "installation_outputs"]
-
 
 def installation_outputs(components: Iterable[Component], context: pulumi.Input[str]) -> dict[str, Any]:
     """Return the outputs of a stack or a platform; a Service is ``namespace/name``. A kubeconfig is none of them."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-__all__ = ["owner_of"]
-
 _PROJECT: Final = "trainyard"
 _LONGEST: Final = 63
 """Characters of a label value."""

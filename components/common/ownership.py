@@ -7,16 +7,15 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.api.constants import STACK_LABEL
+from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_LABEL
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
-from trainyard.kube.credentials import kubeconfig
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection, kubeconfig
+from trainyard.kube.resource import Object, Resource
 from trainyard.local.cluster.provider import ClusterAccess
 
-from .objects import ADOPTED_ANNOTATION
 from .threads import run_in_thread
-
-__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "Address", "LiveObjects", "list_live_objects", "list_owned_objects"]
 
 CLUSTER_KINDS: dict[tuple[str, str], str] = {
     ("v1", "Namespace"): "namespaces",

@@ -12,19 +12,6 @@ from trainyard.errors import TrainyardError
 from trainyard.settings.pod_affinity import AffinitySettings
 from trainyard.settings.pods import LogLevel, PlatformPodSettings, ProgramSettings, ResourceSettings
 
-__all__ = [
-    "CONTROLLER_LOG",
-    "KLOG",
-    "OPA_LOG",
-    "ZAP_LOG",
-    "LogFlag",
-    "PodTable",
-    "Program",
-    "check_programs",
-    "disruption_budget",
-    "priority_class_quota",
-]
-
 _OF_CONTAINERS = frozenset({"resources", "log_level"})
 """Settings of a container; the others are those of its pod."""
 

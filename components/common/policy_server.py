@@ -15,20 +15,19 @@ from typing import Any
 
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
 from trainyard.errors import TrainyardError
-from trainyard.policy import load_rules
-from trainyard.policy.engines.opa import METRICS_TOKEN, SOCKET_AUTHORIZATION, build_bundle, bundle_files
+from trainyard.policy.engines.opa.bundle import build_bundle, bundle_files
+from trainyard.policy.engines.opa.local_server import METRICS_TOKEN, SOCKET_AUTHORIZATION
 from trainyard.policy.engines.vap.validating_admission_policies import rule_state
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
-from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.versions import PROGRAMS
 
 from .pod_settings import OPA_LOG
 from .target import Target
 from .workload import ConfigVolume, Container, ScratchVolume
-
-__all__ = ["PolicyServerParts", "policy_server"]
 
 _RULES = "/etc/trainyard-policies"
 _RUN = "/run/trainyard"

@@ -10,8 +10,6 @@ from .objects import Component, KubernetesObject
 from .pod_settings import disruption_budget, priority_class_quota
 from .workload import Workload, deployment
 
-__all__ = ["declare_program"]
-
 
 def declare_program(
     component: Component, workload: Workload, *, depends_on: Iterable[pulumi.Resource] = ()

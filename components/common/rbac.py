@@ -5,16 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = [
-    "cluster_role",
-    "cluster_role_binding",
-    "group",
-    "role",
-    "role_binding",
-    "service_account",
-    "service_account_subject",
-]
-
 _API = "rbac.authorization.k8s.io"
 
 

@@ -12,11 +12,11 @@ import time
 import pulumi
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Resource
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Resource
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.takeover.takeover import Takeover
-
-__all__ = ["Replacements", "delete_replaced"]
 
 PATIENCE = 180.0
 """Seconds for the pods of a workload to end."""

@@ -13,14 +13,14 @@ from typing import Any
 import pulumi
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.credentials import kubeconfig
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.resource import Object
+from trainyard.local.cluster.provider import ClusterAccess
 
 from .threads import run_in_thread
-
-__all__ = ["Schemas", "read_schemas", "served"]
 
 Schemas = Mapping[tuple[str, str], Mapping[str, Any]]
 """OpenAPI schema by API version and kind."""

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.pulumi_sdk.targets import has_targets
 from trainyard.platform.takeover.former_objects import (
     RECORD_NAMESPACE,
@@ -21,8 +22,6 @@ from trainyard.platform.takeover.takeover import TakeoverAction
 from trainyard.platform.takeover.takeover_plan import TakeoverPlan
 
 from .threads import run_with_client
-
-__all__ = ["forget_former_queues", "record_former_objects", "reject_limited_takeover"]
 
 
 def record_former_objects(access: ClusterAccess, stack: str, objects: Sequence[FormerObject]) -> None:

@@ -9,12 +9,10 @@ import pulumi
 
 from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.local.cluster.providers import PROVIDERS
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 
 from .images import ImageTable
 from .pod_settings import PodTable
-
-__all__ = ["Target"]
 
 
 @dataclass(frozen=True)

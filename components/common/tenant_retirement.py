@@ -6,19 +6,18 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trainyard.api.constants import ADOPTED_ANNOTATION
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.takeover.namespace_contents import NamespaceContents, read_contents
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 
-from .objects import ADOPTED_ANNOTATION
 from .ownership import LiveObjects
 from .threads import run_in_thread
-
-__all__ = ["UnknownContents", "leaving_namespaces", "reject_removed_tenants", "retired_tenants"]
 
 _NAMESPACE = ("v1", "Namespace")
 

@@ -7,10 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from trainyard.kube import Client
-from trainyard.local.cluster import ClusterAccess
-
-__all__ = ["run_in_thread", "run_with_client"]
+from trainyard.kube.client import Client
+from trainyard.local.cluster.provider import ClusterAccess
 
 T = TypeVar("T")
 

@@ -8,8 +8,6 @@ from trainyard.controller.configuration import Certificate
 
 from .target import Target
 
-__all__ = ["certificate"]
-
 
 def certificate(
     secret: str,

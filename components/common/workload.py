@@ -11,21 +11,6 @@ import pulumi
 
 from .pod_settings import LogFlag, PodTable, Program
 
-__all__ = [
-    "CONTROLLER_PORT",
-    "HOST_PROCESS_LABEL",
-    "ConfigVolume",
-    "Container",
-    "ScratchVolume",
-    "SecretVolume",
-    "Workload",
-    "config_map",
-    "configured_by",
-    "deployment",
-    "namespace",
-    "service",
-]
-
 CONTROLLER_PORT = 9443
 """Container port of the controller's webhooks and of progress reports."""
 HOST_PROCESS_LABEL = "trainyard.dev/host-process"

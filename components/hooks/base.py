@@ -10,12 +10,12 @@ from typing import Any
 
 import pulumi
 
-from trainyard.kube import ApiError, Client, Object, Resource
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, Resource
+from trainyard.local.cluster.provider import ClusterAccess
 
 from ..common.objects import FIELD_MANAGER
-
-__all__ = ["LAG_SECONDS", "RETRY_SECONDS", "BeforeChangeHook", "apply_with_retries", "with_spec"]
 
 LAG_SECONDS = 15.0
 """Seconds by which the caches of a webhook, or of the API server that calls it, may lag behind a write."""

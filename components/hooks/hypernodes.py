@@ -13,17 +13,16 @@ from typing import Any
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, Object
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object
 from trainyard.kube.training_kinds import HYPER_NODES
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.scheduling.topology.order import listed, preparation
 
 from ..common.objects import FIELD_MANAGER
 from .base import with_spec
 from .migration import MigrationHook, PlannedWrite, changed_fields
 from .webhooks import wait_for_webhook
-
-__all__ = ["HyperNodeMigration"]
 
 _REPLACEMENT_SECONDS = 90.0
 """Seconds within which pods of a webhook that serve another authority's certificate are replaced."""

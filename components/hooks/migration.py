@@ -15,13 +15,12 @@ import pulumi
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.platform.pulumi_sdk.targets import has_targets
 
 from ..common.threads import run_with_client
 from .base import BeforeChangeHook
-
-__all__ = ["MigrationHook", "PlannedWrite", "changed_fields"]
 
 
 @dataclass(frozen=True)

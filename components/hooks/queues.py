@@ -16,25 +16,19 @@ from typing import Any
 from trainyard.checks.finding import Finding
 from trainyard.cluster_state.queues import LiveQueues, read_pod_groups, read_queues
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.local.cluster import ClusterAccess
-from trainyard.scheduling.queues import ROOT
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.scheduling.queues.builtin_queues import root_preparation
 from trainyard.scheduling.queues.change_effects import change_findings
+from trainyard.scheduling.queues.queue import ROOT
 from trainyard.scheduling.queues.transition import transition
 
 from ..common.objects import FIELD_MANAGER
 from ..common.threads import run_with_client
 from .base import LAG_SECONDS, RETRY_SECONDS, apply_with_retries, with_spec
 from .migration import MigrationHook, PlannedWrite, changed_fields
-
-__all__ = [
-    "QueueMigration",
-    "QueuePatchHook",
-    "live_queues",
-    "reject_changes",
-]
 
 ROOM_MANAGER = f"{FIELD_MANAGER}-room"
 """Field manager of values lowered on ``root``: not that of the patch, whose fields are restored when it is deleted."""

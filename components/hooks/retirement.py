@@ -16,9 +16,11 @@ from trainyard.api.constants import PLATFORM_NAME
 from trainyard.checks.finding import Finding
 from trainyard.cluster_state.queues import LiveQueues, read_pod_groups
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object
 from trainyard.kube.training_kinds import PLATFORMS, QUEUES
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.pulumi_sdk.targets import has_targets
 from trainyard.scheduling.queues.change_effects import describe_jobs, jobs_by_queue, state_of
 from trainyard.scheduling.queues.retirement import QueueRetirement, queue_retirement
@@ -27,15 +29,6 @@ from trainyard.settings.tenancy import QueueSettings, QueueState
 from ..common.objects import FIELD_MANAGER
 from ..common.threads import run_with_client
 from .base import LAG_SECONDS, RETRY_SECONDS, with_spec
-
-__all__ = [
-    "announced_writes",
-    "close_retired",
-    "delete_directly",
-    "removed_queues",
-    "retire_queues",
-    "retired_queues",
-]
 
 _CLOSED_WITHIN = 60.0
 """Seconds for a replica of the controller to lead, and for Volcano to close the queues."""

@@ -6,19 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from trainyard.kube import ApiError, Client, Resource
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Resource
+from trainyard.local.cluster.provider import ClusterAccess
 
 from ..common.objects import waiting_for
 from .base import BeforeChangeHook, apply_with_retries
-
-__all__ = [
-    "WebhookReadinessHook",
-    "excluding_namespaces",
-    "wait_for_ca_bundles",
-    "wait_for_webhook",
-    "with_client_configs",
-]
 
 
 def with_client_configs(

@@ -15,8 +15,8 @@ from tests.support import LiveCluster, require
 from trainyard.api import TrainJob, parse
 from trainyard.api.verdicts import decoded, violations
 from trainyard.errors import TrainyardError
-from trainyard.kube import Response
 from trainyard.kube.blocking import Session
+from trainyard.kube.response import Response
 
 pytestmark = pytest.mark.cluster
 

@@ -12,8 +12,8 @@ from benchmarks.admission.calls import Said
 from benchmarks.admission.report import percentile, ratios, summary, table
 from benchmarks.admission.scene import resource_of
 from benchmarks.admission.templates import entry_point, gatekeeper_objects, kind_of, library, webhook_rules
-from trainyard.policy import load_rules
 from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.cases import CaseDecision
 from trainyard.settings.platform import PolicySettings, PolicyState
 

@@ -9,7 +9,7 @@ from benchmarks.gator import figures_of, findings, known_to_gator
 from benchmarks.policy import STACK
 from trainyard.policy.rules.admission_rule import Gate
 from trainyard.policy.rules.rule_catalog import load_rules
-from trainyard.settings import load_stack
+from trainyard.settings.stack_loader import load_stack
 
 
 def of_gator(kind: str, name: str) -> dict[str, Any]:

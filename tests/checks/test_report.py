@@ -11,7 +11,8 @@ import pytest
 
 from tests.golden import assert_golden
 from trainyard.checks.finding import Finding, Severity
-from trainyard.checks.report import Format, Report, written
+from trainyard.checks.report import Format, written
+from trainyard.checks.report.report import Report
 
 GOLDEN = Path(__file__).parent / "golden"
 EVIL = 'a%\r\n::error::b,c:d <&"\x1b[2J\x00'

@@ -6,7 +6,7 @@ import pytest
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.rule import Rule, RuleSet
-from trainyard.scheduling.queues import RULES as QUEUE_RULES
+from trainyard.scheduling.queues.rules import RULES as QUEUE_RULES
 from trainyard.scheduling.scheduler.lint_rules import RULES as SCHEDULER_RULES
 from trainyard.scheduling.topology.rules import RULES as TOPOLOGY_RULES
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["JobResult", "StepResult", "run_github_job", "run_gitlab_job"]
-
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _SECONDS = 600

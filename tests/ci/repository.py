@@ -13,8 +13,6 @@ from tests.support import ROOT
 from trainyard import upstream
 from trainyard.local.cluster.folders import cache_home, config_home
 
-__all__ = ["EXAMPLE", "Repository", "runner"]
-
 EXAMPLE = ROOT / "ci" / "example"
 _PARTS = (
     "trainyard", "components", "stacks", "policies", "runtimes", "toolchain", "Pulumi.yaml", "pyproject.toml",

@@ -14,7 +14,8 @@ from typer.main import get_command
 from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
 from trainyard.cli.app import build
-from trainyard.kube import ApiError, Client, WatchBrokenError
+from trainyard.kube.api_errors import ApiError, WatchBrokenError
+from trainyard.kube.client import Client
 
 WHOLE = get_command(build()).commands  # type: ignore[attr-defined]
 

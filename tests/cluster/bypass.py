@@ -10,10 +10,8 @@ from typing import Any, Final
 import yaml
 
 from tests.cluster.bypass_objects import KINDS, OF_PODS, TENANT, Body, good
-from trainyard.kube import Response
 from trainyard.kube.blocking import Session
-
-__all__ = ["ATTEMPTS", "GROUPS", "Attempt", "Cluster", "load_attempts", "stack_settings"]
+from trainyard.kube.response import Response
 
 GROUPS: Final = {role: (f"{TENANT}-{role}",) for role in ("submit", "author", "raw")} | {"careless": ("careless",)}
 ATTEMPTS: Final = Path(__file__).with_name("bypass_attempts.yaml")

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["KINDS", "OF_PODS", "POD_SPEC", "TENANT", "Body", "Kind", "good"]
-
 TENANT: Final = "red"
 IMAGE: Final = "registry.example/train:1"
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from tests.support import LiveCluster
 
-__all__ = ["LEASES", "REPLICATED", "holder_of", "leaders", "ready_replicas"]
-
 REPLICATED = (
     *(("volcano-system", f"volcano-{name}") for name in ("admission", "controllers", "scheduler")),
     ("jobset-system", "jobset-controller-manager"),

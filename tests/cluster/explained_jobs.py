@@ -13,32 +13,6 @@ import yaml
 from tests.cluster.jobs import claim, lasting, node_patch, train_job
 from tests.support import LiveCluster, awaited, in_process, require
 
-__all__ = [
-    "CLAIMS",
-    "EXPECTED",
-    "FILLERS",
-    "GPU",
-    "HOMES",
-    "JOBS",
-    "POLITE",
-    "Expected",
-    "Found",
-    "Scenarios",
-    "explained",
-    "job",
-    "of_runtime",
-    "on_missing_nodes",
-    "patched",
-    "reached",
-    "removed",
-    "restarting",
-    "scenarios",
-    "selecting",
-    "with_initializer",
-    "with_volume",
-    "without_devices",
-]
-
 Found = dict[str, Any]
 Expected = tuple[str, str, dict[str, Any], str]
 """State, cause, some of its numbers, and a part of its fix."""

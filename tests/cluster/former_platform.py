@@ -23,9 +23,10 @@ import yaml
 from tests.components.release_objects import read_objects
 from tests.components.release_record import FOLDER, recorded_stack
 from tests.support import ROOT, LiveCluster, require, run
-from trainyard.local.cluster import ClusterAccess, cluster_name, provider
+from trainyard.local.cluster import cluster_name, provider
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.deploy.workspace import Program, open_workspace
-from trainyard.settings import load_stack
+from trainyard.settings.stack_loader import load_stack
 
 STACK = "local"
 CONTROLLER = "Deployment/kubeflow-system/kubeflow-trainer-controller-manager"

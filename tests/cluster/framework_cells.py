@@ -15,19 +15,7 @@ from tests.cluster.framework_jobs import DATA, TUNE
 from tests.cluster.frameworks import DURATION, Run, derived
 from trainyard.api.constants import ANCESTOR_LABEL
 from trainyard.data import data_folder
-from trainyard.jobs.runtimes import load_catalog
-
-__all__ = [
-    "CELLS",
-    "FRAMEWORKS",
-    "GANGS",
-    "INITIALIZERS",
-    "SCHEDULERS",
-    "Cell",
-    "cell_runtimes",
-    "made_cells",
-    "sampled",
-]
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 FRAMEWORKS = {
     "torch": "torch-distributed",

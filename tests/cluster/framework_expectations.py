@@ -9,8 +9,6 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION
 from trainyard.jobs.render.gangs.coscheduling import COSCHEDULING_LABEL
 from trainyard.jobs.render.gangs.kai import KAI_QUEUE_LABEL
 
-__all__ = ["HOST_FILES", "LAYOUTS", "OPEN_MPI", "SHORT_LAUNCHERS", "STEPS", "in_gang"]
-
 OPEN_MPI = "OMPI_MCA_orte_default_hostfile"
 HOST_FILES = {
     "deepspeed": (OPEN_MPI, "{} slots=1", ("launcher", "node")),

@@ -9,8 +9,6 @@ import yaml
 from tests.cluster.frameworks import Run, derived, replicated_job
 from tests.cluster.jobs import node_patch
 
-__all__ = ["COMPLETING", "DATA", "ELSEWHERE", "PATCHED", "REFUSED", "STORED", "TUNE", "VOLUME", "own_runtimes"]
-
 PATCHED = "example.com/patched"
 DATA = {"dataset": {"storageUri": "hf://tatsu-lab/alpaca"}, "model": {"storageUri": "hf://meta-llama/Llama-3.2-1B"}}
 TUNE = {"command": ["tune", "run"], "args": ["dataset=torchtune.datasets.alpaca_dataset", "epochs=2"]}

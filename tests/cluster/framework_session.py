@@ -17,8 +17,6 @@ from tests.docs.blocks import guide_runs
 from tests.policy.conftest import COSCHEDULING_POD_GROUP
 from tests.support import LiveCluster, awaited, require
 
-__all__ = ["GUIDES", "HELD", "MADE", "ended"]
-
 MADE = made_cells()
 """The cases of the table in docs/frameworks that no other TrainJob is."""
 GUIDES = {run.name: run for run in guide_runs()}

@@ -16,20 +16,7 @@ import yaml
 from tests.support import LiveCluster, awaited, require
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.data import data_folder
-from trainyard.jobs.runtimes import load_catalog
-
-__all__ = [
-    "DURATION",
-    "Run",
-    "Runs",
-    "await_end",
-    "catalog",
-    "derived",
-    "replicated_job",
-    "submit",
-    "true_conditions",
-    "watching",
-]
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 DURATION = "trainyard.dev/simulated-duration"
 _REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["claim", "lasting", "node_patch", "train_job"]
-
 
 def train_job(
     name: str,

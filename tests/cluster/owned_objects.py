@@ -9,9 +9,9 @@ from pathlib import Path
 from components.registry import cluster_kinds, namespaced_kinds
 from tests.support import shared_session
 from trainyard.api.constants import STACK_LABEL
-from trainyard.kube import ApiError, Client, Object, Resource
-
-__all__ = ["live_uids", "recorded_uids"]
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, Resource
 
 
 def live_uids(kubeconfig: Path, stack: str = "local") -> dict[str, str]:

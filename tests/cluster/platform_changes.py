@@ -15,24 +15,6 @@ import yaml
 from tests.cluster.bypass_objects import good
 from tests.support import LiveCluster, awaited, require
 
-__all__ = [
-    "changed",
-    "denials",
-    "failed",
-    "hanging",
-    "kubeconfig_of_token",
-    "owner_of",
-    "plain_pod",
-    "process",
-    "refusals",
-    "refuse",
-    "research_of_five_nodes",
-    "running",
-    "set_state",
-    "stopped",
-    "stored",
-]
-
 GPU = "nvidia.com/gpu"
 
 

@@ -11,11 +11,9 @@ from itertools import count
 from typing import Any
 
 from tests.support import LiveCluster, require
-from trainyard.jobs.render import COSCHEDULING_SCHEDULER
 from trainyard.jobs.render.gangs.coscheduling import COSCHEDULING_LABEL
 from trainyard.jobs.render.gangs.kai import KAI_SCHEDULER
-
-__all__ = ["COSCHEDULING_POD_GROUPS", "StandIn"]
+from trainyard.jobs.render.result import COSCHEDULING_SCHEDULER
 
 COSCHEDULING_POD_GROUPS = "podgroups.scheduling.x-k8s.io"
 _JOB_SET = "jobset.sigs.k8s.io/jobset-name"

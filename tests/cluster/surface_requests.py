@@ -13,14 +13,12 @@ from tests.cluster.bypass_objects import KINDS, TENANT, Body
 from tests.policy.shipped import RULES
 from tests.policy.surface_cases import SurfaceCase
 from tests.policy.surface_places import DENIED
-from trainyard.kube import Response
 from trainyard.kube.blocking import Session
 from trainyard.kube.client import Client
+from trainyard.kube.response import Response
 from trainyard.policy.rules.admission_rule import POD_CONTROLLERS
 from trainyard.policy.testing.cases import CaseDecision
 from trainyard.settings.platform import PolicyState
-
-__all__ = ["WIDE_GROUP", "fault", "one_per_level", "send_all"]
 
 WIDE_GROUP: Final = "ledger-editors"
 """Group with the ClusterRole edit in the tenant's namespace, for kinds that no role of a tenant writes."""

@@ -26,8 +26,9 @@ from tests.cluster.jobs import lasting, train_job
 from tests.support import LiveCluster, awaited, require
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.errors import TrainyardError
-from trainyard.kube import Response, TransportError
+from trainyard.kube.api_errors import TransportError
 from trainyard.kube.blocking import Session
+from trainyard.kube.response import Response
 from trainyard.policy.engines.vap.facts import platform_facts, policy_facts_in, tenant_facts
 
 pytestmark = pytest.mark.cluster

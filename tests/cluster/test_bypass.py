@@ -10,8 +10,8 @@ import pytest
 from tests.cluster.bypass import GROUPS, Attempt, Cluster, load_attempts
 from tests.cluster.bypass_objects import KINDS, TENANT
 from tests.support import LiveCluster, awaited
-from trainyard.kube import Response
 from trainyard.kube.blocking import Session
+from trainyard.kube.response import Response
 from trainyard.quantity import parse
 from trainyard.settings.tenancy import TenantSettings
 

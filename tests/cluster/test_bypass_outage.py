@@ -13,8 +13,8 @@ import pytest
 from tests.cluster.bypass import Cluster
 from tests.cluster.bypass_objects import TENANT, good
 from tests.support import LiveCluster, awaited, require
-from trainyard.kube import Response
 from trainyard.kube.blocking import Session
+from trainyard.kube.response import Response
 
 pytestmark = pytest.mark.cluster
 

@@ -13,7 +13,7 @@ import yaml
 
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.fabric import FabricSettings
 
 pytestmark = pytest.mark.cluster

@@ -22,7 +22,8 @@ from trainyard.controller.certificate_controller import CertificateController
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, keys_fix, namespaced_rules
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -32,6 +33,7 @@ from trainyard.kube.kinds import (
     SERVICE_ACCOUNTS,
     VALIDATING_WEBHOOKS,
 )
+from trainyard.kube.resource import Resource
 
 pytestmark = pytest.mark.cluster
 

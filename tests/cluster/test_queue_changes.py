@@ -17,9 +17,10 @@ from components.hooks.queues import QueueMigration
 from tests.queues.random_trees import Tree, applied, random_tree
 from tests.queues.trees import gpus
 from tests.support import LiveCluster, awaited, require
-from trainyard.kube import ApiError, Client
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 
 pytestmark = pytest.mark.cluster
 

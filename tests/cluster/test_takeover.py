@@ -32,11 +32,11 @@ from tests.support import (
     trainyard,
 )
 from trainyard import upstream
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.local.cluster.embedded import EmbeddedProvider
 from trainyard.local.simulate.bare_volcano import CONFIGURATION, install
-from trainyard.scheduling.scheduler import effective_configuration
-from trainyard.settings import load_stack
+from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
+from trainyard.settings.stack_loader import load_stack
 from trainyard.settings.versions import component_release, supported_versions
 
 pytestmark = pytest.mark.cluster

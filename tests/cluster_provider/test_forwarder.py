@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.local.cluster.ports import HOST
+from trainyard.local.cluster.host_address import HOST
 from trainyard.local.cluster.supervisor.forwarder import Forwarder
 
 

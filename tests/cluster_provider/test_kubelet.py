@@ -13,11 +13,12 @@ import pytest
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.folders import ClusterFolder, write_private
 from trainyard.local.cluster.health_probes import Probe
-from trainyard.local.cluster.ports import HOST, PORT_NAMES, SLOTS, allocate
+from trainyard.local.cluster.host_address import HOST
+from trainyard.local.cluster.ports import PORT_NAMES, SLOTS, allocate
 from trainyard.local.cluster.process import NOT_INSTALLED, alive, read_record, stop
 from trainyard.local.cluster.state import ClusterState
 from trainyard.local.cluster.supervisor import kubelet as module
-from trainyard.local.cluster.supervisor.host_programs import HostProgram, RunContext
+from trainyard.local.cluster.supervisor.host_programs.base import HostProgram, RunContext
 from trainyard.local.cluster.supervisor.kubelet import Kubelet
 
 PROGRAM, SIDECAR = "jobset", "opa"

@@ -16,9 +16,9 @@ from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.local.cluster.simulated_nodes import desired_nodes
 from trainyard.local.cluster.state import ClusterState, save_state
 from trainyard.progress import SilentProgress
-from trainyard.settings import parse_stack
 from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings
+from trainyard.settings.stack_loader import parse_stack
 
 FABRIC = FabricSettings.model_validate(
     {

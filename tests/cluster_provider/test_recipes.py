@@ -12,7 +12,8 @@ import yaml
 import trainyard
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.ports import PORT_NAMES, slot_ports
-from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext, with_flags
+from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
+from trainyard.local.cluster.supervisor.host_programs.base import RunContext, with_flags
 
 PORTS = slot_ports({use: 20000 + position for position, use in enumerate(PORT_NAMES)}, 0)
 CONTEXT = RunContext(

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CLAIMS", "UNCHANGED"]
-
 _Rows = dict[str, tuple[str, ...]]
 
 _FEATURES: Final[_Rows] = {

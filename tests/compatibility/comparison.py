@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from tests.compatibility import ours
 from tests.compatibility.compared_case import DENIED, MADE, REJECTED, Scene
 from tests.compatibility.corpus.case import Body
-from tests.compatibility.differences import DIFFERENCES, Difference
+from tests.compatibility.differences import DIFFERENCES
+from tests.compatibility.differences.difference import Difference
 from tests.compatibility.object_differences import canonical, differences
 from trainyard.checks.finding import Finding
 

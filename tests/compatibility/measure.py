@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.compatibility import servers
 from tests.compatibility.comparison import Comparison
-from tests.compatibility.corpus import Case
+from tests.compatibility.corpus.case import Case
 from tests.compatibility.corpus.wild import wild
 from tests.compatibility.differences import DIFFERENCES
 from tests.compatibility.run import compared, prepare

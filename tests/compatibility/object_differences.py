@@ -12,7 +12,9 @@ import yaml
 
 from tests.compatibility.corpus.case import Body
 from trainyard import quantity
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Resource
 
 OURS = "ours"
 """Namespace in which our objects are tried; upstream's have one a case."""

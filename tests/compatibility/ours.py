@@ -12,8 +12,9 @@ from trainyard.api import ClusterTrainingRuntime, TrainingRuntime, TrainJob, par
 from trainyard.api.verdicts import violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext, validate
+from trainyard.jobs.render.pipeline import validate
 from trainyard.jobs.render.rendered_documents import render_documents
+from trainyard.jobs.render.result import RenderContext
 from trainyard.jobs.render.submission import read_runtime
 
 PRIORITY_CLASS: Body = {

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.compatibility.corpus.case import Body, Case, Draft, runtime_spec, trainer
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRAINING_RUNTIMES
 
 COSCHEDULING = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")

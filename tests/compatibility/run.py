@@ -9,12 +9,11 @@ from dataclasses import replace
 from tests.compatibility import ours, peer, servers
 from tests.compatibility.compared_case import Scene
 from tests.compatibility.comparison import Comparison, compare
-from tests.compatibility.corpus import Case, twin
+from tests.compatibility.corpus import twin
+from tests.compatibility.corpus.case import Case
 from tests.compatibility.object_differences import OURS, all_admitted
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES
-
-__all__ = ["compared", "prepare"]
 
 
 async def prepare(server: servers.Server) -> None:

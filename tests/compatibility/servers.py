@@ -15,7 +15,9 @@ import yaml
 
 from trainyard import pki, upstream
 from trainyard.data import project_root
-from trainyard.kube import ApiError, Client, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Resource
 from trainyard.local.cluster import ports, process
 from trainyard.local.cluster.control_plane_certificates import ensure_certificates, read_pair
 from trainyard.local.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane, write_configuration

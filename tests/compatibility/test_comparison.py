@@ -9,7 +9,8 @@ from typing import Any
 from tests.compatibility import ours, peer
 from tests.compatibility.compared_case import Scene
 from tests.compatibility.comparison import Comparison, compare
-from tests.compatibility.corpus import Case, corpus
+from tests.compatibility.corpus import corpus
+from tests.compatibility.corpus.case import Case
 from tests.compatibility.corpus.wild import wild
 from tests.compatibility.measure import Shares
 from tests.compatibility.object_differences import canonical, differences

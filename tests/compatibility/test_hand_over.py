@@ -15,8 +15,8 @@ import pytest
 from tests.compatibility import servers
 from tests.support import awaited
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
-from trainyard.kube import Resource
 from trainyard.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS
 from trainyard.settings.versions import supported_versions
 

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compatibility import ours, servers
-from tests.compatibility.corpus import Body, Case, corpus
+from tests.compatibility.corpus import corpus
+from tests.compatibility.corpus.case import Body, Case
 from tests.compatibility.object_differences import OURS, admitted
 from tests.support import awaited
-from trainyard.kube import ApiError, Client
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.settings.versions import supported_versions
 

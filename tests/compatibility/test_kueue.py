@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.compatibility.kueue.kueue_questions import Question, comparable, questions, text
-from trainyard.jobs.render import RenderContext, Rendered, render, validate
 from trainyard.jobs.render.kueue import CountedPodSet, counted_pod_sets, counting_error
+from trainyard.jobs.render.pipeline import render, validate
 from trainyard.jobs.render.pod_resources import pod_requests
+from trainyard.jobs.render.result import RenderContext, Rendered
 from trainyard.jobs.render.template import template_of
 from trainyard.local.cluster.folders import cache_home
 from trainyard.local.cluster.go import find_go

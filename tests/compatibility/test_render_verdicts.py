@@ -25,12 +25,16 @@ from tests.compatibility.object_differences import OURS, admitted
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.verdicts import decoded
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext, validate, validate_runtime
 from trainyard.jobs.render.defaults import defaulted
+from trainyard.jobs.render.pipeline import validate
 from trainyard.jobs.render.rendered_documents import render_documents
+from trainyard.jobs.render.result import RenderContext
+from trainyard.jobs.render.runtime_admission import validate_runtime
 from trainyard.jobs.render.submission import read_runtime
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
 
 pytestmark = pytest.mark.cluster

@@ -16,7 +16,7 @@ from trainyard.api import TrainJob
 from trainyard.api.go_quantity import canonical
 from trainyard.api.go_types import JOB_SPEC, RELEASES, RUNTIME_SPEC, known
 from trainyard.api.verdicts import decoded
-from trainyard.jobs.render import defaulted
+from trainyard.jobs.render.defaults import defaulted
 from trainyard.jobs.render.rendered_documents import render_documents
 from trainyard.jobs.render.typed_clients import normalized_runtime
 

@@ -25,13 +25,15 @@ from components.volcano import custom_resource_definitions
 from trainyard.api.crds import build
 from trainyard.cluster_state.queues import LiveQueues
 from trainyard.data import data_folder
-from trainyard.jobs.runtimes import Catalog, Runtime, installed_catalog
-from trainyard.kube import ApiError, Object, Resource
-from trainyard.local.cluster import ClusterAccess
+from trainyard.jobs.runtimes.catalog import Catalog, Runtime
+from trainyard.jobs.runtimes.installed_catalog import installed_catalog
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.resource import Object, Resource
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.takeover.former_objects import FormerObject
 from trainyard.platform.takeover.takeover import Observation, address_of
-from trainyard.policy import load_rules
-from trainyard.policy.engines.opa import build_bundle
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.rules.rule_catalog import load_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003, "kueue": 20004}

@@ -18,8 +18,6 @@ import yaml
 from tests.components.recording import Recording
 from tests.components.release_record import FOLDER, Record, declared, recorded_stack, urn_tail
 
-__all__ = ["KEPT_KINDS", "Change", "Review", "changes_since", "releases", "review_of"]
-
 KEPT_KINDS: Final = frozenset(
     {
         "ClusterTrainingRuntime",

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from tests.components.recording import PORTS, Recording
 
-__all__ = ["read_objects", "write_objects"]
-
 _UPSTREAM_COMPONENTS: Final = ("trainyard:jobset:JobSet", "trainyard:kueue:Kueue", "trainyard:volcano:Volcano")
 _UPSTREAM_KINDS: Final = frozenset(
     {

@@ -24,8 +24,6 @@ import yaml
 from tests.components.recording import Recording, Registered, embedded_access, record, service_access, stack_config
 from tests.components.release_objects import write_objects
 
-__all__ = ["DECIDING_FIELDS", "FOLDER", "STACKS", "Record", "deciding_fields", "declared", "recorded_stack", "urn_tail"]
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = Path(__file__).resolve().parent / "releases"
 STACKS: Final = {"local": embedded_access, "production": service_access}

@@ -12,8 +12,9 @@ import yaml
 from tests.components.recording import Recording, record, service_access, stack_config
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.ports import PORT_NAMES, slot_ports
-from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext
-from trainyard.settings import parse_stack
+from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
+from trainyard.local.cluster.supervisor.host_programs.base import RunContext
+from trainyard.settings.stack_loader import parse_stack
 
 NAME = "trainyard-console"
 HOSTS = ["console.example.com"]

@@ -13,10 +13,11 @@ from components.common.existing_components import check_existing, existing_compo
 from components.common.target import Target
 from components.registry import declarations, image_repositories
 from trainyard.errors import TrainyardError
-from trainyard.kube import TransportError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import TransportError
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.takeover.installations import LiveInstallation, Program
-from trainyard.settings import StackSettings, parse_stack
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 ACCESS = ClusterAccess("local", Path("kubeconfig"), "local")
 

@@ -20,11 +20,11 @@ from tests.components.recording import record, stack_config
 from tests.components.test_hypernodes import manifests as hyper_nodes
 from tests.components.test_stack import live
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.kube.training_kinds import HYPER_NODES, QUEUES
-from trainyard.local.cluster import ClusterAccess
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import parse_stack
+from trainyard.local.cluster.provider import ClusterAccess
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.settings.stack_loader import parse_stack
 
 STACK = parse_stack(stack_config(), source="stack")
 ACCESS = ClusterAccess("c", Path("kubeconfig"))

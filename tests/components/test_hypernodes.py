@@ -15,8 +15,8 @@ from tests.kube.fake_api import FakeApi, error, serving
 from tests.topology.fabrics import fabric
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import HYPER_NODES
-from trainyard.local.cluster import ClusterAccess
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.local.cluster.provider import ClusterAccess
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 
 PATH = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 

@@ -10,11 +10,12 @@ import yaml
 from components.jobset import _configuration, _gates_annotation
 from trainyard.api import Platform
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext
 from trainyard.jobs.render.platform_facts import context_of
+from trainyard.jobs.render.result import RenderContext
 from trainyard.policy.stack_objects import platform_object
-from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.jobset import JobSetSettings
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 BOTH = ["InPlaceRestart", "RestartJob"]
 

@@ -8,14 +8,13 @@ import pulumi
 import pytest
 import yaml
 
-from components.common.objects import ADOPTED_ANNOTATION
 from components.common.ownership import LiveObjects
 from components.kueue import custom_resource_definitions
 from tests.components.recording import PORTS, Recording, record, service_access, stack_config, start
 from tests.components.test_stack import node_names
 from tests.settings.test_kueue import SECTION, kueue_config
-from trainyard.api.constants import STACK_LABEL
-from trainyard.local.cluster import ClusterAccess
+from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_LABEL
+from trainyard.local.cluster.provider import ClusterAccess
 
 ALLOWED = {"TEN-005": {"nodeLabels": ["node.kubernetes.io/instance-type", "kubernetes.io/hostname"]}}
 LOCAL_QUEUE = "LocalQueue/vision/training"

@@ -14,7 +14,7 @@ from components.hooks.retirement import removed_queues
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.settings.tenancy import QueueSettings
 
 ACCESS = ClusterAccess("c", Path("kubeconfig"))

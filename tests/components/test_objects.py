@@ -17,7 +17,7 @@ from components.jobset import custom_resource_definition
 from components.registry import cluster_kinds, image_repositories, namespaced_kinds
 from tests.components.recording import PORTS, Recording
 from trainyard.errors import TrainyardError
-from trainyard.policy.engines.opa import verify_bundle
+from trainyard.policy.engines.opa.bundle import verify_bundle
 
 
 def test_every_object_has_a_name_and_the_stacks_labels(local: Recording) -> None:

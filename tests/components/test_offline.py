@@ -12,7 +12,7 @@ from trainyard.errors import TrainyardError
 from trainyard.kube.credentials import kubeconfig
 from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE
 from trainyard.local.cluster.provider import ClusterAccess
-from trainyard.settings import parse_stack
+from trainyard.settings.stack_loader import parse_stack
 
 
 class Absent:

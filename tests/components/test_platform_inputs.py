@@ -27,7 +27,7 @@ from tests.components.test_training_platform import (
     run,
 )
 from trainyard.errors import TrainyardError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 
 __all__ = ["run"]
 

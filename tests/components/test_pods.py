@@ -12,7 +12,8 @@ import pytest
 from components.common.pod_settings import KLOG, OPA_LOG, PodTable, Program
 from tests.components.recording import Recording, record, service_access, stack_config
 from trainyard.local.cluster.ports import PORT_NAMES, slot_ports
-from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext
+from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
+from trainyard.local.cluster.supervisor.host_programs.base import RunContext
 from trainyard.settings.pods import LogLevel, PlatformPodSettings
 
 KUEUE = {"install": True}

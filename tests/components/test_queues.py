@@ -14,9 +14,9 @@ from tests.components.recording import Recording, record, stack_config
 from tests.queues.trees import GPU, gpus, rules, stack
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.local.cluster import ClusterAccess
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import parse_stack
+from trainyard.local.cluster.provider import ClusterAccess
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.settings.stack_loader import parse_stack
 
 STANDING = ("root", "default")
 

@@ -17,8 +17,8 @@ from tests.components.recording import Recording, record, stack_config
 from tests.queues.test_changes import gang, queue
 from trainyard.cluster_state.queues import LiveQueues
 from trainyard.platform.takeover.namespace_contents import NamespaceContents
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import parse_stack
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.settings.stack_loader import parse_stack
 from trainyard.settings.tenancy import QueueSettings
 
 QUEUE = ("scheduling.volcano.sh/v1beta1", "Queue")

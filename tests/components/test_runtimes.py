@@ -16,7 +16,9 @@ from components.runtimes import Runtimes, RuntimesArgs
 from tests.components.recording import Recording, _Echo, _Monitor
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.data import data_folder
-from trainyard.jobs.runtimes import AuthoredVersion, Release, Runtime, author, load_catalog, spec_hash
+from trainyard.jobs.runtimes.authoring import AuthoredVersion, Release, author
+from trainyard.jobs.runtimes.catalog import Runtime, spec_hash
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.settings.platform import RuntimeSettings
 
 DIGEST = "sha256:" + "d" * 64

@@ -8,7 +8,7 @@ import pytest
 from pulumi import RunError
 
 from tests.components.recording import Recording, record, stack_config
-from trainyard.scheduling.scheduler import lint
+from trainyard.scheduling.scheduler.configuration_lint import lint
 
 SCHEDULER = "Deployment/volcano-system/volcano-scheduler"
 

@@ -17,12 +17,13 @@ import yaml
 from components.common.ownership import LiveObjects
 from tests.components.recording import Recording, record, stack_config
 from tests.golden import assert_golden_objects
-from trainyard.kube import ApiError
+from trainyard.kube.api_errors import ApiError
 from trainyard.platform.pulumi_sdk.recorded_objects import recorded_objects
 from trainyard.platform.takeover.former_objects import FormerObject
 from trainyard.platform.takeover.takeover_plan import PlannedTakeoverError
-from trainyard.policy.pack import PolicyPack, Report, Resource
-from trainyard.settings import parse_stack
+from trainyard.policy.pack.review_pack import PolicyPack, Report
+from trainyard.policy.pack.stack_resources import Resource
+from trainyard.settings.stack_loader import parse_stack
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
 EXAMPLES = (
@@ -51,8 +52,8 @@ def live(*objects: tuple[str, str, str, dict[str, Any]], nodes: list[str] = NODE
 
 
 def node_names() -> list[str]:
-    from trainyard.scheduling.topology import compile_fabric
-    from trainyard.settings import parse_stack
+    from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+    from trainyard.settings.stack_loader import parse_stack
 
     return [node.name for node in compile_fabric(parse_stack(stack_config(), source="test").fabric).nodes]
 

@@ -11,7 +11,7 @@ from components.hooks import base
 from components.hooks.webhooks import WebhookReadinessHook
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 
 UNTRUSTED = (
     'failed calling webhook "validator.example.com": failed to call webhook: Post "https://127.0.0.1:1/validate": '

@@ -25,7 +25,7 @@ from trainyard.insight.console.filtered_source import SourceHub
 from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.shared_reader import SharedReader
 from trainyard.insight.console.web_application import application
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.credentials import Connection as Server
 from trainyard.kube.credentials import Credentials
 from trainyard.kube.reviews import User

@@ -17,8 +17,6 @@ from trainyard.insight.console.loopback_server import serve
 from trainyard.insight.console.recorded_source import Source
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 
-__all__ = ["PROGRAM", "command", "served"]
-
 PROGRAM = Path(sys.executable).with_name("trainyard")
 
 

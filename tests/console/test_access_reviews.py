@@ -16,7 +16,8 @@ from trainyard.insight.console.access_review import AccessReviews, Granted
 from trainyard.insight.console.filtered_source import FilteredSource, SourceHub
 from trainyard.insight.console.recorded_source import RecordedSource
 from trainyard.insight.console.shown_kinds import SHOWN_KINDS
-from trainyard.kube import Client, Resource
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Resource
 from trainyard.kube.reviews import User
 
 NAMESPACES = tuple(f"tenant-{number:03}" for number in range(200))

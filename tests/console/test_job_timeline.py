@@ -7,8 +7,7 @@ import datetime
 from tests.explain.recorded_clusters import NOW, Cluster, Job, ended, minutes_ago
 from trainyard.insight.console.views.job_timeline import WIDTH, JobTimeline, StateChange, job_timeline
 from trainyard.insight.console.views.platform_view import PlatformView
-from trainyard.insight.explain import State
-from trainyard.insight.explain.situation import Situation
+from trainyard.insight.explain.situation import Situation, State
 
 
 def placed(job: Job, minutes: int, *pods: int) -> None:

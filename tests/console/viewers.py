@@ -19,8 +19,7 @@ from tests.console.test_live_source import put
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard import pki
 from trainyard.insight.console.cluster_server import ClusterConsole, serve_cluster
-from trainyard.kube import Connection
-from trainyard.kube.credentials import Credentials
+from trainyard.kube.credentials import Connection, Credentials
 
 ACCOUNT = "account-token"
 """Token of the console's own ServiceAccount."""

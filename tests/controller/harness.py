@@ -15,7 +15,8 @@ from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import Policies
 from trainyard.controller.reconcile import Reconciler
-from trainyard.kube import EventRecorder, Informer
+from trainyard.kube.event_recorder import EventRecorder
+from trainyard.kube.informer import Informer
 from trainyard.policy.gate import Gate
 
 Body = dict[str, Any]

@@ -27,7 +27,9 @@ from trainyard.controller import adoption, cluster_cache
 from trainyard.controller.adoption import PARALLEL, adopt
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
-from trainyard.kube import Backoff, Client, FencedError
+from trainyard.kube.api_errors import FencedError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
 
 Body = dict[str, Any]
 JOB = {"name": "job", "namespace": "team", "uid": "of-the-job"}

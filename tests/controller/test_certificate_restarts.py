@@ -11,7 +11,7 @@ from tests.controller.test_certificates import MUTATING, NAMESPACES, SECRETS, VO
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.certificates import SERVED_ANNOTATION, fingerprint
 from trainyard.controller.pod_restarts import restart_pods
-from trainyard.kube import ApiError
+from trainyard.kube.api_errors import ApiError
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 SERVER = VOLCANO.model_copy(update={"deployment": "volcano-admission"})

@@ -22,7 +22,7 @@ from trainyard.controller.certificate_controller import CertificateController
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.serving import ServingCertificate
-from trainyard.kube import Backoff
+from trainyard.kube.backoff import Backoff
 
 SECRETS, NAMESPACES = "/api/v1/secrets", "/api/v1/namespaces"
 MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from trainyard.controller.level_triggered import run_level_triggered
-from trainyard.kube import ApiError, Backoff, FencedError, TransportError
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.backoff import Backoff
 
 
 class Step:

@@ -29,7 +29,8 @@ from trainyard.controller.lifecycle import (
     required_build,
 )
 from trainyard.controller.status import condition, finished
-from trainyard.jobs.render import RenderContext, Rendered, render
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
 from trainyard.kube.training_kinds import POD_GROUPS
 
 Body = dict[str, Any]

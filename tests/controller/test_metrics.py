@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 from trainyard.controller.metrics import Blocked, Metrics
-from trainyard.kube import Client, Connection, EventRecorder, Informer
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
+from trainyard.kube.event_recorder import EventRecorder
+from trainyard.kube.informer import Informer
 from trainyard.kube.training_kinds import TRAIN_JOBS
 
 

@@ -26,7 +26,7 @@ from trainyard.controller.configuration import Configuration, PolicyServer
 from trainyard.controller.policy_review import policy_client
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
 from trainyard.errors import TrainyardError
-from trainyard.policy.engines.opa import bundle_files
+from trainyard.policy.engines.opa.bundle import bundle_files
 from trainyard.policy.gate import Gate
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.settings.platform import PolicySettings

@@ -12,7 +12,8 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.policy_facts import PolicyFacts
-from trainyard.kube import Backoff, Informer
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.informer import Informer
 from trainyard.kube.training_kinds import PLATFORMS, TENANT_POLICIES
 from trainyard.policy.engines.vap.facts import TENANT_FACTS, platform_facts, tenant_facts
 

@@ -12,7 +12,8 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.queue_states import CLOSED_ANNOTATION, QueueStates
-from trainyard.kube import Backoff, Informer
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.informer import Informer
 from trainyard.kube.training_kinds import PLATFORMS
 
 QUEUE_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"

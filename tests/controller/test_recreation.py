@@ -23,7 +23,7 @@ from tests.controller.harness import (
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
-from trainyard.kube import ApiError
+from trainyard.kube.api_errors import ApiError
 from trainyard.kube.training_kinds import JOB_SETS as JOB_SET_RESOURCE
 
 AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}

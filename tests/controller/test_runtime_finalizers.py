@@ -8,7 +8,8 @@ import pytest
 from tests.controller.harness import CLUSTER_RUNTIMES, TRAINER, runtime
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.runtime_finalizers import RESOURCE_IN_USE, RuntimeFinalizers
-from trainyard.kube import Backoff, Informer
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.informer import Informer
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES
 
 RUNTIMES = f"{TRAINER}/trainingruntimes"

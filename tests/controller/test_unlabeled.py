@@ -29,7 +29,7 @@ from tests.kube.fake_api import FakeApi, error, eventually, serving
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import summary
 from trainyard.controller.observation import Observer, Pass
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 
 KEY = ("team", "job")
 

@@ -17,11 +17,13 @@ from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.usage_recorder import UsageRecorder
-from trainyard.insight.usage import Gang, Gap, Ledger, Span, Usage
-from trainyard.insight.usage.account import Sums
+from trainyard.insight.usage.account import Gap, Span, Sums, Usage
+from trainyard.insight.usage.ledger import Ledger
+from trainyard.insight.usage.levels import Gang
 from trainyard.insight.usage.record import read_record
 from trainyard.insight.usage.record_parts import HEAD, LABEL, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
-from trainyard.kube import ApiError, Informer
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.informer import Informer
 
 Body = dict[str, Any]
 GPU, HOME = "nvidia.com/gpu", "kubeflow-system"

@@ -33,7 +33,7 @@ from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate, _file
 from trainyard.controller.webhook_clients import request_certificates
 from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
-from trainyard.kube import Change
+from trainyard.kube.store import Change
 from trainyard.policy.gate import Gate, GateDecision
 
 NOW, LIFE = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)

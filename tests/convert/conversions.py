@@ -8,8 +8,9 @@ from typing import Any
 
 from trainyard.api import Body
 from trainyard.data import data_folder
-from trainyard.jobs.convert import AUTO, Conversion, convert_documents
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.convert.conversion import AUTO, Conversion
+from trainyard.jobs.convert.converted_documents import convert_documents
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.manifests.documents import objects
 
 FOLDER = Path(__file__).parent

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from tests.convert.conversions import NAMES, bodies_of, catalog
 from tests.convert.schema_fields import SCHEMAS, conversions_of, notes_of
-from trainyard.jobs.convert import KINDS, FieldFinding, convert_documents
 from trainyard.jobs.convert.conversion_report import as_yaml
+from trainyard.jobs.convert.converted_documents import convert_documents
+from trainyard.jobs.convert.field_finding import FieldFinding
+from trainyard.jobs.convert.kinds import KINDS
 
 _ROLES = re.compile(r"^spec\.\w+ReplicaSpecs\.\w+")
 _TEMPLATE = re.compile(r"^.*?emplate\.(?=spec|metadata)")

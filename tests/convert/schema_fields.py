@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.jobs.convert import Conversion, FieldFinding, convert_documents
+from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_yaml
-
-__all__ = ["SCHEMAS", "conversions_of", "fields_of", "notes_of"]
+from trainyard.jobs.convert.converted_documents import convert_documents
+from trainyard.jobs.convert.field_finding import FieldFinding
 
 SCHEMAS: Final = Path(__file__).parent / "schemas"
 _IMAGE: Final = "docker.io/acme/app:1"

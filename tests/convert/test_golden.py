@@ -7,8 +7,9 @@ import pytest
 from tests.convert.conversions import FOLDER, NAMES, catalog, converted
 from tests.golden import assert_golden
 from trainyard.api import Body
-from trainyard.jobs.convert import KINDS, Conversion
+from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_text, as_yaml
+from trainyard.jobs.convert.kinds import KINDS
 from trainyard.jobs.render.rendered_documents import render_documents
 
 

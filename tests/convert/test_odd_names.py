@@ -11,7 +11,8 @@ import pytest
 
 from tests.convert.conversions import bodies_of, catalog
 from trainyard.errors import TrainyardError
-from trainyard.jobs.convert import Conversion, convert_documents
+from trainyard.jobs.convert.conversion import Conversion
+from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.convert.source import dotted
 
 ODD = ("", "a.b", "x[0]", "a[b]", "[", "]", "a b", 'q"', "\n\x1b[31m", "..")

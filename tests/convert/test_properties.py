@@ -16,8 +16,10 @@ from tests.convert.generated_jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body
 from trainyard.api.go_types import stored_form
 from trainyard.errors import TrainyardError
-from trainyard.jobs.convert import Conversion, Fidelity, convert_documents
+from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_yaml
+from trainyard.jobs.convert.converted_documents import convert_documents
+from trainyard.jobs.convert.field_finding import Fidelity
 from trainyard.jobs.render.rendered_documents import RenderedTrainJob, render_documents
 from trainyard.manifests.documents import objects
 

@@ -13,8 +13,9 @@ import pytest
 from tests.convert.conversions import catalog
 from trainyard.api import Body
 from trainyard.errors import TrainyardError
-from trainyard.jobs.convert import Conversion, convert_documents
+from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_yaml
+from trainyard.jobs.convert.converted_documents import convert_documents
 
 IMAGE: Final = "rayproject/ray:2.50.0"
 LIMITS: Final = {"cpu": "8", "memory": "16Gi"}

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from tests.convert.field_table import table
-from trainyard.jobs.convert import KINDS
+from trainyard.jobs.convert.kinds import KINDS
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "convert.md"
 FIELDS = re.compile(r"(?<=<!-- fields -->\n).*?(?=<!-- end of fields -->)", re.DOTALL)

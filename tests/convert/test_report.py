@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.api import Body
-from trainyard.jobs.convert import Conversion
+from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_text
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 

@@ -10,8 +10,9 @@ import yaml
 
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.jobs.convert import Conversion, convert_documents
+from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_text
+from trainyard.jobs.convert.converted_documents import convert_documents
 
 IMAGE: Final = "registry.example/app:1"
 COMPLETES: Final = {"policies": [{"event": "TaskCompleted", "action": "CompleteJob"}]}

@@ -12,7 +12,8 @@ import pytest
 from trainyard.errors import TrainyardError
 from trainyard.platform.deploy.begun_deletions import reject_reopened
 from trainyard.platform.deploy.recorded_state import RecordedState
-from trainyard.settings import StackSettings, parse_stack
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 
 class FakeStack:

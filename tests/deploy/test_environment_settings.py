@@ -15,7 +15,7 @@ from trainyard.cli.common import settings_of
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.platform.deploy import environment_settings
-from trainyard.settings import load_stack
+from trainyard.settings.stack_loader import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,7 +12,8 @@ from pulumi.automation.errors import create_command_error
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, TransportError
+from trainyard.kube.api_errors import TransportError
+from trainyard.kube.client import Client
 from trainyard.platform.deploy import deletion_watch
 from trainyard.platform.deploy.engine_errors import _printed_errors, _with_fix, translate_errors
 from trainyard.platform.deploy.engine_events import EventLog, address_of, component_of, resource_of

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.deploy import interrupted_run
 from trainyard.platform.deploy.interrupted_run import follow_cluster, reject_remains
 from trainyard.platform.deploy.recorded_state import RecordedState

@@ -12,12 +12,12 @@ import pytest
 
 from tests.components.recording import stack_config
 from trainyard.errors import TrainyardError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.deploy import engine_run, recorded_cluster
 from trainyard.platform.deploy.recorded_cluster import check_cluster, reject_other_cluster, reject_other_kubeconfig
 from trainyard.platform.deploy.recorded_state import RecordedState
 from trainyard.progress import SilentProgress
-from trainyard.settings import parse_stack
+from trainyard.settings.stack_loader import parse_stack
 
 RECORDED = {"volcano-system": "uid-1", "vision": "uid-2"}
 OPERATIONS = ("up", "preview", "destroy", "refresh")

@@ -17,16 +17,16 @@ from tests.kube.fake_api import FakeApi, error, serving
 from tests.support import in_process
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError
+from trainyard.kube.api_errors import ApiError
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.deploy import interrupted_run, operations, takeover_restoration
 from trainyard.platform.deploy.engine_events import EventLog
 from trainyard.platform.deploy.operation_result import Result
 from trainyard.platform.deploy.takeover_restoration import _restore, read_former, restore_former
 from trainyard.platform.takeover.former_objects import FormerObject, read_record, save_record
 from trainyard.progress import SilentProgress
-from trainyard.settings import parse_stack
+from trainyard.settings.stack_loader import parse_stack
 
 ACCESS = ClusterAccess("c", Path("kubeconfig"))
 
@@ -142,7 +142,7 @@ def test_the_exit_code_says_whether_everything_is_restored(
         "destroy", "local", {"delete": 3}, (), 1.0, restored=("Queue a was restored",), unrestored=unrestored
     )
     destroyed: Callable[..., Any] = lambda *_, **__: result  # noqa: E731
-    monkeypatch.setattr("trainyard.platform.deploy.destroy", destroyed)
+    monkeypatch.setattr("trainyard.platform.deploy.operations.destroy", destroyed)
     ended = in_process("destroy", "--yes", "--stack", "local")
     assert ended.returncode == code
     assert "~ Queue a was restored" in ended.stdout

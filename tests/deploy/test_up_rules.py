@@ -15,7 +15,7 @@ from trainyard.platform.deploy import operations
 from trainyard.platform.deploy.engine_events import EventLog
 from trainyard.platform.deploy.engine_run import EngineRun
 from trainyard.progress import SilentProgress
-from trainyard.settings import parse_stack
+from trainyard.settings.stack_loader import parse_stack
 
 ADVICE = Finding("TrainJob/a", "QUE-002 advisory")
 

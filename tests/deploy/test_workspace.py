@@ -22,7 +22,7 @@ from trainyard.platform.deploy.workspace import (
     _temporary_backend,
     write_project,
 )
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 
 
 def test_the_project_is_the_same_one_without_its_folders(tmp_path: Path) -> None:

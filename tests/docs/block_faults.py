@@ -23,11 +23,9 @@ from trainyard.policy.check.baseline import read_baseline
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_job_check import Resolved, resolved
 from trainyard.policy.check.world import World
-from trainyard.settings import StackSettings
 from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import load_stack, stack_settings
-
-__all__ = ["faults_of", "of_train_job", "stack"]
 
 _LOCAL = ROOT / "stacks" / "Pulumi.local.yaml"
 _BY_NAME = ("trainyard:queues", "trainyard:tenants", "trainyard:priorityClasses")

@@ -15,8 +15,6 @@ from tests.cluster.frameworks import Run
 from tests.support import ROOT
 from trainyard.manifests.loader import load
 
-__all__ = ["Block", "DocumentedRun", "blocks", "guide_runs", "pages"]
-
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )

@@ -7,8 +7,6 @@ from typing import Any
 
 from tests.docs.block_faults import of_train_job
 
-__all__ = ["facts_of"]
-
 Object = dict[str, Any]
 
 _LONGEST = 400

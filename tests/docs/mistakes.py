@@ -8,8 +8,6 @@ from typing import Any
 
 from tests.docs.block_faults import of_train_job
 
-__all__ = ["MISTAKES", "answers"]
-
 Change = dict[str, Any]
 
 

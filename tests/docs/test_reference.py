@@ -15,7 +15,7 @@ from tests.docs.reference import FOLDER, INDEX, first_job, guide, updated
 from trainyard.data import data_folder
 from trainyard.jobs.render.frameworks import FRAMEWORKS as POLICIES
 from trainyard.jobs.render.gangs import GANGS as SCHEDULERS
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 PAGES = [*map(guide, FRAMEWORKS), INDEX]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")

@@ -15,8 +15,8 @@ from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.cluster_state.job_snapshot import read_job
 from trainyard.cluster_state.observed import Kind, Observed
 from trainyard.cluster_state.recorded_file import observed_of_text, recorded
-from trainyard.insight.explain import Explanation, explain
-from trainyard.kube import Client
+from trainyard.insight.explain.explanation import Explanation, explain
+from trainyard.kube.client import Client
 
 Body = dict[str, Any]
 NOW = datetime.datetime(2026, 11, 24, 12, 0, tzinfo=datetime.UTC)

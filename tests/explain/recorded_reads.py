@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from trainyard.cluster_state.cluster_index import kind_of
-from trainyard.kube import ApiError, Resource
-
-__all__ = ["Reads"]
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.resource import Resource
 
 Body = dict[str, Any]
 

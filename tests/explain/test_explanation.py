@@ -17,10 +17,11 @@ from tests.explain.recorded_clusters import NOW, Cluster, body, owner
 from tests.support import ROOT
 from trainyard.cluster_state.observed import Observed
 from trainyard.errors import TrainyardError
-from trainyard.insight.explain import CAUSES, FAMILIES, State, as_text, explain
+from trainyard.insight.explain.causes import CAUSES, FAMILIES
+from trainyard.insight.explain.explanation import as_text, explain
 from trainyard.insight.explain.named_objects import NAMED_KINDS
 from trainyard.insight.explain.ranking import RANKS
-from trainyard.insight.explain.situation import ClusterView
+from trainyard.insight.explain.situation import ClusterView, State
 
 
 def test_every_cause_is_declared_once_and_ranked_once() -> None:

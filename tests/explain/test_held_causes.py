@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, minutes_ago
-from trainyard.insight.explain import State
+from trainyard.insight.explain.situation import State
 
 CORE = "v1"
 

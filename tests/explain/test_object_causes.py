@@ -8,8 +8,8 @@ import pytest
 
 from tests.explain.recorded_clusters import Cluster, Job, body, check, ended, minutes_ago, owner
 from trainyard.api.constants import JOB_SET_NAME_LABEL
-from trainyard.insight.explain import State
 from trainyard.insight.explain.explanation import UNKNOWN
+from trainyard.insight.explain.situation import State
 
 CORE = "v1"
 

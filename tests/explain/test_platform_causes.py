@@ -9,7 +9,7 @@ import pytest
 
 from tests.explain.recorded_clusters import NOW, PROGRAMS, Cluster, body, check, minutes_ago
 from trainyard.cluster_state.recorded_file import observed_of_text
-from trainyard.insight.explain import explain
+from trainyard.insight.explain.explanation import explain
 
 CORE = "v1"
 

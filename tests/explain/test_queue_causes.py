@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.recorded_clusters import GPU, NOT_READ, Cluster, check, minutes_ago
-from trainyard.insight.explain import State, as_text
+from trainyard.insight.explain.explanation import as_text
+from trainyard.insight.explain.situation import State
 
 
 def full(cluster: Cluster, *, vision: int = 4, language: int = 4) -> Cluster:

@@ -15,8 +15,10 @@ from trainyard.cluster_state.cluster_snapshot import read_cluster, write_snapsho
 from trainyard.cluster_state.job_snapshot import read_job
 from trainyard.cluster_state.observed import Kind
 from trainyard.errors import TrainyardError
-from trainyard.insight.explain import State, as_text, explain
-from trainyard.kube import ApiError, Client
+from trainyard.insight.explain.explanation import as_text, explain
+from trainyard.insight.explain.situation import State
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 
 
 def recorded() -> Cluster:

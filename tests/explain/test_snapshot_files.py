@@ -20,7 +20,8 @@ from trainyard.cluster_state.cluster_snapshot import write_snapshot
 from trainyard.cluster_state.observed import Kind, Observed
 from trainyard.cluster_state.recorded_file import observed_of_text, recorded
 from trainyard.errors import TrainyardError
-from trainyard.insight.explain import CAUSES, explain
+from trainyard.insight.explain.causes import CAUSES
+from trainyard.insight.explain.explanation import explain
 
 
 @pytest.fixture

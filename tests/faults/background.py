@@ -7,8 +7,6 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["Background"]
-
 T = TypeVar("T")
 _PATIENCE = 60.0
 

@@ -24,9 +24,10 @@ from tests.support import awaited
 from trainyard.api import crds
 from trainyard.controller.configuration import Configuration
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
-from trainyard.kube import Resource, Response
 from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SERVICE_ACCOUNTS
+from trainyard.kube.resource import Resource
+from trainyard.kube.response import Response
 from trainyard.local.cluster import ports, process
 from trainyard.local.cluster.control_plane_certificates import ensure_certificates
 from trainyard.local.cluster.controlplane import CONTROL_PLANE_PROGRAMS, ControlPlaneProcess, control_plane
@@ -35,19 +36,6 @@ from trainyard.local.cluster.folders import ClusterFolder
 from trainyard.local.cluster.health_probes import probe
 from trainyard.local.cluster.state import ClusterState, ProgramFile
 from trainyard.local.cluster.toolchain import program_path
-
-__all__ = [
-    "HOME",
-    "ROLE_BINDINGS",
-    "SERVICE_ACCOUNT",
-    "Api",
-    "Bench",
-    "RefusedError",
-    "bench",
-    "grant",
-    "grant_keys",
-    "kubeconfig",
-]
 
 HOME = "kubeflow-system"
 SERVICE_ACCOUNT = "controller"

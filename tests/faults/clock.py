@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["Clock"]
-
 
 class Clock:
     """The clock of one controller."""

@@ -17,10 +17,8 @@ import aiohttp
 from tests.faults.background import Background
 from tests.faults.bench import Bench
 from tests.support import awaited
-from trainyard.kube import Resource
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
-
-__all__ = ["History", "conditions", "violations"]
 
 _RECORDED = (TRAIN_JOBS, JOB_SETS, POD_GROUPS)
 _TERMINAL = ("Complete", "Failed")

@@ -18,8 +18,6 @@ import yaml
 
 from tests.support import ROOT, awaited
 
-__all__ = ["Controller"]
-
 _HEALTH = re.compile(r"health listens on 127\.0\.0\.1:(\d+)")
 
 

@@ -23,8 +23,6 @@ from aiohttp import web
 from tests.faults.background import Background
 from tests.support import awaited
 
-__all__ = ["Call", "Fault", "Proxy", "on", "status_body"]
-
 _READS = ("GET", "HEAD", "OPTIONS")
 _DROPPED = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
 

@@ -16,11 +16,9 @@ from tests.faults.history import History, conditions, violations
 from tests.faults.proxy import Proxy
 from tests.support import ROOT, awaited
 from trainyard.controller.status import finished, is_recorded
-from trainyard.kube import Resource
 from trainyard.kube.kinds import NAMESPACES
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRAINING_RUNTIMES
-
-__all__ = ["PATIENCE", "Scene", "fixpoint", "foreign_content", "poked_and_quiet", "runtime", "shipped", "within"]
 
 Body = dict[str, Any]
 PATIENCE = 30.0

@@ -16,8 +16,8 @@ from tests.faults.proxy import on
 from tests.faults.scene import Scene, foreign_content, poked_and_quiet, shipped, within
 from tests.support import awaited
 from trainyard.controller.configuration import SERVING_SECRET
-from trainyard.kube import Resource
 from trainyard.kube.kinds import CONFIG_MAPS, NAMESPACES, PRIORITY_CLASSES, SECRETS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAINING_RUNTIMES
 from trainyard.policy.engines.opa.bundle import build_bundle
 

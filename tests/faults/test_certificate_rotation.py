@@ -20,8 +20,8 @@ from tests.faults.scene import Scene
 from tests.support import awaited, repeated
 from trainyard.controller.configuration import CERTIFICATE_AUTHORITY_SECRET, SERVING_SECRET, Certificate, Configuration
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
-from trainyard.kube import Resource
 from trainyard.kube.kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import TRAIN_JOBS
 
 pytestmark = pytest.mark.cluster

@@ -10,8 +10,8 @@ from tests.faults.conftest import Replica
 from tests.faults.history import conditions
 from tests.faults.scene import Scene, foreign_content, poked_and_quiet, shipped
 from tests.support import awaited
-from trainyard.kube import Resource
 from trainyard.kube.kinds import CONFIG_MAPS, SECRETS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRAINING_RUNTIMES
 
 pytestmark = pytest.mark.cluster

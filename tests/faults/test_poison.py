@@ -10,8 +10,8 @@ import pytest
 from tests.faults.bench import Api
 from tests.faults.conftest import Launch
 from tests.faults.scene import Scene, foreign_content, runtime, sentinel
-from trainyard.kube import Resource
 from trainyard.kube.kinds import CONFIG_MAPS, PRIORITY_CLASSES
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import (
     CLUSTER_TRAINING_RUNTIMES,
     JOB_SETS,

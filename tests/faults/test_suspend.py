@@ -13,8 +13,8 @@ from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet, runtime
 from tests.support import awaited
 from trainyard.api.constants import PLATFORM_NAME, TOPOLOGY_FEATURE
-from trainyard.kube import Resource
 from trainyard.kube.kinds import CONFIG_MAPS, PRIORITY_CLASSES
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import JOB_SETS, PLATFORMS, POD_GROUPS, TRAINING_RUNTIMES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("shared")]

@@ -11,8 +11,6 @@ from trainyard.local.images.image_build import ImageBuilder
 from trainyard.local.images.layer_sources import LayerSources
 from trainyard.local.images.recipe import read_recipes
 
-__all__ = ["LISTING", "RECIPE", "builder", "project"]
-
 RECIPE = """\
 title: A program
 setting: opa

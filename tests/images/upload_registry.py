@@ -12,8 +12,6 @@ from aiohttp import web
 
 from tests.runtimes.fake_registry import listening
 
-__all__ = ["UploadRegistry", "accepting"]
-
 
 @dataclass
 class UploadRegistry:

@@ -11,9 +11,11 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.kube.field_ownership import FieldOwnership, PatchError, manager_of
+from tests.kube.field_ownership import FieldOwnership, manager_of
+from tests.simulation.patches import PatchError
 from tests.simulation.webhooks import immutable_changes
-from trainyard.kube import Client, Connection
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
 
 Body = dict[str, Any]
 Fault = Callable[["FakeApi", web.Request], web.StreamResponse | None]

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.simulation.patches import Owners, PatchError, apply, owned_after_update
-
-__all__ = ["FieldOwnership", "PatchError", "manager_of"]
+from tests.simulation.patches import Owners, apply, owned_after_update
 
 Body = dict[str, Any]
 

@@ -15,8 +15,9 @@ from aiohttp import web
 from tests.kube.fake_api import FakeApi, error
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.kube.blocking import Session, wait_for
+from trainyard.kube.resource import Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 PATH = "/api/v1/namespaces/ns/configmaps"

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from tests.kube.fake_api import FakeApi, eventually
-from trainyard.kube import Resource
 from trainyard.kube.change_watch import watch_changes
+from trainyard.kube.resource import Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 PATH = "/api/v1/configmaps"

@@ -9,7 +9,10 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error
 from tests.kube.kubeconfigs import kubeconfig
-from trainyard.kube import ApiError, Client, Connection, FencedError, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
+from trainyard.kube.resource import Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)

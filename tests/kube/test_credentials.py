@@ -17,7 +17,10 @@ from tests.kube.fake_api import FakeApi, error
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard import pki
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, CredentialsError, Resource, TransportError, credentials, rotation
+from trainyard.kube import credentials, rotation
+from trainyard.kube.api_errors import CredentialsError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 LIFE = datetime.timedelta(days=1)

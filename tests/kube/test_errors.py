@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainyard.kube import ApiError
+from trainyard.kube.api_errors import ApiError
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually
 from tests.support import own_records
-from trainyard.kube import Backoff, EventRecorder, Resource
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.event_recorder import EventRecorder
+from trainyard.kube.resource import Resource
 
 JOB = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",

@@ -9,7 +9,7 @@ import pytest
 from lightkube.config.models import UserExec
 
 from tests.kube.fake_api import eventually
-from trainyard.kube import CredentialsError
+from trainyard.kube.api_errors import CredentialsError
 from trainyard.kube.exec_plugin import ExecPlugin
 
 VERSION = "client.authentication.k8s.io/v1"

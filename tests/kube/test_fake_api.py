@@ -10,7 +10,8 @@ import pytest
 from tests.controller.harness import JOB_SETS, Clock, job_set_status
 from tests.kube.fake_api import FakeApi
 from tests.kube.time_to_live import TimeToLive
-from trainyard.kube import ApiError, Client
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import SECRETS
 from trainyard.kube.training_kinds import TRAIN_JOBS
 

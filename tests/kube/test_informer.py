@@ -10,7 +10,10 @@ import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually, line
-from trainyard.kube import Backoff, Change, Informer, Resource
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.informer import Informer
+from trainyard.kube.resource import Resource
+from trainyard.kube.store import Change
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 PATH = "/api/v1/configmaps"

@@ -7,7 +7,10 @@ import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually
-from trainyard.kube import Client, FencedError, LeaderElector, LeadershipLostError, Resource
+from trainyard.kube.api_errors import FencedError
+from trainyard.kube.client import Client
+from trainyard.kube.leader import LeaderElector, LeadershipLostError
+from trainyard.kube.resource import Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAME, NAMESPACE = "trainer.kubeflow.org", "kubeflow-system"

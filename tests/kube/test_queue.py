@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from trainyard.kube import QueueClosedError, WorkQueue
+from trainyard.kube.work_queue import QueueClosedError, WorkQueue
 
 
 class Clock:

@@ -15,8 +15,11 @@ import pytest
 
 from tests.compatibility import servers
 from tests.kube.fake_api import eventually
-from trainyard.kube import ApiError, Backoff, Informer, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
+from trainyard.kube.resource import Resource
 
 pytestmark = pytest.mark.cluster
 

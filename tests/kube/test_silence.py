@@ -10,7 +10,14 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from tests.kube.fake_api import FakeApi, eventually
-from trainyard.kube import Backoff, Client, Connection, Informer, LeaderElector, Resource, TransportError, transport
+from trainyard.kube import transport
+from trainyard.kube.api_errors import TransportError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
+from trainyard.kube.informer import Informer
+from trainyard.kube.leader import LeaderElector
+from trainyard.kube.resource import Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 PATH = "/api/v1/configmaps"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainyard.kube import Store
+from trainyard.kube.store import Store
 
 
 def body(name: str, version: int, **extra: Any) -> dict[str, Any]:

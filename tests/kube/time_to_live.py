@@ -11,8 +11,6 @@ from typing import Any, Protocol
 
 from tests.kube.fake_api import FakeApi
 
-__all__ = ["TimeToLive"]
-
 Body = dict[str, Any]
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
 

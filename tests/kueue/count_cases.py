@@ -11,9 +11,7 @@ from tests.compatibility.corpus.case import Case
 from tests.compatibility.corpus.generated import generated
 from trainyard.api.constants import API_VERSION
 from trainyard.data import data_folder
-from trainyard.jobs.runtimes import load_catalog
-
-__all__ = ["NAMESPACE", "QUEUE_LABEL", "cases"]
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 NAMESPACE = "counted"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

@@ -11,14 +11,12 @@ import yaml
 from components.kueue import custom_resource_definitions
 from tests.compatibility import servers
 from trainyard.api.crds import build
-from trainyard.kube import Resource
+from trainyard.kube.resource import Resource
 from trainyard.local.cluster import process
 from trainyard.local.cluster.health_probes import Probe
 from trainyard.local.cluster.toolchain import program_path
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import documents
-
-__all__ = ["VERSION", "WORKLOADS", "definitions", "manager"]
 
 VERSION = supported_versions("kueue")[0]
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")

@@ -23,7 +23,8 @@ from tests.kueue.count_cases import NAMESPACE, cases
 from tests.kueue.manager import WORKLOADS, definitions, manager
 from trainyard.jobs.render.pod_resources import pod_requests
 from trainyard.jobs.render.typed_clients import normalized
-from trainyard.kube import ApiError, Client
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
 

@@ -16,9 +16,8 @@ import pytest
 
 from tests.launchers import pod_network
 from trainyard.api import Body, Runtime, TrainJob
-from trainyard.jobs.render import RenderContext, Rendered, render
-
-__all__ = ["Run", "require_namespaces", "run_pods"]
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
 
 _NAMESPACES: Final = (
     *("unshare", "--user", "--map-root-user", "--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc"),

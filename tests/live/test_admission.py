@@ -12,8 +12,8 @@ from tests.support import ROOT
 from trainyard.errors import TrainyardError
 from trainyard.platform import admission
 from trainyard.platform.admission import await_admission
-from trainyard.settings import load_stack
 from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import load_stack
 
 SETTINGS: StackSettings = load_stack(ROOT / "stacks" / "Pulumi.local.yaml")
 TENANT = min(SETTINGS.tenants)

@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, Resource
 from trainyard.platform.takeover.deletion_blockers import read_blockers
 
 CORE = {

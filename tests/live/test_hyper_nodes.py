@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.kube.fake_api import FakeApi, error, serving
-from trainyard.kube import ApiError, Client, Connection
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
 from trainyard.kube.training_kinds import HYPER_NODES
 from trainyard.platform.hyper_nodes import REFRESHED, refresh_hyper_nodes
 

@@ -15,13 +15,15 @@ from components.common.target import Target
 from components.registry import declarations, image_repositories
 from trainyard import upstream
 from trainyard.checks.finding import Severity
-from trainyard.kube import Client, Resource
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.resource import Resource
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.takeover.installations import LiveInstallation, Program, read_installation
 from trainyard.platform.takeover.job_set_gates import check_gates
 from trainyard.platform.takeover.scheduler_drift import check_scheduler
-from trainyard.settings import StackSettings, parse_stack
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 INSTALLER = "installer/volcano-development.yaml"
 VALIDATING, MUTATING = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
@@ -101,14 +103,14 @@ def test_upstreams_default_configuration_is_not_what_the_presets_say() -> None:
 
 
 def test_the_configuration_of_the_stack_itself_is_verified() -> None:
-    from trainyard.scheduling.scheduler import configuration
+    from trainyard.scheduling.scheduler.stack_configuration import configuration
 
     chosen = settings()
     assert list(check_scheduler(chosen, configured(configuration(chosen)))) == []
 
 
 def test_a_plugin_that_is_off_and_one_that_is_new_are_named() -> None:
-    from trainyard.scheduling.scheduler import configuration
+    from trainyard.scheduling.scheduler.stack_configuration import configuration
 
     chosen = settings()
     text = configuration(chosen).replace("name: network-topology-aware", "name: sla")
@@ -133,7 +135,7 @@ def test_an_invalid_configuration_is_a_finding(text: str) -> None:
 
 def test_every_scheduler_of_the_namespace_is_linted() -> None:
     """A second one places pods too, whatever the first one's configuration is."""
-    from trainyard.scheduling.scheduler import configuration
+    from trainyard.scheduling.scheduler.stack_configuration import configuration
 
     chosen = settings()
     live = configured(configuration(chosen))

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainyard.kube import ApiError, Listing, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.collection_page import Listing
+from trainyard.kube.resource import Resource
 from trainyard.platform.takeover.owned_objects import read_owned
 
 KINDS = {

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, Object, Resource
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
@@ -20,6 +20,7 @@ from trainyard.kube.kinds import (
     NAMESPACES,
     VALIDATING_WEBHOOKS,
 )
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.training_kinds import QUEUES
 from trainyard.platform.takeover.former_objects import (
     FormerObject,

@@ -9,8 +9,10 @@ from typing import Any, cast
 import pytest
 
 from trainyard.cluster_state.queues import read_shares
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import PODS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 
 GROUP = {"metadata": {"name": "one", "namespace": "vision"}, "spec": {"minMember": 1}, "status": {"phase": "Running"}}

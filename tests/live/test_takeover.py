@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.kube import ApiError
+from trainyard.kube.api_errors import ApiError
 from trainyard.platform.takeover.takeover import Observation, Takeover, TakeoverAction, decide
 from trainyard.platform.takeover.takeover_plan import TakeoverPlan
 from trainyard.platform.takeover.takeover_remains import namespaces_of, remains, used_by

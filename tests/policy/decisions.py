@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard.checks.report import Report
-from trainyard.policy import load_rules
+from trainyard.checks.report.report import Report
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.check.world import World
 from trainyard.policy.review import AdmissionContext
-from trainyard.settings import StackSettings
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import load_stack
 
 QUEUE = "scheduling.volcano.sh/queue-name"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from trainyard.data import data_folder
-from trainyard.policy import load_rules
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.cases import Case
 from trainyard.settings.platform import PodControllerSettings

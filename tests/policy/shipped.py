@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard.data import data_folder
-from trainyard.policy import load_rules
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
-
-__all__ = ["CASES", "POLICIES", "RULES"]
 
 POLICIES: Final = data_folder("policies")
 RULES: Final = load_rules(POLICIES)

@@ -11,10 +11,8 @@ from typing import Any, Final
 
 from tests.policy.surface_places import DENIED, places
 from tools.reference.surface_ledger import ABSENT, BELOW, Entry, Ledger
-from trainyard.policy import Rule
+from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, World
-
-__all__ = ["WORLD_CHANGES", "SurfaceCase", "in_the_world", "levels_without_rules", "surface_cases"]
 
 Body = dict[str, Any]
 

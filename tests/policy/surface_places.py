@@ -8,8 +8,6 @@ from typing import Final
 
 from tools.reference.surface_ledger import Ledger
 
-__all__ = ["DENIED", "KINDS", "Place", "places", "steps"]
-
 Place = tuple[str | int, ...]
 
 KINDS: Final = (

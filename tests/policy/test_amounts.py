@@ -13,8 +13,8 @@ from components.common.bounded_amounts import BOUNDED, with_bounded_amounts
 from trainyard.api import crds
 from trainyard.cli.check import policy_program
 from trainyard.data import data_folder
-from trainyard.policy import load_rules
 from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, compare, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
 from trainyard.settings.versions import supported_versions

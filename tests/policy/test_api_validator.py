@@ -12,7 +12,7 @@ import yaml
 from tests.policy.decisions import RULES, Decisions, admission_context, local_stack
 from tests.policy.test_check_command import run
 from tests.support import in_process
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.cli import check
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.checker import Checker

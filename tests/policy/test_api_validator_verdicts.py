@@ -12,8 +12,10 @@ from tests.compatibility import servers
 from tests.policy.mutated_pods import Body, mutated_objects, template
 from trainyard.cli.check import validator_program
 from trainyard.jobs.render.job_errors import FieldError
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, JOBS, STATEFUL_SETS
+from trainyard.kube.resource import Resource
 from trainyard.policy.engines.api_validator import ApiValidator
 
 pytestmark = pytest.mark.cluster

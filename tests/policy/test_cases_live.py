@@ -18,11 +18,11 @@ from tests.support import LiveCluster, awaited, require
 from trainyard.cli.check import policy_program
 from trainyard.data import data_folder
 from trainyard.kube.blocking import Session
-from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.vap.facts import tenant_facts
-from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
 from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.apiserver import ApiServerEngine
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.case_run import EngineReport, run_cases

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.cel_costs import Cost, Limits, costs
 from benchmarks.largest import ACCEPTED, LARGEST, TEMPLATES, TOGETHER, small
-from trainyard.policy import load_rules
 from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
 
 pytestmark = pytest.mark.cluster
 

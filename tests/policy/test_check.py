@@ -17,7 +17,7 @@ from tests.policy.decisions import (
     checked,
     local_stack,
 )
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.check.world import World

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from trainyard.checks.finding import Finding, Severity
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.baseline import BaselineEntry, apply_baseline, baseline_text, read_baseline
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.policy.decisions import NOW, QUEUE, RULES, Decisions, admission_context
 from trainyard.checks.finding import Finding, Severity
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.audit import existing
 from trainyard.policy.check.checker import Checker

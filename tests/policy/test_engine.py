@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from trainyard.cli.app import build
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.kube import Response
-from trainyard.policy import load_rules
+from trainyard.kube.response import Response
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_run import EngineReport, run_cases
 from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, Evaluation, compare
 from trainyard.policy.testing.policy_messages import evaluation_of

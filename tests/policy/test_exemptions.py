@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from tests.policy.decisions import NOW, RULES
 from trainyard.errors import TrainyardError
-from trainyard.policy import admission_objects
 from trainyard.policy.check.runner import RuleSetSession, expired_exemptions
+from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
 from trainyard.policy.review import AdmissionContext, Review, document_of
 from trainyard.settings.platform import PolicySettings
 

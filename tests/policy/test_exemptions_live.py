@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support import LiveCluster, awaited, require
-from trainyard.policy import admission_objects, load_rules
+from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
 
 pytestmark = pytest.mark.cluster

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from trainyard.errors import TrainyardError
-from trainyard.policy.engines.opa import OpaAddress, OpaClient, OpaServer, build_bundle
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.local_server import OpaServer
+from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.gate import NO_DECISION, Gate, GateDecision
 from trainyard.policy.review import DecisionUnavailableError, Review
 from trainyard.settings.platform import PolicySettings

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tests.policy.listed_cases import CLUSTER, FLOW, LISTED, ROLLOUT, listed_rules
 from tests.policy.shipped import RULES
 from trainyard.errors import TrainyardError
-from trainyard.policy import admission_objects
+from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.settings.platform import PodControllerSettings, PodTemplateSettings, PolicySettings

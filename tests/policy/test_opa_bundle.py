@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from trainyard.errors import TrainyardError
-from trainyard.policy import load_rules
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle, bundle_files, package_name, verify_bundle
 from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
 
 
 def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:

@@ -14,7 +14,9 @@ from opa_client.opa_async import AsyncOpaClient
 
 from trainyard import pki
 from trainyard.policy.engines.opa import opa_client
-from trainyard.policy.engines.opa.opa_client import DecisionUnavailableError, OpaAddress, OpaClient
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.opa_client import OpaClient
+from trainyard.policy.review import DecisionUnavailableError
 
 WHOLE: dict[str, Any] = {
     "allowed": True, "violations": [], "warnings": [], "audits": [], "undecided": [], "exempted": [],

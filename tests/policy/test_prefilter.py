@@ -8,9 +8,8 @@ import orjson
 import pytest
 
 from tests.policy.shipped import CASES, POLICIES, RULES
-from trainyard.policy import Rule
 from trainyard.policy.prefilter import Prefilter
-from trainyard.policy.rules.admission_rule import RuleInput
+from trainyard.policy.rules.admission_rule import Rule, RuleInput
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.cases import Case, CaseDecision, load_world, spec_of
 

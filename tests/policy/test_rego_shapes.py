@@ -18,7 +18,9 @@ from tests.policy.equivalence.anatomy import places
 from tests.policy.listed_cases import listed_rules
 from tests.policy.rego.documents import case_documents
 from trainyard.local.cluster.toolchain import program_path
-from trainyard.policy.engines.opa import OpaClient, OpaServer, build_bundle
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.local_server import OpaServer
+from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.review import DecisionUnavailableError
 
 pytestmark = pytest.mark.cluster

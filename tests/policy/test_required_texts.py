@@ -18,15 +18,16 @@ from tests.policy.rego.documents import case_documents, generated_documents
 from tests.policy.shipped import POLICIES, RULES
 from tests.policy.test_rego_shapes import distorted
 from trainyard.local.cluster.toolchain import program_path
-from trainyard.policy import Rule
 from trainyard.policy.derivation.assumptions import Absence, Assumption
 from trainyard.policy.derivation.derive import compiled, required_texts, written
 from trainyard.policy.derivation.interpreter import Program
-from trainyard.policy.engines.opa import OpaClient, OpaServer, build_bundle
-from trainyard.policy.engines.opa.bundle import bundle_files
+from trainyard.policy.engines.opa.bundle import build_bundle, bundle_files
+from trainyard.policy.engines.opa.local_server import OpaServer
+from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.required_texts import REQUIRED_TEXTS, valid_texts
 from trainyard.policy.review import DecisionUnavailableError
+from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.testing.cases import CaseDecision
 
 COMMAND: Final = "run: trainyard policy texts --out policies/lib/required-texts.json"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from trainyard.policy import load_rules
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.required_texts import valid_texts
 from trainyard.policy.review import AdmissionContext, Review, documents_of
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
 
 RULES = load_rules()

@@ -8,9 +8,8 @@ from fnmatch import fnmatchcase as fnmatch
 import pytest
 
 from tests.policy.shipped import CASES, POLICIES, RULES
-from trainyard.policy import Rule
 from trainyard.policy.rule_reference import reference
-from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, Gate
+from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, Gate, Rule
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.case_files import shared_bases
 from trainyard.policy.testing.cases import Case, CaseDecision

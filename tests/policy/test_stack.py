@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from trainyard.policy import load_rules
 from trainyard.policy.rules.parameters import StackValues
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import platform_object, policy_settings
-from trainyard.settings import StackSettings, parse_stack
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 RULES = load_rules()
 (CEILING,) = (rule for rule in RULES if rule.id == "ACC-002")

@@ -12,10 +12,10 @@ import pytest
 
 from tests.golden import assert_golden_objects
 from trainyard.errors import TrainyardError
-from trainyard.policy import Rule, admission_objects, load_rules
 from trainyard.policy.engines.vap.facts import FACTS_PREFIX, PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
-from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, ParameterSource
-from trainyard.policy.rules.rule_catalog import fragments
+from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
+from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, ParameterSource, Rule
+from trainyard.policy.rules.rule_catalog import fragments, load_rules
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 GOLDEN = Path(__file__).parent / "golden" / "admission.yaml"

@@ -17,11 +17,21 @@ from tests.support import ROOT, environment, require, run
 from trainyard.errors import TrainyardError
 from trainyard.platform.deploy.analyzer import Analyzer
 from trainyard.platform.deploy.engine_events import EventLog
-from trainyard.policy.pack import NOT_KNOWN, WHOLE, PolicyPack, Properties, Report, Resource, properties
-from trainyard.policy.pack.stack_values import SUBSTITUTES, masked, overlaps, paths, substituted
+from trainyard.policy.pack.review_pack import WHOLE, PolicyPack, Report
+from trainyard.policy.pack.stack_resources import Resource
+from trainyard.policy.pack.stack_values import (
+    NOT_KNOWN,
+    SUBSTITUTES,
+    Properties,
+    masked,
+    overlaps,
+    paths,
+    properties,
+    substituted,
+)
 from trainyard.policy.review import Decision, Review, Violation
-from trainyard.settings import parse_stack
 from trainyard.settings.platform import PolicyState
+from trainyard.settings.stack_loader import parse_stack
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "value": "hush"}

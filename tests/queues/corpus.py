@@ -11,9 +11,10 @@ from random import Random
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.scheduling.queues import DEFAULT, Queue, rejections
+from trainyard.scheduling.queues.queue import DEFAULT, Queue
 from trainyard.scheduling.queues.queue_manifests import read_queue
 from trainyard.scheduling.queues.rules import RULES
+from trainyard.scheduling.queues.webhook_checks import rejections
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 KINDS = ("capability", "deserved", "guarantee")

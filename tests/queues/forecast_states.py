@@ -24,12 +24,10 @@ from trainyard.scheduling.queues.effective_limits import flattened, limits
 from trainyard.scheduling.queues.forecast import ForecastState, JobForecast, forecast
 from trainyard.scheduling.queues.queued_gangs import Job, Pod
 from trainyard.scheduling.queues.units import queue_tree
-from trainyard.scheduling.scheduler import configuration
-from trainyard.settings import StackSettings
+from trainyard.scheduling.scheduler.stack_configuration import configuration
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.stack_checks import stack_queues, stack_scheduling
-
-__all__ = ["Comparison", "compare", "random_state"]
 
 GPU = "nvidia.com/gpu"
 FABRIC = {"domains": [{"name": "spine", "domains": [{"name": "rack-a", "nodes": 2}, {"name": "rack-b", "nodes": 2}]}]}

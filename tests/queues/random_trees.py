@@ -9,8 +9,6 @@ from typing import Any
 from tests.queues.webhook import refused
 from trainyard.settings.tenancy import QueueSettings
 
-__all__ = ["Spec", "Tree", "accepted", "applied", "random_tree", "spec"]
-
 Spec = dict[str, Any]
 Tree = dict[str, Spec]
 

@@ -18,8 +18,10 @@ from components.volcano import ADMISSION_SERVICE, MANIFESTS
 from tests.queues.corpus import Change
 from tests.support import LiveCluster
 from trainyard import pki, upstream
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from trainyard.kube.resource import Resource
 from trainyard.local.cluster.toolchain import program_path
 
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)

@@ -8,10 +8,14 @@ import pytest
 
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from trainyard.errors import TrainyardError
-from trainyard.scheduling.queues import Queue, Scheduling, check_queues, check_tree, draw, prove_queues
 from trainyard.scheduling.queues.builtin_queues import root_preparation
 from trainyard.scheduling.queues.plan import plan
+from trainyard.scheduling.queues.queue import Queue
+from trainyard.scheduling.queues.queue_bodies import prove_queues
+from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.snapshot import snapshot_of_settings
+from trainyard.scheduling.queues.tree_checks import check_queues, check_tree
+from trainyard.scheduling.queues.tree_text import draw
 
 OWNED = {"team": {"deserved": gpus(32)}}
 

@@ -10,7 +10,10 @@ import pytest
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from tools.reference.queue_rules import rule_table
 from trainyard.checks.finding import Finding, Severity
-from trainyard.scheduling.queues import RULES, VOLCANO_VERSIONS, Plugin, Queue, Scheduling, check_queues, check_tree
+from trainyard.scheduling.queues.queue import Queue
+from trainyard.scheduling.queues.rules import RULES
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+from trainyard.scheduling.queues.tree_checks import check_queues, check_tree
 
 TREE = Scheduling()
 FLAT = Scheduling(plugins=frozenset({Plugin.CAPACITY}))

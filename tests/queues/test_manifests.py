@@ -10,7 +10,11 @@ import yaml
 
 from tests.queues.trees import GPU, rules
 from trainyard.errors import TrainyardError
-from trainyard.scheduling.queues import RULES, ManifestPaths, Queue, check_tree, is_manifest, read_manifests, read_queue
+from trainyard.scheduling.queues.paths import ManifestPaths
+from trainyard.scheduling.queues.queue import Queue
+from trainyard.scheduling.queues.queue_manifests import is_manifest, read_manifests, read_queue
+from trainyard.scheduling.queues.rules import RULES
+from trainyard.scheduling.queues.tree_checks import check_tree
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 

@@ -15,18 +15,14 @@ from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from tests.queues.webhook import refused, refused_by_1_15
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.scheduling.queues import (
-    RULES,
-    Queue,
-    Scheduling,
-    check_queues,
-    check_tree,
-    draw,
-    queue_objects,
-    rejections,
-)
-from trainyard.scheduling.queues.queue import KINDS
-from trainyard.settings import load_stack
+from trainyard.scheduling.queues.queue import KINDS, Queue
+from trainyard.scheduling.queues.queue_bodies import queue_objects
+from trainyard.scheduling.queues.rules import RULES
+from trainyard.scheduling.queues.scheduling import Scheduling
+from trainyard.scheduling.queues.tree_checks import check_queues, check_tree
+from trainyard.scheduling.queues.tree_text import draw
+from trainyard.scheduling.queues.webhook_checks import rejections
+from trainyard.settings.stack_loader import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.scheduling.queues import check_queues
-from trainyard.settings import StackSettings, parse_stack
+from trainyard.scheduling.queues.tree_checks import check_queues
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 from trainyard.stack_checks import unenforced_shares
 
 

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from tests.queues.trees import GPU, NODE, rules, stack
 from trainyard import quantity
 from trainyard.errors import TrainyardError
-from trainyard.scheduling.queues import Capacity, Compiled, check_queues, compile_queues, queue_objects, queue_tree
+from trainyard.scheduling.queues.capacity import Capacity
+from trainyard.scheduling.queues.queue_bodies import queue_objects
+from trainyard.scheduling.queues.tree_checks import check_queues
+from trainyard.scheduling.queues.units import Compiled, compile_queues, queue_tree
 from trainyard.settings.tenancy import QueueSettings
 
 TOTAL = {"cpu": "768", "memory": "8Ti", GPU: "64", "pods": "880"}

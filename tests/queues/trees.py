@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.scheduling.queues import Capacity, Queue, compile_queues
-from trainyard.settings import StackSettings, parse_stack
+from trainyard.scheduling.queues.capacity import Capacity
+from trainyard.scheduling.queues.queue import Queue
+from trainyard.scheduling.queues.units import compile_queues
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 from trainyard.settings.tenancy import QueueSettings
 
 GPU = "nvidia.com/gpu"

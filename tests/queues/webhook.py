@@ -9,8 +9,6 @@ from math import ceil
 from trainyard import quantity
 from trainyard.settings.tenancy import QueueSettings
 
-__all__ = ["refused"]
-
 Amounts = dict[str, float]
 
 

@@ -11,7 +11,7 @@ from tests.support import ROOT
 from trainyard.local.cluster.ports import is_free
 from trainyard.platform.quickstart import rendezvous
 from trainyard.platform.quickstart.smoke import smoke_job
-from trainyard.settings import load_stack
+from trainyard.settings.stack_loader import load_stack
 
 SOURCE = Path(rendezvous.__file__).read_text()
 

@@ -12,10 +12,10 @@ from tests.golden import assert_golden
 from tests.support import ROOT
 from trainyard.platform.quickstart.smoke import smoke_job
 from trainyard.platform.quickstart.summary import ProcessLine, SmokeReport, landing_domains, summary
-from trainyard.scheduling.queues import queue_objects
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import load_stack
+from trainyard.scheduling.queues.queue_bodies import queue_objects
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import load_stack
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["is_outage"]
-
 _WEBHOOK = ("failed calling webhook", "failed to call webhook", "admission webhook")
 _SIGNS = (
     "connection refused",

@@ -16,8 +16,6 @@ from tests.support import LiveCluster, require
 from trainyard.local.cluster.folders import cache_home
 from trainyard.local.images.debian_packages import DebianPackage, debian_files, fetch
 
-__all__ = ["fetched", "prometheus", "query"]
-
 _PACKAGE = DebianPackage(
     "prometheus", "2.42.0+ds-5+deb12u1", "amd64", "81d59a24fce84f7fbe97a45a4f2914b6a5881b5cd1db2a6a0e129e515e1a5f55"
 )

@@ -7,8 +7,6 @@ from typing import Any
 import trainyard
 from tests.support import LiveCluster, require
 
-__all__ = ["GATED", "IMAGE", "PYTHON", "WAIT", "job", "open_gate", "reference", "runtime"]
-
 IMAGE = f"localhost/trainyard/trainyard-controller:v{trainyard.__version__}"
 """An image that every node has, with Python."""
 PYTHON = "/usr/bin/python3.11"

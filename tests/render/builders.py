@@ -7,7 +7,8 @@ from typing import Any
 
 from trainyard.api import Body, ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainyard.checks.finding import Finding
-from trainyard.jobs.render import Decision, Rejected, RenderContext, Rendered, render, validate
+from trainyard.jobs.render.pipeline import render, validate
+from trainyard.jobs.render.result import Decision, Rejected, RenderContext, Rendered
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 QUEUE = "scheduling.volcano.sh/queue-name"

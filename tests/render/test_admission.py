@@ -22,7 +22,8 @@ from tests.render.builders import (
     verdict,
 )
 from trainyard.api import TrainJob
-from trainyard.jobs.render import Rejected, RenderContext, Rendered, render, validate
+from trainyard.jobs.render.pipeline import render, validate
+from trainyard.jobs.render.result import Rejected, RenderContext, Rendered
 
 RESERVED = ["PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"]
 BOTH = {"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.render.builders import container, runtime, trainer
-from trainyard.jobs.render import defaulted, wants_runtime
+from trainyard.jobs.render.defaults import defaulted, wants_runtime
 
 NOW = "2026-06-01T00:00:00Z"
 OLD = "2026-01-01T00:00:00Z"

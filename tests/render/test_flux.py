@@ -23,7 +23,8 @@ from tests.render.builders import (
     trainer,
     verdict,
 )
-from trainyard.jobs.render import RenderContext, Rendered, render
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
 
 GPU = "nvidia.com/gpu"
 

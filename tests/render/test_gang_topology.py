@@ -8,7 +8,8 @@ import pytest
 
 from tests.render.builders import objects, only, torch, train_job, verdict
 from trainyard.api import Platform
-from trainyard.jobs.render import RenderContext, context_of
+from trainyard.jobs.render.platform_facts import context_of
+from trainyard.jobs.render.result import RenderContext
 
 FABRIC = {"rack": 1, "spine": 3}
 ON = frozenset({"gang", "network-topology-aware"})

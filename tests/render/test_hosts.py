@@ -9,9 +9,10 @@ import pytest
 from tests.render.builders import only, replicated_job, runtime, train_job, trainer, verdict
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
-from trainyard.jobs.render import Rejected, RenderContext, Rendered, render
 from trainyard.jobs.render.hosts import MOST_PODS
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import Rejected, RenderContext, Rendered
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 
 def answer(runtime: str, *, nodes: int | None = None, policy: int | None = None) -> Rendered | Rejected:

@@ -8,8 +8,9 @@ import pytest
 
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
-from trainyard.jobs.render import Rejected, RenderContext, Rendered, render
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import Rejected, RenderContext, Rendered
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 OWN, MIRROR = "docker.io/library/fetch:1.0", "mirror.example.com:5000/hub/kubeflow/trainer/dataset-initializer:v2"
 DIGEST = "ghcr.io/kubeflow/trainer/dataset-initializer@sha256:" + "0" * 64

@@ -10,9 +10,10 @@ import pytest
 from tests.render.builders import container, patch, pod_patch, runtime, torch, train_job, trainer
 from trainyard.api import Body
 from trainyard.checks.finding import Finding
-from trainyard.jobs.render import RenderContext, Rendered, render
 from trainyard.jobs.render.child_jobs import child_jobs
 from trainyard.jobs.render.job_errors import FieldError, runtime_findings, train_job_findings
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
 
 JOB = "spec.template.spec.replicatedJobs[0].template"
 POD = f"{JOB}.spec.template.spec"

@@ -25,8 +25,9 @@ from tests.render.launched import launched, launcher, node
 from trainyard.api import TrainJob
 from trainyard.api.upstream_versions import RELEASES, TRAIN_JOB
 from trainyard.api.upstream_versions import runtime as runtime_fields
-from trainyard.jobs.render import Decision, RenderContext, admit
 from trainyard.jobs.render.kueue import IGNORED, IGNORED_POLICIES
+from trainyard.jobs.render.pipeline import admit
+from trainyard.jobs.render.result import Decision, RenderContext
 
 GATE = {"name": "kueue.x-k8s.io/topology"}
 TOLERATION = {"key": "spot", "operator": "Exists"}

@@ -10,7 +10,8 @@ import pytest
 from tests.counting import calls
 from tests.render.builders import container, patch, pod_patch, replicated_job, torch, train_job, trainer
 from trainyard.api import Body, TrainJob
-from trainyard.jobs.render import RenderContext, Rendered, render, validate
+from trainyard.jobs.render.pipeline import render, validate
+from trainyard.jobs.render.result import RenderContext, Rendered
 
 SMALL = 48
 MOST = 2.3

@@ -9,7 +9,8 @@ import pytest
 from tests.render.builders import container, environment, objects, only, pods, replicated_job, train_job, verdict
 from tests.render.launched import launched, launcher, node
 from trainyard.api import Body, TrainJob
-from trainyard.jobs.render import RenderContext, Rendered, render
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
 
 GPU = "nvidia.com/gpu"
 OPEN_MPI = {

@@ -19,9 +19,10 @@ from tests.render.builders import (
     verdict,
 )
 from trainyard.api import MLPolicy, PodGroupPolicy
-from trainyard.jobs.render import Decision, validate_runtime
 from trainyard.jobs.render.frameworks import DECLARED
 from trainyard.jobs.render.gangs import GANGS
+from trainyard.jobs.render.result import Decision
+from trainyard.jobs.render.runtime_admission import validate_runtime
 
 JOBS = "spec.template.spec.replicatedJobs"
 

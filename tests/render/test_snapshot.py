@@ -11,7 +11,7 @@ import yaml
 from tests.render.builders import container, objects, only, runtime, train_job, trainer, verdict
 from trainyard.api import ClusterTrainingRuntime
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import read_snapshot, snapshot_name
+from trainyard.jobs.render.runtime_snapshot import read_snapshot, snapshot_name
 
 
 def written(of: Any, **fields: Any) -> dict[str, Any]:

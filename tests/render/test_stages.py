@@ -10,15 +10,15 @@ import pytest
 from tests.render.builders import initializer, runtime, torch, train_job, trainer
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainJob, parse
 from trainyard.data import data_folder
-from trainyard.jobs.render import RenderContext
 from trainyard.jobs.render.gang_members import gang_of
 from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.overrides import pod_template_overrides
 from trainyard.jobs.render.resolution import Resolution
 from trainyard.jobs.render.resolved_job import ResolvedJob
+from trainyard.jobs.render.result import RenderContext
 from trainyard.jobs.render.template import template_of
 from trainyard.jobs.render.validation import framework_of, gang_schedulers_of, job_findings
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 CATALOG = {body["metadata"]["name"]: body for body in load_catalog(data_folder("runtimes")).objects()}
 TRAINER = {

@@ -7,7 +7,7 @@ import pytest
 from tests.render.builders import runtime, train_job, trainer
 from trainyard.api import Body, Runtime, TrainJob
 from trainyard.checks.finding import Finding
-from trainyard.jobs.render import RenderContext
+from trainyard.jobs.render.result import RenderContext
 from trainyard.jobs.render.submission import SentRuntime, Submission, read_runtime, submitted
 
 VALID, INVALID = runtime(trainer()), runtime(trainer(replicas=2))

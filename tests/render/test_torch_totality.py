@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.render.builders import container, runtime, train_job, trainer
 from trainyard.api import Body
-from trainyard.jobs.render import Rejected, RenderContext, render, validate
+from trainyard.jobs.render.pipeline import render, validate
+from trainyard.jobs.render.result import Rejected, RenderContext
 
 PROCESSES = st.one_of(st.integers(-1, 9), st.sampled_from(["auto", "cpu", "gpu", "npu", ""]))
 NODES = st.integers(1, 6)

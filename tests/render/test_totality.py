@@ -14,20 +14,13 @@ from pydantic import ValidationError
 
 from tests.render.builders import ANCESTOR, QUEUE
 from trainyard.api import ClusterTrainingRuntime, TrainJob
-from trainyard.jobs.render import (
-    Decision,
-    Rejected,
-    RenderContext,
-    Rendered,
-    defaulted,
-    read_snapshot,
-    render,
-    validate,
-    validate_runtime,
-)
+from trainyard.jobs.render.defaults import defaulted
 from trainyard.jobs.render.frameworks import FRAMEWORKS, PLAIN
 from trainyard.jobs.render.gangs import GANGS
-from trainyard.jobs.render.result import StatusServer
+from trainyard.jobs.render.pipeline import render, validate
+from trainyard.jobs.render.result import Decision, Rejected, RenderContext, Rendered, StatusServer
+from trainyard.jobs.render.runtime_admission import validate_runtime
+from trainyard.jobs.render.runtime_snapshot import read_snapshot
 
 Bodies = st.SearchStrategy[Any]
 

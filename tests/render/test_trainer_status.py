@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tests.render.builders import container, environment, initializer, node, objects, pods, torch, train_job, trainer
 from trainyard.api import Body, Platform
-from trainyard.jobs.render import RenderContext, Rendered, StatusServer, context_of, render
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.platform_facts import context_of
+from trainyard.jobs.render.result import RenderContext, Rendered, StatusServer
 
 SERVER = StatusServer("kubeflow-trainer-controller-manager", "kubeflow-system", authority="PEM")
 AUDIENCE = "trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/job/status"

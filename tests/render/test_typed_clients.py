@@ -14,7 +14,7 @@ from tests.support import ROOT
 from trainyard.api import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainyard.api.go_types import RELEASES, known
 from trainyard.api.verdicts import decoded
-from trainyard.jobs.render import defaulted
+from trainyard.jobs.render.defaults import defaulted
 from trainyard.jobs.render.typed_clients import normalized, normalized_runtime, with_lost_fields
 
 Body = dict[str, Any]

@@ -11,8 +11,6 @@ from typing import Any
 
 from aiohttp import web
 
-__all__ = ["FakeRegistry", "served"]
-
 
 @dataclass
 class FakeRegistry:

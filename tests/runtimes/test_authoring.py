@@ -12,8 +12,9 @@ import pytest
 from tests.runtimes.conftest import SHIPPED
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.errors import TrainyardError
-from trainyard.jobs.runtimes import AuthoredVersion, Deprecation, Release, Runtime, author, load_catalog, spec_hash
-from trainyard.jobs.runtimes.authoring import read_authored
+from trainyard.jobs.runtimes.authoring import AuthoredVersion, Release, author, read_authored
+from trainyard.jobs.runtimes.catalog import Deprecation, Runtime, spec_hash
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "runtimes.md"
 PLAIN = load_catalog(SHIPPED, ("plain",)).runtimes[0].versions[0]

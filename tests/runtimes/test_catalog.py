@@ -13,8 +13,11 @@ import yaml
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext, Rendered, render, validate_runtime
-from trainyard.jobs.runtimes import load_catalog, spec_hash
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
+from trainyard.jobs.render.runtime_admission import validate_runtime
+from trainyard.jobs.runtimes.catalog import spec_hash
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import load_rules
 

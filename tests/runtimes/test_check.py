@@ -13,13 +13,13 @@ import yaml
 from tests.policy.decisions import Decisions
 from tests.runtimes.conftest import SHIPPED
 from tests.runtimes.test_transitions import git
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder
-from trainyard.policy import load_rules
 from trainyard.policy.check.runner import RuleSetSession
 from trainyard.policy.check.runtime_catalog import CheckScope, check_runtimes, require_valid
 from trainyard.policy.review import AdmissionContext
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
 
 NOW = datetime.datetime(2027, 8, 1, tzinfo=datetime.UTC)

@@ -10,7 +10,7 @@ import yaml
 
 from tests.runtimes.conftest import RELEASED, TODAY
 from trainyard.errors import TrainyardError
-from trainyard.jobs.runtimes import Runtime, spec_hash
+from trainyard.jobs.runtimes.catalog import Runtime, spec_hash
 from trainyard.jobs.runtimes.catalog_loader import runtimes_of
 from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder, write_folder
 from trainyard.jobs.runtimes.release.version_lifecycle import (

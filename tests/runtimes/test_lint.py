@@ -12,9 +12,10 @@ import yaml
 from tests.policy.decisions import STACK, checked
 from tests.runtimes.test_catalog import OBJECTS
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
-from trainyard.jobs.render import RenderContext, Rendered, render
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
 from trainyard.jobs.runtimes.runtime_lint import DomainCapacities, lint_runtime, lint_train_job
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.stack_loader import load_stack
 

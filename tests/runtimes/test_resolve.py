@@ -13,7 +13,7 @@ import pytest
 from tests.runtimes.fake_registry import FakeRegistry, served
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.jobs.runtimes.folder import CatalogFolder
 from trainyard.jobs.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.jobs.runtimes.images.lock import ImageLock, images_of, installed, read_lock, written_lock

@@ -11,9 +11,10 @@ from tests.runtimes.conftest import SHIPPED
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext, Rendered, render
-from trainyard.jobs.runtimes import RuntimeVersion, load_catalog
-from trainyard.jobs.runtimes.catalog_loader import runtimes_of
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import RenderContext, Rendered
+from trainyard.jobs.runtimes.catalog import RuntimeVersion
+from trainyard.jobs.runtimes.catalog_loader import load_catalog, runtimes_of
 from trainyard.jobs.runtimes.folder import CatalogFolder, write_folder
 from trainyard.jobs.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
 from trainyard.jobs.runtimes.samples import sample_train_job

@@ -13,7 +13,7 @@ import yaml
 
 from tests.runtimes.conftest import TODAY
 from trainyard.errors import TrainyardError
-from trainyard.jobs.runtimes import spec_hash
+from trainyard.jobs.runtimes.catalog import spec_hash
 from trainyard.jobs.runtimes.catalog_loader import runtimes_of
 from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder
 from trainyard.jobs.runtimes.release.revision import folder_at

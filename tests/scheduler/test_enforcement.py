@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainyard.checks.finding import Finding, Severity
-from trainyard.scheduling.scheduler import configuration, effective_configuration, lint, preset
+from trainyard.scheduling.scheduler.configuration_lint import lint
+from trainyard.scheduling.scheduler.presets import preset
+from trainyard.scheduling.scheduler.stack_configuration import configuration, effective_configuration
 from trainyard.scheduling.scheduler.volcano_options import PREEMPT_VOTERS, RECLAIM_VOTERS
-from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.scheduler import SchedulerPreset
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 Document = dict[str, Any]
 

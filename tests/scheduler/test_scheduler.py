@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 
 from tests.golden import assert_golden
 from trainyard.cli import scheduler
-from trainyard.scheduling.scheduler import configuration, lint, preset
-from trainyard.settings import load_stack
-from trainyard.settings.platform import SchedulerPreset
+from trainyard.scheduling.scheduler.configuration_lint import lint
+from trainyard.scheduling.scheduler.presets import preset
+from trainyard.scheduling.scheduler.stack_configuration import configuration
+from trainyard.settings.scheduler import SchedulerPreset
+from trainyard.settings.stack_loader import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINING = preset(SchedulerPreset.TRAINING, accelerators=("nvidia.com/gpu",))

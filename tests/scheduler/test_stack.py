@@ -14,11 +14,14 @@ from tests.golden import assert_golden
 from trainyard.cli import scheduler
 from trainyard.errors import TrainyardError
 from trainyard.policy.stack_objects import platform_object
-from trainyard.scheduling.scheduler import check_stack, configuration, effective_configuration, lint, preset
+from trainyard.scheduling.scheduler.configuration_lint import lint
 from trainyard.scheduling.scheduler.lint_rules import RULES
+from trainyard.scheduling.scheduler.presets import preset
+from trainyard.scheduling.scheduler.stack_configuration import check_stack, configuration, effective_configuration
 from trainyard.scheduling.scheduler.volcano_options import PLUGINS
-from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.scheduler import PluginName, SchedulerPreset
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPOLOGY = "network-topology-aware"

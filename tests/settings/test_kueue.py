@@ -9,8 +9,9 @@ import pytest
 
 from tests.components.recording import stack_config
 from trainyard.errors import TrainyardError
-from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.kueue import KueueSettings
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import parse_stack
 
 SECTION: dict[str, Any] = {
     "install": True,

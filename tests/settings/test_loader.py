@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from trainyard.errors import TrainyardError
-from trainyard.settings import load_stack, parse_stack
-from trainyard.settings.stack_loader import stack_file
+from trainyard.settings.stack_loader import load_stack, parse_stack, stack_file
 
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL: dict[str, Any] = {"cluster": {"provider": "embedded"}}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trainyard.errors import TrainyardError
-from trainyard.settings import parse_stack
 from trainyard.settings.pods import PlatformPodSettings
+from trainyard.settings.stack_loader import parse_stack
 
 
 def pods(**settings: Any) -> PlatformPodSettings:

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from tools.reference.settings import reference
-from trainyard.settings import StackSettings
 from trainyard.settings.messages import member_type
+from trainyard.settings.stack import StackSettings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulate.test_replay import played
-from trainyard.insight.usage import Span
+from trainyard.insight.usage.account import Span
 from trainyard.insight.usage.usage_table import By, rows
 from trainyard.local.simulate.replay_usage import replay_usage
 

@@ -17,9 +17,7 @@ import orjson
 from tests.simulation.kinds import Kind, kind_of
 from tests.simulation.patches import Owners, PatchError, apply, json_patched, merged, owned_after_update
 from tests.simulation.selectors import selected
-from trainyard.kube import Object
-
-__all__ = ["Admission", "ApiServer", "Call", "Event", "NotServedError", "RefusedError", "Stored"]
+from trainyard.kube.resource import Object
 
 _APPLY, _MERGE, _JSON = "application/apply-patch+yaml", "application/merge-patch+json", "application/json-patch+json"
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"

@@ -16,8 +16,6 @@ from tests.simulation.kinds import KINDS
 from tests.simulation.virtual_time import VirtualTimeLoop
 from trainyard.kube.training_kinds import JOB_SETS
 
-__all__ = ["GarbageCollector", "JobSetController", "condition_of", "terminal"]
-
 JOB_SET_KIND = next(kind for kind in KINDS if kind.resource == JOB_SETS)
 _BY_TYPE = {(kind.resource.api_version, kind.resource.kind): kind for kind in KINDS}
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"

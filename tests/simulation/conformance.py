@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
-
-__all__ = ["Operation", "drawn_operations", "replayed"]
 
 _KINDS = (CONFIG_MAPS, TRAIN_JOBS, POD_GROUPS, JOB_SETS)
 _NAMES = ("x", "y")

@@ -14,12 +14,11 @@ from trainyard.controller.lifecycle import Observed
 from trainyard.controller.observation import Observer
 from trainyard.controller.reconcile import Reconciler, Result
 from trainyard.controller.resources import FIELD_MANAGER
-from trainyard.kube import Object, WorkQueue, uid_of
 from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.resource import Object, uid_of
 from trainyard.kube.store import Store
 from trainyard.kube.training_kinds import JOB_SETS
-
-__all__ = ["DEFECTS", "seeded"]
+from trainyard.kube.work_queue import WorkQueue
 
 _Patch = contextlib.AbstractContextManager[Any]
 

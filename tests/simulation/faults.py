@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from tests.simulation.api_server import Call, NotServedError, RefusedError
 from tests.simulation.world import World
 
-__all__ = ["FAULTS", "Fault"]
-
 
 @dataclass(frozen=True)
 class Fault:

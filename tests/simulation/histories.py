@@ -21,8 +21,6 @@ from tests.simulation.world import NAMESPACE, PRIORITY_CLASS, RUNTIMES, World, r
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.kube import kinds, training_kinds
 
-__all__ = ["History", "Step", "drawn", "played", "shortest", "violations_of"]
-
 _JOBS = ("a", "b")
 _DEADLINES = (3, 20, 40)
 _QUIET_SECONDS = 200.0

@@ -13,8 +13,6 @@ from tests.simulation.world import NAMESPACE, World, owner_of
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.kube import kinds, training_kinds
 
-__all__ = ["Monitor", "Violation"]
-
 _CHILDREN = (training_kinds.JOB_SETS, training_kinds.POD_GROUPS, kinds.CONFIG_MAPS, kinds.SECRETS)
 _TERMINAL = ("Complete", "Failed")
 _SLACK = 10.0

@@ -9,8 +9,6 @@ from trainyard.kube.event_recorder import EVENTS
 from trainyard.kube.leader import LEASES
 from trainyard.kube.resource import Resource
 
-__all__ = ["KINDS", "Kind", "kind_of"]
-
 
 @dataclass(frozen=True)
 class Kind:

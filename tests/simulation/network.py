@@ -24,8 +24,6 @@ from tests.simulation.virtual_time import VirtualTimeLoop
 from tests.simulation.webhooks import Webhook
 from trainyard.kube.training_kinds import JOB_SETS
 
-__all__ = ["Link", "Network"]
-
 _BOOKMARK_SECONDS = 60.0
 _MOMENT = 0.0005
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Owners", "PatchError", "apply", "json_patched", "merged", "owned_after_update"]
-
 Path = tuple[str, ...]
 Owners = Mapping[str, frozenset[Path]]
 """Field paths by field manager."""

@@ -20,9 +20,7 @@ from trainyard.controller.application import Controller
 from trainyard.controller.configuration import Configuration, LeaderElection
 from trainyard.controller.servers import Servers
 from trainyard.errors import TrainyardError
-from trainyard.kube import Connection
-
-__all__ = ["Process", "virtual_clocks"]
+from trainyard.kube.credentials import Connection
 
 
 class _NoServers(Servers):

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["selected"]
-
 _TERMS = re.compile(r",(?![^()]*\))")
 _SET = re.compile(r"(\S+) (in|notin) \(([^)]*)\)")
 Labels = Mapping[str, str]

@@ -15,7 +15,8 @@ from tests.simulation.conformance import Operation, drawn_operations, replayed
 from tests.simulation.network import Network
 from tests.simulation.virtual_time import VirtualTimeLoop, run_in_virtual_time
 from tests.simulation.webhooks import JobSetWebhook
-from trainyard.kube import Client, Connection
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.settings.versions import supported_versions
 

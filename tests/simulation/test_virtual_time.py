@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.simulation.virtual_time import DeadlockError, VirtualTimeLoop, run_in_virtual_time
-from trainyard.kube import WorkQueue
+from trainyard.kube.work_queue import WorkQueue
 
 
 def test_hours_pass_in_no_time() -> None:

@@ -15,9 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from unittest import mock
 
-from trainyard.kube import WorkQueue
-
-__all__ = ["EPOCH", "DeadlockError", "VirtualTimeLoop", "run_in_virtual_time"]
+from trainyard.kube.work_queue import WorkQueue
 
 T = TypeVar("T")
 EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

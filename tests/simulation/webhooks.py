@@ -11,10 +11,8 @@ from typing import Any
 from tests.simulation.api_server import Admission, ApiServer, Call, RefusedError
 from tests.simulation.kinds import Kind, kind_of
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
-from trainyard.kube import Object
+from trainyard.kube.resource import Object
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, QUEUES
-
-__all__ = ["JobSetWebhook", "Webhook", "immutable_changes", "kind_named"]
 
 _MUTABLE_METADATA = ("annotations", "labels")
 _MUTABLE_POD_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")

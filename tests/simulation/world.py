@@ -17,8 +17,6 @@ from tests.simulation.webhooks import JobSetWebhook, PodGroupWebhook
 from trainyard.kube import kinds, training_kinds
 from trainyard.kube.resource import Object, Resource
 
-__all__ = ["NAMESPACE", "RUNTIMES", "World", "owner_of", "runtime"]
-
 NAMESPACE = "team"
 PRIORITY_CLASS = "high"
 RUNTIMES = ("gang", "plain", "short-lived")

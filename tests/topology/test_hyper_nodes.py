@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.topology.fabrics import fabric, trees
 from trainyard.checks.finding import Finding, Severity
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.scheduling.topology.hypernode_checks import check_hyper_nodes
 from trainyard.scheduling.topology.hypernode_manifests import read_manifests
 from trainyard.scheduling.topology.membership import is_anchored, regex_fault

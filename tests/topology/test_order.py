@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.fabrics import fabric
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.scheduling.topology.order import NOTHING, preparation, safe_order
 
 Manifest = Mapping[str, Any]

@@ -11,10 +11,10 @@ from hypothesis import given
 
 from tests.golden import assert_golden
 from tests.topology.fabrics import fabric, trees
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.scheduling.topology.picture import picture
-from trainyard.settings import load_stack
 from trainyard.settings.fabric import FabricSettings
+from trainyard.settings.stack_loader import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -14,11 +14,12 @@ from tests.topology.fabrics import fabric
 from trainyard.cli import topology
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.simulated_nodes import desired_nodes
-from trainyard.scheduling.topology import check_fabric, compile_fabric, draw
-from trainyard.scheduling.topology.fabric_checks import fabric_findings
+from trainyard.scheduling.topology.fabric_checks import check_fabric, fabric_findings
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.scheduling.topology.fabric_text import draw
 from trainyard.scheduling.topology.selected_nodes import selected_nodes, shared_nodes
 from trainyard.scheduling.topology.serialize import nodes_text
-from trainyard.settings import parse_stack
+from trainyard.settings.stack_loader import parse_stack
 
 
 def rack(name: str, count: int = 2, **labels: str) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from tests.topology.fabrics import fabric, trees
 from tools.reference.fabric_rules import with_rules
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.scheduling.topology import check_fabric, compile_fabric, draw
-from trainyard.scheduling.topology.fabric_checks import fabric_findings
+from trainyard.scheduling.topology.fabric_checks import check_fabric, fabric_findings
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.scheduling.topology.fabric_text import draw
 from trainyard.scheduling.topology.rules import RULES
-from trainyard.settings import load_stack
 from trainyard.settings.fabric import FabricSettings
+from trainyard.settings.stack_loader import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 

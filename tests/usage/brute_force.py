@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from fractions import Fraction
 
-from trainyard.insight.usage import Gang, Holding, Span
+from trainyard.insight.usage.account import Span
+from trainyard.insight.usage.levels import Gang, Holding
 
 GPU = "nvidia.com/gpu"
 Change = tuple[int, str, Holding | None, bool]

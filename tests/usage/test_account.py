@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.usage.brute_force import GPU, Change, Clockwork, ShareChange
-from trainyard.insight.usage import Account, Gang, Holding, Ledger, Level, QueueLevel, Share, Span, TakenBack, Usage
+from trainyard.insight.usage.account import Account, Span, Usage
 from trainyard.insight.usage.bodies import shares
+from trainyard.insight.usage.ledger import Ledger
+from trainyard.insight.usage.levels import Gang, Holding, Level, QueueLevel, Share, TakenBack
 
 RAIL = "rdma/rail"
 VISION = Gang("vision", "TrainJob", "big", "vision", "torch")

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.usage import record_of
 from tests.counting import calls
-from trainyard.insight.usage import Span
+from trainyard.insight.usage.account import Span
 from trainyard.insight.usage.record import read_record
 from trainyard.insight.usage.usage_table import By, as_csv, rows
 

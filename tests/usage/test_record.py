@@ -11,7 +11,8 @@ import pytest
 
 from tests.usage.brute_force import GPU
 from trainyard.errors import TrainyardError
-from trainyard.insight.usage import Gang, Gap, Level, QueueLevel, QueueTenants, Span, TakenBack
+from trainyard.insight.usage.account import Gap, Span
+from trainyard.insight.usage.levels import Gang, Level, QueueLevel, QueueTenants, TakenBack
 from trainyard.insight.usage.record import newest, read_record
 from trainyard.insight.usage.record_parts import HEAD, MAX_GAPS, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
 from trainyard.insight.usage.resumption import resumed

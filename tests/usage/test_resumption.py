@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.usage.brute_force import GPU
-from trainyard.insight.usage import Account, Gang, Holding, Ledger, Line, Share, Span
+from trainyard.insight.usage.account import Account, Span
+from trainyard.insight.usage.ledger import Ledger
+from trainyard.insight.usage.levels import Gang, Holding, Line, Share
 from trainyard.insight.usage.resumption import resumed
 
 JOBS = tuple(Gang("vision", "TrainJob", name, "vision") for name in ("first", "second"))

@@ -20,12 +20,13 @@ from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
 from tests.usage.brute_force import GPU
 from trainyard import pki
-from trainyard.insight.usage import Gang, Gap, Ledger, QueueTenants, Share, Span, Usage
-from trainyard.insight.usage.account import Sums
-from trainyard.insight.usage.levels import Holding, Line
+from trainyard.insight.usage.account import Gap, Span, Sums, Usage
+from trainyard.insight.usage.ledger import Ledger
+from trainyard.insight.usage.levels import Gang, Holding, Line, QueueTenants, Share
 from trainyard.insight.usage.record_parts import HEAD, Head, Segment, names_of
 from trainyard.insight.usage.usage_table import By, UsageRow, as_csv, as_text
-from trainyard.kube import ApiError, Client
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 
 HOUR = 3600
 DAY = 1_790_812_800

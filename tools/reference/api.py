@@ -14,8 +14,6 @@ from trainyard.api.tenancy import Platform, TenantPolicy
 from trainyard.api.train_job import TrainJob
 from trainyard.api.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 
-__all__ = ["fields", "limits", "reference"]
-
 _INTRODUCTION = f"""\
 # API
 

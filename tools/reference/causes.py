@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard.insight.explain import FAMILIES, Family
-
-__all__ = ["EVENTS", "LIVE", "PATCHED", "cause_tables"]
+from trainyard.insight.explain.cause import Family
+from trainyard.insight.explain.causes import FAMILIES
 
 PATCHED: Final = frozenset(
     {

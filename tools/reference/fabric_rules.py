@@ -7,8 +7,6 @@ from pathlib import Path
 
 from trainyard.scheduling.topology.rules import rules_table
 
-__all__ = ["END", "START", "with_rules"]
-
 START, END = "<!-- rules -->", "<!-- end of rules -->"
 
 

@@ -12,8 +12,6 @@ from trainyard.api.kubernetes_model import Body
 from trainyard.api.schema import JobSetParts
 from trainyard.settings.versions import supported_versions
 
-__all__ = ["pinned_schema", "recorded"]
-
 _CRD: Final = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 _JSON: Final = {"default": "default", "maxItems": "max", "minimum": "min"}
 _WORDS: Final = {"enum": "enum", "x-kubernetes-list-map-keys": "keys"}

@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from trainyard.settings.versions import KUBERNETES_VERSION
 
-__all__ = ["FILE", "ROOTS", "recorded_fields", "recorded_from"]
-
 FILE: Final = Path(__file__).with_suffix(".json")
 """The recorded fields."""
 

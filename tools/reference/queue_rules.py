@@ -8,8 +8,6 @@ from trainyard.scheduling.queues.queue_rule import QueueRule
 from trainyard.scheduling.queues.rules import RULES
 from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin
 
-__all__ = ["rule_table"]
-
 
 def rule_table() -> str:
     """Return all rules as a Markdown table."""

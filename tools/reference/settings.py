@@ -17,8 +17,6 @@ from trainyard.settings.messages import CONFIG_NAMESPACE
 from trainyard.settings.settings_model import Choices, Described
 from trainyard.settings.stack import StackSettings
 
-__all__ = ["reference"]
-
 _INTRODUCTION = f"""\
 # Settings
 

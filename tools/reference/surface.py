@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from tools.reference.surface_ledger import NAMED, Entry, Ledger, load_ledger
 
-__all__ = ["reference"]
-
 _INTRODUCTION = """\
 # Attack surface
 

@@ -27,8 +27,6 @@ from tools.reference.surface_schemas import TYPE_NAMES, Fields, Source, fields_o
 from trainyard.data import data_folder
 from trainyard.policy.rules.rule_catalog import read_yaml, validated
 
-__all__ = ["ABSENT", "BELOW", "NAMED", "Entry", "Ledger", "load_ledger"]
-
 ABSENT: Final = "absent"
 """In place of a legitimate value: a tenant has no legitimate use."""
 

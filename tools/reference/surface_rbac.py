@@ -11,8 +11,6 @@ from typing import Final
 
 from tools.reference.surface_ledger import Ledger, load_ledger
 
-__all__ = ["END", "START", "with_table"]
-
 START, END = "<!-- only rbac -->", "<!-- end of only rbac -->"
 
 _KEYS: Final = {"Requests": "", "Annotations": "annotation ", "Labels": "label "}

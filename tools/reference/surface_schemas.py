@@ -15,8 +15,6 @@ from trainyard import upstream
 from trainyard.api.crds import build
 from trainyard.settings.versions import supported_versions
 
-__all__ = ["TYPE_NAMES", "Fields", "Source", "fields_of", "inside"]
-
 TYPE_NAMES: Final = ("apiVersion", "kind")
 """Fields that select the schema of an object and have no effect of their own."""
 

@@ -13,8 +13,6 @@ from trainyard.api.schema import JobSetParts, structural_schema
 from trainyard.api.tenancy import Platform, TenantPolicy
 from trainyard.api.train_job import TrainJob
 
-__all__ = ["build"]
-
 _AGE = {"jsonPath": ".metadata.creationTimestamp", "name": "Age", "type": "date"}
 _STATE = {"jsonPath": ".status.conditions[-1:].type", "name": "State", "type": "string"}
 _DEFAULT_QUEUE = {"jsonPath": ".spec.defaultQueue", "name": "Default Queue", "type": "string"}

@@ -19,8 +19,6 @@ from trainyard.api.schema import structural_schema
 from trainyard.api.shape_rule import ShapeRule, rule_of
 from trainyard.checks.finding import Finding
 
-__all__ = ["embedded_violations"]
-
 _ABSENT: Final = object()
 _PART: Final = "x-trainyard-part"
 _NAMES: Final = {

@@ -19,8 +19,6 @@ from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.api.shape_rule import ShapeRule, validations
 from trainyard.discovery import registered
 
-__all__ = ["ExtensiblePolicy", "PolicyField", "model_of"]
-
 Policy = TypeVar("Policy", bound=KubernetesModel)
 
 

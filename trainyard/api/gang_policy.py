@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 from trainyard.api.extensions import ExtensiblePolicy, model_of
 from trainyard.api.shape_rule import ShapeRule, exclusive
 
-__all__ = ["PodGroupPolicy"]
-
 
 class PodGroupPolicy(ExtensiblePolicy):
     """The gang scheduler."""

@@ -13,8 +13,6 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, Final
 
-__all__ = ["canonical"]
-
 _QUANTITY: Final = re.compile(
     r"(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?P<suffix>[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,2})"
 )

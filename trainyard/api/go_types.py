@@ -21,17 +21,6 @@ from trainyard.api.date_time import is_date_time
 from trainyard.api.go_quantity import canonical
 from trainyard.api.kubernetes_model import Body
 
-__all__ = [
-    "JOB_SET_SPEC",
-    "JOB_SPEC",
-    "RELEASES",
-    "RUNTIME_SPEC",
-    "comparable",
-    "known",
-    "stored_form",
-    "with_stored_values",
-]
-
 JOB_SPEC: Final = "trainer.TrainJobSpec"
 """Type of a TrainJob's spec."""
 RUNTIME_SPEC: Final = "trainer.TrainingRuntimeSpec"

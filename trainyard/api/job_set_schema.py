@@ -17,8 +17,6 @@ from typing import Any, Final
 from trainyard.api.kubernetes_model import Body
 from trainyard.api.shape_rule import ShapeRule, validations
 
-__all__ = ["FILE", "QUANTITY", "ROOT", "RULES", "SCALARS", "RecordedParts", "recorded_schema"]
-
 FILE: Final = Path(__file__).with_suffix(".json")
 """The recorded schema."""
 

@@ -10,19 +10,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-__all__ = [
-    "Body",
-    "Condition",
-    "EmbeddedMetadata",
-    "Int32",
-    "Int64",
-    "IntOrString",
-    "KubernetesModel",
-    "LocalObjectReference",
-    "ObjectMeta",
-    "Timestamp",
-]
-
 Body = dict[str, Any]
 """Embedded Kubernetes object of a core type, preserved unchanged."""
 

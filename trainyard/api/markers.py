@@ -9,8 +9,6 @@ from pydantic import Field
 from trainyard.api.kubernetes_model import Body
 from trainyard.api.shape_rule import IMMUTABLE, ShapeRule, validations
 
-__all__ = ["EMBED", "EnvList", "Image", "LongTexts", "Name", "atomic", "embedded", "list_map", "rules"]
-
 EMBED = "x-trainyard-embed"
 """Placeholder key: the CRD builder replaces the schema with a part of JobSet's CRD."""
 

@@ -10,8 +10,6 @@ from trainyard.api.extensions import ExtensiblePolicy, model_of
 from trainyard.api.kubernetes_model import Int32
 from trainyard.api.shape_rule import ShapeRule, exclusive
 
-__all__ = ["MLPolicy"]
-
 
 class MLPolicy(ExtensiblePolicy):
     """Framework and number of nodes."""

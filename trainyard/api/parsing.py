@@ -15,8 +15,6 @@ from trainyard.api.train_job import TrainJob
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 
-__all__ = ["MODELS", "findings_of", "parse"]
-
 _Model = TypeVar("_Model", bound=KubernetesModel)
 
 MODELS: Mapping[tuple[str, str], type[KubernetesModel]] = {

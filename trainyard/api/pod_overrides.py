@@ -12,15 +12,6 @@ from pydantic import Field
 from trainyard.api.kubernetes_model import Body, EmbeddedMetadata, KubernetesModel
 from trainyard.api.markers import atomic, embedded, list_map
 
-__all__ = [
-    "ContainerOverride",
-    "PodSpecFields",
-    "PodSpecOverride",
-    "PodTemplateOverride",
-    "PodTemplateSpecFields",
-    "TargetJob",
-]
-
 _Name = Annotated[str, Field(min_length=1)]
 
 

@@ -14,8 +14,6 @@ from trainyard.api.markers import embedded
 from trainyard.api.ml_policy import MLPolicy
 from trainyard.api.shape_rule import ShapeRule, known_rules
 
-__all__ = ["ClusterTrainingRuntime", "JobSetTemplate", "Runtime", "RuntimeSpec", "TrainingRuntime", "shape_rules"]
-
 
 class JobSetTemplate(KubernetesModel):
     """Template of a TrainJob's JobSet."""

@@ -10,19 +10,6 @@ from trainyard.api.kubernetes_model import Body, EmbeddedMetadata, Int64, Kubern
 from trainyard.api.markers import EnvList, Name, embedded, list_map, rules
 from trainyard.api.shape_rule import IMMUTABLE
 
-__all__ = [
-    "ContainerPatch",
-    "JobSetSpecPatch",
-    "JobSetTemplatePatch",
-    "JobSpecPatch",
-    "JobTemplatePatch",
-    "PodSpecPatch",
-    "PodTemplatePatch",
-    "ReplicatedJobPatch",
-    "RuntimePatch",
-    "TrainingRuntimeSpecPatch",
-]
-
 
 class ContainerPatch(KubernetesModel):
     """Changes of one container of the runtime."""

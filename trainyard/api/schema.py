@@ -9,8 +9,6 @@ from typing import Any, Protocol
 from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.markers import EMBED
 
-__all__ = ["JobSetParts", "Parts", "structural_schema", "without_descriptions"]
-
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
 _DROPPED = frozenset({"title", "const", "$defs"})
 _SHAPE = frozenset({"type", "items", "properties", "additionalProperties", "required"})

@@ -10,15 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = [
-    "IMMUTABLE",
-    "ShapeRule",
-    "exclusive",
-    "known_rules",
-    "rule_of",
-    "validations",
-]
-
 
 @dataclass(frozen=True)
 class ShapeRule:

@@ -11,8 +11,6 @@ from trainyard.api.kubernetes_model import Int32, Int64, KubernetesModel, Object
 from trainyard.api.markers import list_map, rules
 from trainyard.api.shape_rule import ShapeRule
 
-__all__ = ["Platform", "PlatformSpec", "StatusServer", "TenantPolicy", "TenantPolicySpec", "Tier"]
-
 _TENANT_NAME = ShapeRule(
     f"self.metadata.name == '{TENANT_POLICY_NAME}'",
     f"metadata.name must be {TENANT_POLICY_NAME}",

@@ -31,20 +31,6 @@ from trainyard.api.pod_overrides import PodSpecOverride, PodTemplateOverride
 from trainyard.api.runtime_patch import RuntimePatch
 from trainyard.api.shape_rule import IMMUTABLE, ShapeRule
 
-__all__ = [
-    "Initializer",
-    "InitializerSource",
-    "JobSetRecord",
-    "JobStatus",
-    "Metric",
-    "RuntimeRef",
-    "TrainJob",
-    "TrainJobSpec",
-    "TrainJobStatus",
-    "Trainer",
-    "TrainerStatus",
-]
-
 _URI_PATTERN = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://.+\Z")
 _LABEL_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _MANAGERS = (MANAGED_BY_TRAINER, MULTIKUEUE)

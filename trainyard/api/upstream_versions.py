@@ -13,8 +13,6 @@ from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.api.gang_policy import PodGroupPolicy
 from trainyard.api.ml_policy import MLPolicy
 
-__all__ = ["DIFFERENCES", "RELEASES", "TRAIN_JOB", "Difference", "added", "releases_of", "runtime"]
-
 RELEASES: Final = ("v2.0", "v2.1", "v2.2", "v2.3")
 """Supported releases of the Kubeflow Trainer API."""
 

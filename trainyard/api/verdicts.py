@@ -17,8 +17,6 @@ from trainyard.api.schema import structural_schema
 from trainyard.api.shape_rule import IMMUTABLE, ShapeRule, rule_of
 from trainyard.checks.finding import Finding
 
-__all__ = ["decoded", "violations"]
-
 _ABSENT: Final = object()
 _LARGEST_WHOLE: Final = 2.0**53
 """Whole numbers below are integers for the API server, however they were submitted."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Finding", "Severity"]
-
 
 class Severity(StrEnum):
     """Effect of a finding: an error fails the check, a warning does not."""

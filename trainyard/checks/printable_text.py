@@ -10,17 +10,6 @@ import json
 import re
 from typing import Any, Final
 
-__all__ = [
-    "PrintableStream",
-    "is_printable",
-    "json_text",
-    "log_line",
-    "markdown",
-    "printable",
-    "printable_lines",
-    "printable_output",
-]
-
 _JOINERS: Final = "\u200c\u200d"
 """Invisible, but part of the spelling in Persian and in Indic scripts."""
 _WORKFLOW_COMMAND: Final = re.compile(r"^(\s*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)

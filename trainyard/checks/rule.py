@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from trainyard.checks.finding import Finding, Severity
 
-__all__ = ["Rule", "RuleSet"]
-
 
 @dataclass(frozen=True)
 class Rule:

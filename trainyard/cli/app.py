@@ -17,8 +17,6 @@ from typer.models import CommandInfo, DefaultPlaceholder, TyperInfo
 from trainyard.checks.printable_text import PrintableStream, printable
 from trainyard.errors import TrainyardError
 
-__all__ = ["build", "main"]
-
 _READERS = {
     "Data scientists": ("explain", "render", "convert"),
     "Runtime owners": ("runtimes",),
@@ -140,7 +138,7 @@ def _user_text(error: Exception) -> str | None:
 
     Does not import the Kubernetes client.
     """
-    kube = sys.modules.get("trainyard.kube")
+    kube = sys.modules.get("trainyard.kube.api_errors")
     if isinstance(error, TrainyardError) or (kube is not None and isinstance(error, kube.CredentialsError)):
         return str(error)
     if kube is not None and isinstance(error, kube.TransportError | kube.WatchBrokenError):

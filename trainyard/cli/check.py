@@ -16,11 +16,10 @@ from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.checks.report import Report
+    from trainyard.checks.report.report import Report
     from trainyard.policy.check.runner import RuleSetSession
-    from trainyard.settings import StackSettings
+    from trainyard.settings.stack import StackSettings
 
-__all__ = ["policy_program", "register", "stack_of", "validator_program"]
 
 _DEFAULT_STACK = "local"
 
@@ -207,7 +206,7 @@ def stack_of(stack: str | None, config_file: Path | None) -> tuple[StackSettings
     """Return the settings and the settings file of a stack, by default local; None outside of a checkout."""
     if stack is None and config_file is None and not (project_root() / "stacks").is_dir():
         return None, None
-    from trainyard.settings import load_stack
+    from trainyard.settings.stack_loader import load_stack
 
     file = config_path(stack or _DEFAULT_STACK, config_file)
     return load_stack(file, project_file()), file

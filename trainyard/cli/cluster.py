@@ -14,11 +14,10 @@ from trainyard.errors import TrainyardError
 from trainyard.local.cluster.providers import PROVIDERS
 
 if TYPE_CHECKING:
-    from trainyard.local.cluster import Provider
+    from trainyard.local.cluster.provider import Provider
     from trainyard.progress import Progress
-    from trainyard.settings import StackSettings
+    from trainyard.settings.stack import StackSettings
 
-__all__ = ["register"]
 
 if TYPE_CHECKING:
     ProviderName = str

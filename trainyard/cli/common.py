@@ -15,25 +15,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trainyard.cluster_state.observed import Observed
-    from trainyard.kube import Client
+    from trainyard.kube.client import Client
     from trainyard.progress import Progress
-    from trainyard.settings import StackSettings
+    from trainyard.settings.stack import StackSettings
 
 CLEAR = "\r\x1b[2K"
-
-__all__ = [
-    "ManifestOutput",
-    "Output",
-    "PlanFormat",
-    "client_of",
-    "config_path",
-    "line_progress",
-    "project_file",
-    "reader_of",
-    "recorded_state",
-    "settings_of",
-    "text_of",
-]
 
 
 class Output(StrEnum):
@@ -61,8 +47,7 @@ class ManifestOutput(StrEnum):
 
 def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
     """Return the settings of a stack as its program sees them: of its file or another one, project and environments."""
-    from trainyard.settings import load_stack
-    from trainyard.settings.stack_loader import has_environment
+    from trainyard.settings.stack_loader import has_environment, load_stack
 
     file = config_path(stack, config_file)
     if not has_environment(file):
@@ -116,7 +101,7 @@ def client_of(
     TrainyardError
         Neither is given, or the stack's cluster does not exist.
     """
-    from trainyard.kube import Client
+    from trainyard.kube.client import Client
 
     if kubeconfig is None and settings is not None:
         from trainyard.local.cluster import cluster_name, provider

@@ -8,8 +8,6 @@ from typing import Annotated, Final
 
 import typer
 
-__all__ = ["register"]
-
 _EPILOG: Final = """\b
 Examples, which install it for new shells:
   trainyard completion bash > ~/.local/share/bash-completion/completions/trainyard

@@ -16,8 +16,6 @@ from trainyard.cli.common import reader_of, recorded_state
 from trainyard.errors import TrainyardError
 from trainyard.listening import ANY_ADDRESS
 
-__all__ = ["register"]
-
 _SERVE_EPILOG = "Example: trainyard console serve --certificate /etc/trainyard-console --host console.example.com"
 _EPILOG = "Examples: trainyard console --stack production; trainyard console --from cluster.json --port 8090"
 

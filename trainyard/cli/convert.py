@@ -16,9 +16,7 @@ from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.api import Body
-    from trainyard.jobs.convert import Conversion
-
-__all__ = ["register"]
+    from trainyard.jobs.convert.conversion import Conversion
 
 
 class _Format(StrEnum):
@@ -58,9 +56,9 @@ def _convert(
 ) -> None:
     """Convert jobs of older operators to TrainJobs; notes are printed to standard error; exit 1 if a job is skipped."""
     from trainyard.data import data_folder
-    from trainyard.jobs.convert import convert_documents
     from trainyard.jobs.convert.conversion_report import as_text, as_yaml
-    from trainyard.jobs.runtimes import load_catalog
+    from trainyard.jobs.convert.converted_documents import convert_documents
+    from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
     texts = {name: text for path in files for name, text in _texts(path)}
     objects = load_catalog(folder or data_folder("runtimes")).objects()

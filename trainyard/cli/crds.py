@@ -9,8 +9,6 @@ import typer
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["register"]
-
 _JOB_SET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 
 

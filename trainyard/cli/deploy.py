@@ -12,9 +12,7 @@ from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, config_path, line_progress, settings_of
 
 if TYPE_CHECKING:
-    from trainyard.platform.deploy import Result
-
-__all__ = ["register"]
+    from trainyard.platform.deploy.operation_result import Result
 
 
 _Stack = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack.")]
@@ -73,14 +71,14 @@ def refresh(stack: _Stack = "local", config_file: _File = None, output: _Format 
 def _run(operation: str, stack: str, config_file: Path | None, *, no_cluster: bool = False) -> Result:
     from rich.console import Console
 
-    from trainyard.platform import deploy
+    from trainyard.platform.deploy import operations
 
     settings = settings_of(stack, config_file)
     path = config_path(stack, config_file)
     progress = line_progress(Console(stderr=True, highlight=False, soft_wrap=True))
     if operation == "preview":
-        return deploy.preview(settings, stack, path, progress, no_cluster=no_cluster)
-    run = {"up": deploy.up, "destroy": deploy.destroy, "refresh": deploy.refresh}[operation]
+        return operations.preview(settings, stack, path, progress, no_cluster=no_cluster)
+    run = {"up": operations.up, "destroy": operations.destroy, "refresh": operations.refresh}[operation]
     return run(settings, stack, path, progress)
 
 

@@ -17,7 +17,6 @@ from trainyard.cli.common import Output, reader_of, recorded_state
 if TYPE_CHECKING:
     from trainyard.cluster_state.observed import Observed
 
-__all__ = ["register"]
 
 _EPILOG = (
     "Examples: trainyard explain train -n vision; trainyard explain pod/train-node-0-0-x7k2p -n vision; "
@@ -53,7 +52,7 @@ def _explain(
 
     Exit code 0: the cause is known, or the job runs or completed; 1: it waits or failed for an unknown reason.
     """
-    from trainyard.insight.explain import UNKNOWN, as_text, explain
+    from trainyard.insight.explain.explanation import UNKNOWN, as_text, explain
 
     with _without_collection():
         observed = recorded_state(from_) if from_ is not None else _live(job, namespace, stack, kubeconfig, context)

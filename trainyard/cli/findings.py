@@ -9,10 +9,9 @@ import typer
 
 from trainyard.checks.finding import Finding
 from trainyard.checks.printable_text import PrintableStream, json_text
-from trainyard.checks.report import Format, Report, written
+from trainyard.checks.report import Format, written
+from trainyard.checks.report.report import Report
 from trainyard.checks.report.text import counted, line
-
-__all__ = ["answer", "show"]
 
 
 def show(report: Report, form: Format) -> None:

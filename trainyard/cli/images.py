@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from trainyard.local.images.image_build import BuiltImage
     from trainyard.progress import Progress
 
-__all__ = ["register"]
 
 _Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Images; by default all but optional ones.")]
 _Out = Annotated[

@@ -12,8 +12,6 @@ from trainyard.checks.printable_text import json_text, printable
 from trainyard.cli.check import validator_program
 from trainyard.cli.common import Output, line_progress
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the group to the command line."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from trainyard.scheduling.queues.plan import Plan
     from trainyard.scheduling.queues.snapshot import Snapshot
 
-__all__ = ["register"]
 
 _LIVE = "live"
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from trainyard.cluster_state.queues import LiveQueues
     from trainyard.scheduling.queues.usage import QueueUsage
 
-__all__ = ["register"]
-
 
 def register(group: typer.Typer) -> None:
     """Add the command."""

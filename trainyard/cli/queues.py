@@ -12,8 +12,6 @@ from trainyard.checks.report import Format
 from trainyard.cli.common import text_of
 from trainyard.cli.findings import answer
 
-__all__ = ["register"]
-
 _SUBCOMMAND_MODULES = ("queue_plan", "queue_show")
 """Modules of this package whose `register` adds commands to the group."""
 
@@ -55,7 +53,7 @@ def _check(
     ] = None,
 ) -> None:
     """Find queues that Volcano would reject, or accept and mishandle; exit 1 if there are errors."""
-    from trainyard.settings import load_stack
+    from trainyard.settings.stack_loader import load_stack
     from trainyard.stack_checks import CheckOptions, check_files
 
     options = CheckOptions(volcano_version, tuple(plugin or ()), text_of(str(scheduler)) if scheduler else None)

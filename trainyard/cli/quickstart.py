@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -25,7 +23,7 @@ def _quickstart(
     from rich.console import Console
 
     from trainyard.cli.common import config_path, line_progress, settings_of
-    from trainyard.platform.quickstart import quickstart
+    from trainyard.platform.quickstart.run import quickstart
 
     console = Console(highlight=False)
     settings = settings_of(stack, config_file)

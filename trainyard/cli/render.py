@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from trainyard.jobs.render.submission import SentRuntime
     from trainyard.policy.check.world import World
 
-__all__ = ["register"]
-
 
 class _Format(StrEnum):
     YAML = "yaml"

@@ -14,9 +14,8 @@ from trainyard.cli.check import policy_program, stack_of, validator_program
 from trainyard.cli.common import ManifestOutput, Output, PlanFormat
 
 if TYPE_CHECKING:
-    from trainyard.jobs.runtimes import Catalog, Runtime
+    from trainyard.jobs.runtimes.catalog import Catalog, Runtime
 
-__all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalog_of", "places_of", "register"]
 
 _SUBCOMMAND_MODULES = ("runtimes_lifecycle", "runtimes_impact")
 """Modules of this package whose `register` adds commands to the group."""
@@ -65,7 +64,7 @@ def catalog_of(
     folders: list[Path] | None, python: list[Path] | None, stack: str | None, config_file: Path | None
 ) -> Catalog:
     """Return the catalog selected by the options."""
-    from trainyard.jobs.runtimes import load_catalog
+    from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
     return load_catalog(places_of(folders, stack, config_file), authored=authored_in(python))
 

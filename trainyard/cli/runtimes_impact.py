@@ -18,8 +18,6 @@ from trainyard.errors import TrainyardError
 if TYPE_CHECKING:
     from trainyard.jobs.runtimes.changes.impact import Recorded
 
-__all__ = ["recorded_in", "register"]
-
 
 def register(group: typer.Typer) -> None:
     """Add the commands."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from trainyard.jobs.runtimes.folder import CatalogFolder
     from trainyard.jobs.runtimes.release.version_lifecycle import Step
 
-__all__ = ["Folder", "folder_of", "register"]
 
 Folder = Annotated[
     Path | None,

@@ -12,8 +12,6 @@ import typer
 from trainyard.checks.report import Format
 from trainyard.cli.findings import answer
 
-__all__ = ["register"]
-
 _KEYS = {name: name for name in ("path", "message", "fix", "rule")}
 _STACK = re.compile(r"^config:", re.MULTILINE)
 
@@ -31,8 +29,9 @@ def _check(
     output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT,
 ) -> None:
     """Find settings that Volcano ignores, replaces with defaults, or crashes on; exit 1 if there are errors."""
-    from trainyard.scheduling.scheduler import check_stack, lint
-    from trainyard.settings import load_stack
+    from trainyard.scheduling.scheduler.configuration_lint import lint
+    from trainyard.scheduling.scheduler.stack_configuration import check_stack
+    from trainyard.settings.stack_loader import load_stack
 
     text = file.read()
     found = check_stack(load_stack(Path(file.name))) if _STACK.search(text) else lint(text)
@@ -44,7 +43,7 @@ def _show(
     file: Annotated[Path, typer.Argument(help="Stack settings, such as stacks/Pulumi.local.yaml")],
 ) -> None:
     """Print the scheduler configuration of a stack, with the reason for each line."""
-    from trainyard.scheduling.scheduler import configuration
-    from trainyard.settings import load_stack
+    from trainyard.scheduling.scheduler.stack_configuration import configuration
+    from trainyard.settings.stack_loader import load_stack
 
     typer.echo(configuration(load_stack(file)), nl=False)

@@ -11,8 +11,6 @@ from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, line_progress
 from trainyard.errors import TrainyardError
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""

@@ -13,7 +13,6 @@ from trainyard.cli.common import reader_of
 if TYPE_CHECKING:
     from trainyard.cluster_state.observed import Observed
 
-__all__ = ["register"]
 
 _EPILOG = "Example: trainyard snapshot save cluster.json --stack production"
 

@@ -18,7 +18,6 @@ from trainyard.errors import TrainyardError
 if TYPE_CHECKING:
     from trainyard.scheduling.topology.to_settings import ImportedFabric
 
-__all__ = ["register"]
 
 _KEYS = {
     "file": "file",
@@ -122,7 +121,7 @@ def _compile(
     output: Annotated[ManifestFormat, typer.Option("-o", "--output", help="Format")] = ManifestFormat.YAML,
 ) -> None:
     """Print the HyperNodes of the fabric in creation order."""
-    from trainyard.scheduling.topology import compile_fabric
+    from trainyard.scheduling.topology.fabric_compiler import compile_fabric
     from trainyard.scheduling.topology.serialize import hyper_nodes_text, nodes_text
 
     fabric = compile_fabric(_declared(file, from_, tiers, labels, qualify).settings)
@@ -170,7 +169,8 @@ def _show(
     qualify: _Qualify = False,
 ) -> None:
     """Show the fabric as a text tree or as an SVG image."""
-    from trainyard.scheduling.topology import compile_fabric, draw
+    from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+    from trainyard.scheduling.topology.fabric_text import draw
     from trainyard.scheduling.topology.picture import picture
 
     declared = _recorded if file is None else _declared
@@ -191,7 +191,8 @@ def _recorded(
     file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool
 ) -> ImportedFabric:
     """Return the fabric of a snapshot, if option --from names one instead of a format."""
-    from trainyard.scheduling.topology.sources import SOURCES, Options, source
+    from trainyard.scheduling.topology.sources import SOURCES, source
+    from trainyard.scheduling.topology.sources.base import Options
 
     if from_ in SOURCES:
         raise TrainyardError("FILE is missing", fix=_NO_FILE)
@@ -214,7 +215,8 @@ def _recorded_fabric(file: Path) -> str:
 def _declared(
     file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool
 ) -> ImportedFabric:
-    from trainyard.scheduling.topology.sources import SOURCES, Options, source
+    from trainyard.scheduling.topology.sources import SOURCES, source
+    from trainyard.scheduling.topology.sources.base import Options
 
     if from_ not in SOURCES and Path(from_).exists():
         raise TrainyardError(f"--from {from_} and FILE {file} are both files", fix="leave out FILE, or --from")
@@ -242,7 +244,7 @@ def _live(
     import asyncio
 
     from trainyard.cluster_state.nodes import read_nodes
-    from trainyard.scheduling.topology.sources import Options
+    from trainyard.scheduling.topology.sources.base import Options
     from trainyard.scheduling.topology.sources.node_labels import fabric_of_nodes
 
     if from_ != "nodes" or kubeconfig is None:

@@ -16,9 +16,8 @@ from trainyard.cli.common import reader_of
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.insight.usage import Span, Usage
+    from trainyard.insight.usage.account import Span, Usage
 
-__all__ = ["register"]
 
 _EPILOG: Final = (
     "Examples: trainyard usage --last 7d --by queue; trainyard usage --since 2026-10-01 --until 2026-11-01 --by job "
@@ -148,7 +147,7 @@ def _reservations(usage: Usage) -> list[str]:
 
 
 def _span(last: str | None, since: str | None, until: str | None, now: datetime.datetime) -> Span:
-    from trainyard.insight.usage import Span
+    from trainyard.insight.usage.account import Span
 
     if last is not None and since is not None:
         raise TrainyardError("--last and --since exclude each other", fix="leave one out")

@@ -6,8 +6,6 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["Body", "condition", "mapping", "name_of", "namespace_of", "sequence", "text", "time", "whole"]
-
 Body = Mapping[str, Any]
 
 _NOTHING: Final[Mapping[str, Any]] = {}

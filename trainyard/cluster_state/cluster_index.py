@@ -12,8 +12,6 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION, PLATFORM_NAME
 from trainyard.cluster_state.body_fields import Body, mapping, name_of, namespace_of, sequence, text, time
 from trainyard.cluster_state.observed import Kind, Observed
 
-__all__ = ["ClusterIndex", "kind_of"]
-
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 

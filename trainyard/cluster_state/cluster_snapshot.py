@@ -16,7 +16,8 @@ from trainyard.cluster_state.platform_programs import DEPLOYMENTS as PLATFORM_DE
 from trainyard.cluster_state.platform_programs import LEASES as PLATFORM_LEASES
 from trainyard.cluster_state.recorded_file import recorded
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.event_recorder import EVENTS
 from trainyard.kube.kinds import (
     DEPLOYMENTS,
@@ -28,6 +29,7 @@ from trainyard.kube.kinds import (
     RESOURCE_QUOTAS,
 )
 from trainyard.kube.leader import LEASES
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.training_kinds import (
     CLUSTER_TRAINING_RUNTIMES,
     HYPER_NODES,
@@ -41,18 +43,6 @@ from trainyard.kube.training_kinds import (
     WORKLOADS,
 )
 from trainyard.whole_file import whole_file
-
-__all__ = [
-    "CLUSTER_KINDS",
-    "JOB_KINDS",
-    "MAX_EVENTS",
-    "MAX_OBJECTS",
-    "UNFINISHED",
-    "Reader",
-    "read_cluster",
-    "unique",
-    "write_snapshot",
-]
 
 MAX_OBJECTS: Final = 100_000
 """Objects of one kind in a snapshot; of more, none is recorded, and the kind is unread."""

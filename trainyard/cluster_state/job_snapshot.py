@@ -18,11 +18,10 @@ from trainyard.cluster_state.cluster_index import kind_of
 from trainyard.cluster_state.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS, UNFINISHED, Reader, unique
 from trainyard.cluster_state.observed import Kind, Observed
 from trainyard.jobs.render.dns import is_subdomain
-from trainyard.kube import Client, Object, Resource
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import JOBS, PODS
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.training_kinds import JOB_SETS, TRAIN_JOBS, VOLCANO_JOBS
-
-__all__ = ["read_job"]
 
 _RUNNERS: Final = {
     Kind.TRAIN_JOB: TRAIN_JOBS,

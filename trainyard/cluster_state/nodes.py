@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NODES
 from trainyard.scheduling.topology.hypernode_manifests import Node, read_manifests
-
-__all__ = ["read_nodes"]
 
 
 async def read_nodes(kubeconfig: Path, context: str | None = None) -> tuple[Node, ...]:

@@ -8,8 +8,6 @@ from typing import Final
 
 from trainyard.cluster_state.body_fields import Body
 
-__all__ = ["Kind", "Observed", "resource_of"]
-
 
 class Kind:
     """Kinds that an explanation reads, with their API group."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from trainyard.cluster_state.queues import LiveQueues, read_shares
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.scheduling.queues.plan import Plan, plan
 from trainyard.scheduling.queues.snapshot import Snapshot
-
-__all__ = ["live_plan", "plan_from"]
 
 
 async def live_plan(client: Client, after: Snapshot) -> Plan:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.kube import Client, Object
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NODES
+from trainyard.kube.resource import Object
 from trainyard.kube.training_kinds import HYPER_NODES, QUEUES
 from trainyard.scheduling.topology.hypernode_manifests import read_manifests
 from trainyard.scheduling.topology.membership import NodeIndex
-
-__all__ = ["PlatformView", "read_platform"]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from typing import Final
 
 from trainyard.api.constants import CONTROLLER_SERVICE
 
-__all__ = ["CONTROLLERS", "DEPLOYMENTS", "JOB_SET", "LEASES", "SCHEDULER"]
-
 SCHEDULER, CONTROLLERS, JOB_SET = "volcano-scheduler", "volcano-controllers", "jobset-controller-manager"
 DEPLOYMENTS: Final = (CONTROLLER_SERVICE, JOB_SET, SCHEDULER, CONTROLLERS, "volcano-admission")
 """Deployments of the platform that jobs depend on."""

@@ -8,14 +8,14 @@ from http import HTTPStatus
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.cluster_state.cluster_index import ClusterIndex
 from trainyard.cluster_state.observed import Kind, Observed
-from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NODES, PODS, PRIORITY_CLASSES
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES
 from trainyard.scheduling.queues.amounts import Amounts, units
 from trainyard.scheduling.queues.queued_gangs import Job, read_jobs
 from trainyard.scheduling.queues.snapshot import Snapshot, snapshot_of_cluster
-
-__all__ = ["LiveQueues", "read_pod_groups", "read_queues", "read_shares", "recorded_shares"]
 
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.kube import ApiError, Client, Object, WatchBrokenError
+from trainyard.kube.api_errors import ApiError, WatchBrokenError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import RESOURCE_QUOTAS
-
-__all__ = ["COUNTING_PATIENCE", "is_uncounted_error", "list_uncounted", "wait_until_counted"]
+from trainyard.kube.resource import Object
 
 COUNTING_PATIENCE = 360.0
 """Seconds within which a controller manager with default settings counts a quota on a new kind."""

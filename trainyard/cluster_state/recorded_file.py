@@ -16,8 +16,6 @@ from trainyard.errors import TrainyardError
 from trainyard.jobs.render.dns import is_subdomain
 from trainyard.manifests.loader import load_all
 
-__all__ = ["RECORDED", "observed_of_text", "recorded"]
-
 RECORDED: Final = "trainyard.dev/recorded"
 """Key of the record's own fields, beside the items."""
 

@@ -11,8 +11,6 @@ from trainyard.cluster_state.body_fields import Body, mapping, sequence, text
 from trainyard.cluster_state.secret_texts import is_secret, without_secrets, without_values
 from trainyard.scheduling.queues.queued_gangs import PREEMPTABLE
 
-__all__ = ["redacted", "reduced_pod"]
-
 _ANNOTATIONS: Final = frozenset(
     {
         *(GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION, QUEUE_ANNOTATION, PREEMPTABLE),

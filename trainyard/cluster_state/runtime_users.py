@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from trainyard.api.constants import SNAPSHOT_SUFFIX
 from trainyard.jobs.runtimes.changes.impact import Recorded
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.training_kinds import TRAIN_JOBS
-
-__all__ = ["read_users"]
 
 
 async def read_users(client: Client) -> Recorded:

@@ -9,8 +9,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["is_secret", "without_secrets", "without_values"]
-
 _WORDS: Final = (
     *("token", "secret", "password", "passwd", "passphrase", "credential", "bearer"),
     *("apikey", "accesskey", "privatekey", "signingkey", "encryptionkey", "accountkey"),

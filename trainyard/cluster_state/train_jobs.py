@@ -9,11 +9,11 @@ from typing import Any
 from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.cluster_state.quotas import is_uncounted_error, wait_until_counted
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object, WatchBrokenError
+from trainyard.kube.api_errors import ApiError, WatchBrokenError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import PODS
+from trainyard.kube.resource import Object
 from trainyard.kube.training_kinds import TRAIN_JOBS
-
-__all__ = ["finished_condition", "gang_nodes", "run_train_job"]
 
 _QUOTA_LAG = 0.2
 """Seconds between attempts while the API server's quota cache lags."""

@@ -7,21 +7,8 @@ from dataclasses import dataclass, field
 from trainyard.api import Runtime, TrainJob
 from trainyard.api.constants import RESOURCES_CREATION_FAILED
 from trainyard.checks.finding import Finding
-from trainyard.jobs.render import RenderContext
-from trainyard.kube import Object, Resource
-
-__all__ = [
-    "Action",
-    "Adopt",
-    "Create",
-    "Finish",
-    "Inputs",
-    "Nothing",
-    "Recreate",
-    "Report",
-    "Resume",
-    "Suspend",
-]
+from trainyard.jobs.render.result import RenderContext
+from trainyard.kube.resource import Object, Resource
 
 
 @dataclass(frozen=True)

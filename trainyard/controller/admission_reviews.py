@@ -9,8 +9,6 @@ import orjson
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["Request", "read_review"]
-
 Request = dict[str, Any]
 
 

@@ -14,9 +14,11 @@ from collections.abc import AsyncIterator
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, owner_train_job
 from trainyard.controller.resources import FIELD_MANAGER
-from trainyard.kube import ApiError, Backoff, Client, Informer, Key, Object, Resource, TransportError, uid_of
-
-__all__ = ["PARALLEL", "adopt"]
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
+from trainyard.kube.resource import Key, Object, Resource, uid_of
 
 _LOG = logging.getLogger(__name__)
 _PAGE = 500

@@ -31,30 +31,20 @@ from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.runtime_finalizers import RuntimeFinalizers
 from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate
-from trainyard.controller.trainer_status import (
-    AuthorityUpdater,
-    StatusServer,
-    StatusWriter,
-    TokenReviewer,
-    authority_of,
-)
+from trainyard.controller.trainer_status.authority import AuthorityUpdater, authority_of
+from trainyard.controller.trainer_status.status_server import StatusServer
+from trainyard.controller.trainer_status.tokens import TokenReviewer
+from trainyard.controller.trainer_status.writer import StatusWriter
 from trainyard.controller.usage_recorder import UsageRecorder
 from trainyard.controller.webhooks import Admission, application
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext
-from trainyard.kube import (
-    ApiError,
-    Client,
-    Connection,
-    EventRecorder,
-    FencedError,
-    Informer,
-    LeaderElector,
-    LeadershipLostError,
-    TransportError,
-)
-
-__all__ = ["Controller", "run"]
+from trainyard.jobs.render.result import RenderContext
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
+from trainyard.kube.event_recorder import EventRecorder
+from trainyard.kube.informer import Informer
+from trainyard.kube.leader import LeaderElector, LeadershipLostError
 
 _LOG = logging.getLogger(__name__)
 _COMPONENT = "trainjob_controller"

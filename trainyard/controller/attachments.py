@@ -15,10 +15,10 @@ from trainyard.controller.permissions import keys_fix
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.trainer_status import AUTHORITY_PLACEHOLDER
-from trainyard.kube import ApiError, Client, Object, Resource, uid_of
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS, SECRETS
-
-__all__ = ["ATTACHED", "Attachments"]
+from trainyard.kube.resource import Object, Resource, uid_of
 
 ATTACHED: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
 """Resources of mounted objects by kind."""

@@ -29,10 +29,13 @@ from trainyard.controller.certificates import (
 from trainyard.controller.configuration import Certificate, Configuration
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.pod_restarts import restart_pods
-from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
-
-__all__ = ["CertificateController", "Loop"]
+from trainyard.kube.resource import Object, Resource
+from trainyard.kube.store import Change
 
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"

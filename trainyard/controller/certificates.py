@@ -19,25 +19,7 @@ from cryptography.hazmat.primitives import serialization
 
 from trainyard import pki
 from trainyard.controller.configuration import Certificate
-from trainyard.kube import Object, uid_of
-
-__all__ = [
-    "PUBLICATION_DELAY",
-    "SERVED_ANNOTATION",
-    "Authority",
-    "authority_data",
-    "authority_of",
-    "bundle_patch",
-    "certificate_data",
-    "certificate_due",
-    "data_of",
-    "fingerprint",
-    "is_valid",
-    "restart_patch",
-    "same_data",
-    "secret",
-    "served",
-]
+from trainyard.kube.resource import Object, uid_of
 
 _AUTHORITY_LIFETIME = datetime.timedelta(days=730)
 PUBLICATION_DELAY = datetime.timedelta(minutes=1)

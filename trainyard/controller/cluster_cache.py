@@ -20,10 +20,13 @@ from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, o
 from trainyard.controller.job_sets import active_replicated_jobs, summary
 from trainyard.controller.status import runtime_reference
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext, StatusServer, context_of
-from trainyard.kube import Change, Client, Informer, Key, Object, Resource, kinds, training_kinds, uid_of, version_of
-
-__all__ = ["ClusterCache"]
+from trainyard.jobs.render.platform_facts import context_of
+from trainyard.jobs.render.result import RenderContext, StatusServer
+from trainyard.kube import kinds, training_kinds
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
+from trainyard.kube.resource import Key, Object, Resource, uid_of, version_of
+from trainyard.kube.store import Change
 
 _LOG = logging.getLogger(__name__)
 _RETRY, _OPTIONAL_RETRY = 2.0, 30.0

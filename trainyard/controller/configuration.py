@@ -17,18 +17,6 @@ from trainyard.manifests.loader import load
 from trainyard.settings.platform import PolicySettings
 from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE
 
-__all__ = [
-    "CERTIFICATE_AUTHORITY_SECRET",
-    "SERVING_SECRET",
-    "WEBHOOK_TIMEOUT_SECONDS",
-    "Certificate",
-    "Configuration",
-    "LeaderElection",
-    "Listener",
-    "PolicyServer",
-    "WebhookClients",
-]
-
 SERVING_SECRET = "kubeflow-trainer-webhook-cert"  # noqa: S105 - a name
 CERTIFICATE_AUTHORITY_SECRET = "trainyard-webhook-ca"  # noqa: S105 - a name
 WEBHOOK_TIMEOUT_SECONDS = 10

@@ -10,8 +10,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web_protocol import RequestHandler
 
-__all__ = ["ConnectionLimits", "Guard"]
-
 
 @dataclass(frozen=True)
 class ConnectionLimits:

@@ -11,10 +11,9 @@ from typing import Final
 from trainyard.api import TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import ANCESTOR_LABEL, API_VERSION, CONTAINER_NODE, TRAINER, TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
-from trainyard.jobs.render import Decision, RenderContext, validate
+from trainyard.jobs.render.pipeline import validate
+from trainyard.jobs.render.result import Decision, RenderContext
 from trainyard.policy.gate import GateDecision
-
-__all__ = ["discreet_decision", "discreet_verdict"]
 
 _FIX = "`trainyard check` with the job, its runtime and the settings shows what does not fit"
 

@@ -24,12 +24,14 @@ from trainyard.controller.lifecycle import Observed
 from trainyard.controller.policy_review import Policies
 from trainyard.controller.resources import FIELD_MANAGER, GANG_OBJECTS
 from trainyard.controller.snapshots import create_snapshot
-from trainyard.jobs.render import Rejected, key_kind, render
-from trainyard.kube import ApiError, Client, Key, Object, Resource, key_of, uid_of
+from trainyard.jobs.render.frameworks import key_kind
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import Rejected
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.resource import Key, Object, Resource, key_of, uid_of
 from trainyard.kube.training_kinds import JOB_SETS
-
-__all__ = ["Effect", "Executor", "RejectedError"]
 
 _CREATED = "create JobSet"
 _POD_GROUPS = {(resource.api_version, resource.kind): resource for resource in GANG_OBJECTS}

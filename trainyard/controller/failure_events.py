@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 from trainyard.api.constants import RESOURCES_CREATION_FAILED
 from trainyard.checks.finding import Finding
 from trainyard.controller.policy_review import message_of
-from trainyard.kube import EventRecorder, Key, Object, key_of
-
-__all__ = ["FailureEvents", "age", "passed"]
+from trainyard.kube.event_recorder import EventRecorder
+from trainyard.kube.resource import Key, Object, key_of
 
 _MESSAGE_LIMIT = 950
 _DELAY = datetime.timedelta(seconds=5)

@@ -13,8 +13,6 @@ from trainyard.controller.metrics_access import MetricsAccess
 from trainyard.errors import TrainyardError
 from trainyard.listening import client_key
 
-__all__ = ["Checks", "health_application", "metrics_application"]
-
 _POLICY_CONTENT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Checks = Mapping[str, Callable[[], bool]]

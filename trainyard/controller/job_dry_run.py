@@ -20,10 +20,10 @@ from trainyard.controller.actions import Inputs
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.jobs.render.child_jobs import child_jobs
 from trainyard.jobs.render.job_errors import FieldError, train_job_findings
-from trainyard.kube import ApiError, Client, Key, Object, key_of, uid_of
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import JOBS
-
-__all__ = ["JobDryRun"]
+from trainyard.kube.resource import Key, Object, key_of, uid_of
 
 _LOG: Final = logging.getLogger(__name__)
 _VALID_FOR: Final = datetime.timedelta(minutes=10)

@@ -7,17 +7,7 @@ from typing import Any, Final
 
 from trainyard.api.constants import GROUP, TRAIN_JOB
 from trainyard.errors import TrainyardError
-from trainyard.kube import Object, Resource, controller_of, uid_of
-
-__all__ = [
-    "TRAIN_JOB_LABEL",
-    "OwnershipConflictError",
-    "kept_metadata",
-    "labeled",
-    "owner_train_job",
-    "owns",
-    "require_owner",
-]
+from trainyard.kube.resource import Object, Resource, controller_of, uid_of
 
 TRAIN_JOB_LABEL: Final = "trainyard.dev/train-job"
 """Label of a TrainJob's JobSet and PodGroup with its name; the controller watches only labeled objects."""

@@ -16,21 +16,7 @@ import orjson
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, labeled
 from trainyard.controller.removed_parts import RENDERED_PARTS, rendered_parts, with_parts
 from trainyard.jobs.render.gangs import names_group
-from trainyard.kube import Object, uid_of
-
-__all__ = [
-    "FROZEN_DIGEST",
-    "TTL_ANNOTATION",
-    "active_replicated_jobs",
-    "adoption_patch",
-    "as_created",
-    "finish_patch",
-    "resume_patch",
-    "same_immutable_fields",
-    "summary",
-    "suspend_patch",
-    "suspended",
-]
+from trainyard.kube.resource import Object, uid_of
 
 FROZEN_DIGEST: Final = "trainyard.dev/frozen-digest"
 """Annotation: digest of the rendered immutable fields."""

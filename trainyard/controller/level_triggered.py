@@ -7,9 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
-from trainyard.kube import ApiError, Backoff, FencedError, TransportError
-
-__all__ = ["log_failure", "run_level_triggered"]
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.backoff import Backoff
 
 _LOG = logging.getLogger(__name__)
 

@@ -36,19 +36,9 @@ from trainyard.controller.actions import (
 )
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.removed_parts import lacks_parts
-from trainyard.jobs.render import Rejected, render
-from trainyard.kube import Object, Resource, uid_of
-
-__all__ = [
-    "Build",
-    "Observed",
-    "decide",
-    "is_managed",
-    "needs_confirmation",
-    "needs_search",
-    "needs_stored_job_set",
-    "required_build",
-]
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import Rejected
+from trainyard.kube.resource import Object, Resource, uid_of
 
 _IMMUTABLE_CHANGED: Final = "the rendered JobSet differs in immutable fields"
 _PARTS_REMOVED: Final = "labels, node selectors, tolerations or gates were removed, which JobSet keeps on its Jobs"

@@ -15,22 +15,12 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import CONTROLLER, Metrics
 from trainyard.controller.reconcile import Blocked, Reconciler, Result
 from trainyard.controller.status import runtime_reference
-from trainyard.kube import (
-    ApiError,
-    Change,
-    FencedError,
-    Informer,
-    Key,
-    Object,
-    QueueClosedError,
-    TransportError,
-    WorkQueue,
-    controller_of,
-    uid_of,
-)
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.informer import Informer
+from trainyard.kube.resource import Key, Object, controller_of, uid_of
+from trainyard.kube.store import Change
+from trainyard.kube.work_queue import QueueClosedError, WorkQueue
 from trainyard.policy.review import DecisionUnavailableError
-
-__all__ = ["Manager"]
 
 _LOG = logging.getLogger(__name__)
 _NEW, _BULK = 0, 1

@@ -10,10 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from trainyard.insight.usage import Usage
-from trainyard.kube import EventRecorder, Informer
-
-__all__ = ["CONTROLLER", "Blocked", "Metrics"]
+from trainyard.insight.usage.account import Usage
+from trainyard.kube.event_recorder import EventRecorder
+from trainyard.kube.informer import Informer
 
 CONTROLLER = "trainjob_controller"
 Blocked = Mapping[str, tuple[int, float]]

@@ -17,10 +17,9 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from trainyard.controller.trainer_status.rate_limit import RateLimit
-from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.reviews import is_allowed, is_token, review_token
-
-__all__ = ["MetricsAccess"]
 
 V = TypeVar("V")
 

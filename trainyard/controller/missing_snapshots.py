@@ -15,10 +15,10 @@ from trainyard.controller.lifecycle import Observed, is_managed
 from trainyard.controller.snapshots import create_snapshot
 from trainyard.controller.status import finished
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import snapshot
-from trainyard.kube import ApiError, Client, Key, key_of, uid_of
-
-__all__ = ["MissingSnapshots"]
+from trainyard.jobs.render.runtime_snapshot import snapshot
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Key, key_of, uid_of
 
 _LOG = logging.getLogger(__name__)
 

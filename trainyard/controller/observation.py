@@ -17,10 +17,9 @@ from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import Build, Observed
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, Object, Resource, uid_of
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, Resource, uid_of
 from trainyard.kube.training_kinds import JOB_SETS
-
-__all__ = ["Observer", "Pass"]
 
 
 @dataclass

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from trainyard.insight.usage import Gang
-
-__all__ = ["MAX_JOBS", "OTHERS", "OpenJobs"]
+from trainyard.insight.usage.levels import Gang
 
 MAX_JOBS = 20_000
 """Jobs of a namespace with a name of their own; a segment of the record begins with all of them."""

@@ -15,8 +15,6 @@ from typing import Any
 from trainyard.controller.configuration import Configuration
 from trainyard.controller.resources import GANG_OBJECTS
 
-__all__ = ["KEYS_ROLE", "cluster_rules", "key_rules", "keys_fix", "namespaced_rules"]
-
 KEYS_ROLE = "kubeflow-trainer-job-keys"
 """ClusterRole that a namespace binds to allow the keys of MPI and Flux jobs."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 from trainyard.controller.certificates import restart_patch
-from trainyard.kube import ApiError, Client, uid_of
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import DEPLOYMENTS
-
-__all__ = ["restart_pods"]
+from trainyard.kube.resource import uid_of
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 3

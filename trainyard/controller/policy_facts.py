@@ -12,8 +12,13 @@ from collections.abc import Mapping, Sequence
 
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.controller.level_triggered import log_failure, run_level_triggered
-from trainyard.kube import Backoff, Change, Client, FencedError, Informer, Object
+from trainyard.kube.api_errors import FencedError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import NAMESPACES
+from trainyard.kube.resource import Object
+from trainyard.kube.store import Change
 from trainyard.policy.engines.vap.facts import (
     PLATFORM_FACTS,
     PLATFORM_FACTS_NAMESPACE,
@@ -22,8 +27,6 @@ from trainyard.policy.engines.vap.facts import (
     policy_facts_in,
     tenant_facts,
 )
-
-__all__ = ["PolicyFacts"]
 
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"

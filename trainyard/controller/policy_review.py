@@ -15,14 +15,13 @@ from trainyard.checks.printable_text import printable
 from trainyard.controller.attachments import ATTACHED
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration
-from trainyard.kube import Object
+from trainyard.kube.resource import Object
 from trainyard.policy.gate import Gate, GateDecision
 from trainyard.policy.review import Operation, Review
 
 if TYPE_CHECKING:
-    from trainyard.policy.engines.opa import OpaClient
+    from trainyard.policy.engines.opa.opa_client import OpaClient
 
-__all__ = ["Policies", "message_of", "policy_client", "policy_gate", "policy_metrics"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -105,7 +104,9 @@ def policy_client(configuration: Configuration) -> OpaClient | None:
     if server is None or not configuration.webhooks:
         _LOG.info("policies are off: %s", "no policy server" if configuration.webhooks else "no webhooks")
         return None
-    from trainyard.policy.engines.opa import OpaAddress, OpaClient, verify_bundle
+    from trainyard.policy.engines.opa.address import OpaAddress
+    from trainyard.policy.engines.opa.bundle import verify_bundle
+    from trainyard.policy.engines.opa.opa_client import OpaClient
 
     verify_bundle(server.bundle, server.revision)
     return OpaClient(OpaAddress(socket=server.socket, revision=server.revision), timeout=server.timeout_seconds)
@@ -124,7 +125,7 @@ def policy_gate(configuration: Configuration, client: OpaClient | None) -> Gate 
 def policy_metrics(configuration: Configuration) -> Callable[[], Awaitable[bytes]] | None:
     """Return what reads the metrics of the configured policy server; None: there is no server, or no token for it."""
     server = configuration.policy
-    from trainyard.policy.engines.opa import METRICS_TOKEN
+    from trainyard.policy.engines.opa.local_server import METRICS_TOKEN
 
     token = os.environ.get(METRICS_TOKEN)
     if server is None or not configuration.webhooks or not token:

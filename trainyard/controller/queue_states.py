@@ -17,10 +17,13 @@ from typing import Any
 
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.controller.level_triggered import log_failure, run_level_triggered
-from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object
+from trainyard.kube.api_errors import ApiError, FencedError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
+from trainyard.kube.resource import Object
+from trainyard.kube.store import Change
 from trainyard.kube.training_kinds import COMMANDS, QUEUES
-
-__all__ = ["CLOSED_ANNOTATION", "QueueStates"]
 
 CLOSED_ANNOTATION = "trainyard.dev/closed"
 """Annotation of queues that the controller closed."""

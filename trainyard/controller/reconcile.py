@@ -33,23 +33,14 @@ from trainyard.controller.policy_review import Policies
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.unrecorded import UnrecordedJobSets
 from trainyard.errors import TrainyardError
-from trainyard.kube import (
-    ApiError,
-    Backoff,
-    Client,
-    EventRecorder,
-    FencedError,
-    Key,
-    Object,
-    TransportError,
-    key_of,
-    uid_of,
-)
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
+from trainyard.kube.event_recorder import EventRecorder
+from trainyard.kube.resource import Key, Object, key_of, uid_of
 from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.policy.gate import unavailable
 from trainyard.policy.review import DecisionUnavailableError
-
-__all__ = ["Blocked", "Reconciler", "Result"]
 
 _MAXIMUM_ACTIONS = 8
 _RETRY_SECONDS = 0.5, 60.0

@@ -13,9 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.kube import Object
-
-__all__ = ["RENDERED_PARTS", "lacks_parts", "rendered_parts", "with_parts"]
+from trainyard.kube.resource import Object
 
 RENDERED_PARTS: Final = "trainyard.dev/rendered-parts"
 """Annotation: hashes of the entries of mutable fields that were rendered."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from trainyard.jobs.render.gangs import CHILDREN
 from trainyard.kube.resource import Resource
 
-__all__ = ["FIELD_MANAGER", "GANG_OBJECTS"]
-
 GANG_OBJECTS = {Resource(each.group, each.version, each.plural, each.kind): each for each in CHILDREN}
 """What each gang scheduler says of the resource of its gangs."""
 FIELD_MANAGER = "trainer"

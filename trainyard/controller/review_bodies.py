@@ -12,8 +12,6 @@ from aiohttp import web
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["BODY_LIMIT", "RefusedBodyError", "ReviewBodies"]
-
 BODY_LIMIT: Final = 8 * 1024 * 1024
 _TOGETHER: Final = 32 * BODY_LIMIT
 

@@ -8,9 +8,7 @@ from typing import Final
 from trainyard.api.constants import GROUP, TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
 from trainyard.controller.status import awaits_job_set, finished, runtime_reference
-from trainyard.kube import Object
-
-__all__ = ["deletion_warnings"]
+from trainyard.kube.resource import Object
 
 _SHOWN: Final = 5
 

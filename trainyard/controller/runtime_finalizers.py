@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from trainyard.controller.level_triggered import run_level_triggered
-from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Key, Object, TransportError, uid_of
-
-__all__ = ["RESOURCE_IN_USE", "RuntimeFinalizers"]
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
+from trainyard.kube.resource import Key, Object, uid_of
+from trainyard.kube.store import Change
 
 RESOURCE_IN_USE: Final = "trainer.kubeflow.org/resource-in-use"
 

@@ -21,8 +21,6 @@ from trainyard.controller.connection_limits import ConnectionLimits, Guard
 from trainyard.errors import TrainyardError
 from trainyard.listening import bound_socket, url_host
 
-__all__ = ["Servers"]
-
 _LOG = logging.getLogger(__name__)
 _BACKLOG = 1024
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from trainyard import pki
 from trainyard.controller.configuration import WebhookClients
 from trainyard.controller.webhook_clients import request_certificates
-from trainyard.kube import Change, Client, Informer
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import SECRETS
-
-__all__ = ["ServingCertificate"]
+from trainyard.kube.store import Change
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from trainyard.api import Runtime, TrainJob
 from trainyard.controller.job_ownership import OwnershipConflictError, owner_train_job
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import read_snapshot, snapshot_name
-from trainyard.kube import ApiError, Client, Object, controller_of
+from trainyard.jobs.render.runtime_snapshot import read_snapshot, snapshot_name
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS
-
-__all__ = ["create_snapshot", "stored_runtime"]
+from trainyard.kube.resource import Object, controller_of
 
 
 async def stored_runtime(client: Client, train_job: TrainJob) -> Runtime | None:

@@ -11,8 +11,6 @@ from trainyard.errors import TrainyardError
 from trainyard.kube import credentials
 from trainyard.logs import write_logs
 
-__all__ = ["start", "with_flags"]
-
 _LEVELS = ("debug", "info", "warning", "error")
 
 

@@ -32,24 +32,6 @@ from trainyard.api.constants import (
 )
 from trainyard.checks.printable_text import printable
 
-__all__ = [
-    "awaits_job_set",
-    "condition",
-    "deadline",
-    "deadline_exceeded",
-    "ended",
-    "finished",
-    "is_recorded",
-    "pending_recreation",
-    "recorded_uid",
-    "recreation_reason",
-    "runtime_reference",
-    "status_of",
-    "status_patch",
-    "timestamp",
-    "with_recreation",
-]
-
 Body = Mapping[str, Any]
 _TERMINAL = {"Completed": COMPLETE, "Failed": FAILED}
 _ENDS = (COMPLETE, FAILED)

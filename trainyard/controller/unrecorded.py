@@ -6,9 +6,7 @@ import time
 from dataclasses import dataclass
 
 from trainyard.controller.status import finished
-from trainyard.kube import Key, Object, key_of, uid_of
-
-__all__ = ["UnrecordedJobSets"]
+from trainyard.kube.resource import Key, Object, key_of, uid_of
 
 
 @dataclass(frozen=True)

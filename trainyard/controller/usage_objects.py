@@ -14,20 +14,8 @@ from typing import Any, Final
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION, JOB_SET_NAME_LABEL, QUEUE_ANNOTATION
 from trainyard.insight.usage.bodies import is_evicted
-from trainyard.kube import Object, controller_of
+from trainyard.kube.resource import Object, controller_of
 from trainyard.scheduling.queues.queued_gangs import pod_request
-
-__all__ = [
-    "BY_GROUP",
-    "PodFacts",
-    "facts_of",
-    "group_name",
-    "owner_of",
-    "reduced_group",
-    "reduced_pod",
-    "reduced_queue",
-    "seconds",
-]
 
 BY_GROUP: Final = "group"
 _FACTS: Final = "usage"

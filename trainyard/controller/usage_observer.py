@@ -22,15 +22,17 @@ from trainyard.controller.usage_objects import (
     reduced_queue,
     seconds,
 )
-from trainyard.insight.usage import Gang, Holding, Ledger, Share
 from trainyard.insight.usage.bodies import minimum, shares
+from trainyard.insight.usage.ledger import Ledger
+from trainyard.insight.usage.levels import Gang, Holding, Share
 from trainyard.jobs.render.accelerators import is_accelerator
-from trainyard.kube import Change, Client, Informer, Object, controller_of, uid_of
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import PODS
+from trainyard.kube.resource import Object, controller_of, uid_of
+from trainyard.kube.store import Change
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES, VOLCANO_JOBS
 from trainyard.scheduling.queues.queue import DEFAULT
-
-__all__ = ["UsageObserver"]
 
 _NOT_INSTALLED_RETRY = 60.0
 _TURN = 200

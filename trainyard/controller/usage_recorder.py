@@ -20,7 +20,8 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.usage_objects import seconds
 from trainyard.controller.usage_observer import UsageObserver
 from trainyard.errors import TrainyardError
-from trainyard.insight.usage import Account, Gang, Level, Line, QueueTenants, Span, TakenBack, Usage
+from trainyard.insight.usage.account import Account, Span, Usage
+from trainyard.insight.usage.levels import Gang, Level, Line, QueueTenants, TakenBack
 from trainyard.insight.usage.record import newest, place_of, read_record
 from trainyard.insight.usage.record_parts import (
     HEAD,
@@ -34,10 +35,10 @@ from trainyard.insight.usage.record_parts import (
     gaps_name,
 )
 from trainyard.insight.usage.resumption import resumed
-from trainyard.kube import ApiError, Client, FencedError, Listing, TransportError
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.collection_page import Listing
 from trainyard.kube.kinds import CONFIG_MAPS
-
-__all__ = ["UsageRecorder"]
 
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"

@@ -9,8 +9,6 @@ from aiohttp import web
 
 from trainyard.controller.configuration import WebhookClients
 
-__all__ = ["is_api_server", "request_certificates"]
-
 
 def request_certificates(context: ssl.SSLContext, clients: WebhookClients) -> None:
     """Make a server ask its clients for a certificate.

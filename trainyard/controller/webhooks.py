@@ -29,15 +29,17 @@ from trainyard.controller.runtime_deletion import deletion_warnings
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.webhook_clients import is_api_server
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import Decision, admit, defaulted, validate, validate_runtime, wants_runtime
+from trainyard.jobs.render.defaults import defaulted, wants_runtime
 from trainyard.jobs.render.immutability import joins_queue, leaves_objects, stops
-from trainyard.jobs.render.runtime_admission import admission_warnings
+from trainyard.jobs.render.pipeline import admit, validate
+from trainyard.jobs.render.result import Decision
+from trainyard.jobs.render.runtime_admission import admission_warnings, validate_runtime
 from trainyard.jobs.render.typed_clients import normalized_runtime, with_lost_fields
-from trainyard.kube import ApiError, Client, Object, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object
 from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
-
-__all__ = ["MUTATE_PREFIX", "MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
 
 _LOG = logging.getLogger(__name__)
 MUTATE_PREFIX = "/mutate-trainer-kubeflow-org-v1alpha1-"

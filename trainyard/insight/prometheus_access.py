@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_text
 
-__all__ = ["PrometheusAccess", "prometheus_access"]
-
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 

@@ -13,14 +13,14 @@ import aiohttp
 
 from trainyard.errors import TrainyardError
 from trainyard.insight.prometheus_access import PrometheusAccess
-from trainyard.insight.usage import Gang, Span, Usage
-from trainyard.insight.usage.account import Sums
+from trainyard.insight.usage.account import Span, Sums, Usage
+from trainyard.insight.usage.levels import Gang
 from trainyard.insight.usage.record import Record, read_record
 from trainyard.insight.usage.record_parts import HEAD, LABEL, names_of
-from trainyard.kube import ApiError, Client, Object
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS
-
-__all__ = ["prometheus_usage", "read_usage_record"]
+from trainyard.kube.resource import Object
 
 _TIMEOUT_SECONDS: Final = 60.0
 _MOST_BYTES: Final = 64 * 1024 * 1024

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from trainyard.kube.resource import Resource
 
-__all__ = [
-    "ApiError",
-    "CredentialsError",
-    "FencedError",
-    "TransportError",
-    "UnreadableEventError",
-    "WatchBrokenError",
-]
-
-
 _TOO_LARGE = (
     "request is too large",  # etcd: a write above its --max-request-bytes (1.5 MiB)
     "trying to send message larger than max",  # gRPC, between API server and etcd

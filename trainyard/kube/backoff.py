@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-__all__ = ["Backoff"]
-
 
 class Backoff:
     """Exponential backoff with jitter: a random delay between half of a doubling bound and the bound.

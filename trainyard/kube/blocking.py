@@ -21,8 +21,6 @@ from trainyard.kube.client import Client
 from trainyard.kube.response import Response
 from trainyard.kube.transport import JSON, Headers
 
-__all__ = ["Session", "wait_for"]
-
 _FORMS = {"apply-patch": "yaml"}
 """Content-type suffix of patches that are not JSON; JSON is valid YAML too."""
 _SECONDS = 60.0

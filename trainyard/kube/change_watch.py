@@ -11,8 +11,6 @@ from trainyard.kube.api_errors import ApiError, TransportError, WatchBrokenError
 from trainyard.kube.client import Client
 from trainyard.kube.resource import Resource
 
-__all__ = ["API_FAILURES", "watch_changes"]
-
 API_FAILURES: Final = (ApiError, TransportError, WatchBrokenError, OSError)
 """What a reader of an API server meets while it is away: reason to start again."""
 

@@ -16,8 +16,6 @@ from trainyard.kube.response import Response
 from trainyard.kube.stream import WatchEvent, events
 from trainyard.kube.transport import JSON, Headers, Transport
 
-__all__ = ["Client", "Listing"]
-
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"

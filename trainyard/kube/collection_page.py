@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from trainyard.kube.resource import Object, Resource
 
-__all__ = ["Listing"]
-
 
 @dataclass(frozen=True)
 class Listing:

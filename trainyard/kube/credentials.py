@@ -20,8 +20,6 @@ from trainyard.kube.exec_plugin import ExecCredential, ExecPlugin
 from trainyard.kube.kubeconfig_files import files_of, merged
 from trainyard.kube.rotation import FileBacked
 
-__all__ = ["Connection", "Credential", "Credentials", "in_cluster", "kubeconfig"]
-
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

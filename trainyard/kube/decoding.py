@@ -8,8 +8,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["decoded"]
-
 _LOG = logging.getLogger(__name__)
 _MAX_DEPTH = 200
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')

@@ -21,8 +21,6 @@ from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
 from trainyard.kube.resource import Object, Resource, uid_of
 
-__all__ = ["EVENTS", "EventRecorder"]
-
 _LOG = logging.getLogger(__name__)
 EVENTS = Resource("", "v1", "events", "Event")
 _MESSAGE_LIMIT = 1024

@@ -18,8 +18,6 @@ from lightkube.config.models import UserExec
 
 from trainyard.kube.api_errors import CredentialsError
 
-__all__ = ["ExecCredential", "ExecPlugin"]
-
 _LOG = logging.getLogger(__name__)
 _OUTPUT_LIMIT = 1 << 20
 _ERRORS_LIMIT = 500

@@ -17,8 +17,6 @@ from trainyard.kube.client import Client
 from trainyard.kube.resource import Key, Object, Resource, version_of
 from trainyard.kube.store import Change, Index, Store
 
-__all__ = ["Informer"]
-
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Change], None]
 _TOO_LARGE = "Too large resource version"

@@ -6,38 +6,6 @@ from typing import Final
 
 from trainyard.kube.resource import Resource
 
-__all__ = [
-    "CLUSTER_ROLES",
-    "CLUSTER_ROLE_BINDINGS",
-    "CONFIG_MAPS",
-    "CRON_JOBS",
-    "CUSTOM_RESOURCE_DEFINITIONS",
-    "DAEMON_SETS",
-    "DEPLOYMENTS",
-    "ENDPOINT_SLICES",
-    "HORIZONTAL_POD_AUTOSCALERS",
-    "JOBS",
-    "MUTATING_WEBHOOKS",
-    "NAMESPACES",
-    "NETWORK_POLICIES",
-    "NODES",
-    "PERSISTENT_VOLUME_CLAIMS",
-    "PODS",
-    "POD_DISRUPTION_BUDGETS",
-    "PRIORITY_CLASSES",
-    "RESOURCE_QUOTAS",
-    "ROLES",
-    "ROLE_BINDINGS",
-    "SECRETS",
-    "SERVICES",
-    "SERVICE_ACCOUNTS",
-    "STATEFUL_SETS",
-    "STORAGE_CLASSES",
-    "SUBJECT_ACCESS_REVIEWS",
-    "TOKEN_REVIEWS",
-    "VALIDATING_WEBHOOKS",
-]
-
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 
 CLUSTER_ROLES: Final = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)

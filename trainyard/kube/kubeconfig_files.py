@@ -15,8 +15,6 @@ import yaml
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["files_of", "merged", "selected"]
-
 _SECTIONS = {"clusters": "cluster", "contexts": "context", "users": "user"}
 _PATHS = {
     "clusters": ("certificate-authority",),

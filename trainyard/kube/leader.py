@@ -14,8 +14,6 @@ from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.kube.client import Client
 from trainyard.kube.resource import Object, Resource
 
-__all__ = ["LEASES", "LeaderElector", "LeadershipLostError", "monotonic"]
-
 _LOG = logging.getLogger(__name__)
 _RELEASED_SECONDS = 1
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")

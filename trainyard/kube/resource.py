@@ -8,8 +8,6 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-__all__ = ["Key", "Object", "Resource", "controller_of", "key_of", "uid_of", "version_of"]
-
 Object = dict[str, Any]
 Key = tuple[str, str]
 

@@ -13,8 +13,6 @@ import orjson
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.decoding import decoded
 
-__all__ = ["Response", "warning_texts"]
-
 _TEXT_BYTES = 500
 _WARNING = re.compile(r'^299 \S+ "(.*)"$')
 

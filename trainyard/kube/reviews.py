@@ -10,8 +10,6 @@ from trainyard.kube.client import Client
 from trainyard.kube.kinds import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from trainyard.kube.resource import Resource
 
-__all__ = ["MAX_TOKEN", "User", "is_allowed", "is_token", "review", "review_token"]
-
 MAX_TOKEN: Final = 16 << 10
 """Characters of a token."""
 

@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 
 from trainyard.kube.api_errors import CredentialsError
 
-__all__ = ["FileBacked"]
-
 _LOG = logging.getLogger(__name__)
 _CHECK_SECONDS = 10.0
 T = TypeVar("T")

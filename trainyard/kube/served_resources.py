@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from trainyard.kube.client import Client
 from trainyard.kube.resource import Resource
 
-__all__ = ["preferred_version", "served_resources", "served_versions"]
-
 
 async def served_versions(client: Client) -> list[str]:
     """Return the group versions that are served, such as ``v1`` and ``batch/v1``; preferred ones come first.

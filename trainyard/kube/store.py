@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from trainyard.kube.resource import Key, Object, key_of, version_of
 
-__all__ = ["Change", "Index", "Store"]
-
 _LOG = logging.getLogger(__name__)
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNNAMED: Key = ("", "")

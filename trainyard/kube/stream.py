@@ -13,8 +13,6 @@ from trainyard.kube.api_errors import ApiError, UnreadableEventError, WatchBroke
 from trainyard.kube.decoding import decoded
 from trainyard.kube.resource import Object
 
-__all__ = ["WatchEvent", "events"]
-
 _KINDS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 

@@ -6,22 +6,6 @@ from typing import Final
 
 from trainyard.kube.resource import Resource
 
-__all__ = [
-    "CLUSTER_TRAINING_RUNTIMES",
-    "COMMANDS",
-    "HYPER_NODES",
-    "JOB_SETS",
-    "PLATFORMS",
-    "POD_GROUPS",
-    "QUEUES",
-    "RESOURCE_FLAVORS",
-    "TENANT_POLICIES",
-    "TRAINING_RUNTIMES",
-    "TRAIN_JOBS",
-    "VOLCANO_JOBS",
-    "WORKLOADS",
-]
-
 _TRAINER, _TRAINYARD = "trainer.kubeflow.org", "trainyard.dev"
 
 TRAIN_JOBS: Final = Resource(_TRAINER, "v1alpha1", "trainjobs", "TrainJob")

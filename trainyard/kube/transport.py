@@ -20,8 +20,6 @@ from trainyard.kube.decoding import decoded
 from trainyard.kube.resource import Object, Resource
 from trainyard.kube.response import Response, warning_texts
 
-__all__ = ["JSON", "Headers", "Transport"]
-
 Headers = Sequence[tuple[str, str]]
 
 JSON = "application/json"

@@ -13,8 +13,6 @@ from typing import Generic, TypeVar
 
 from trainyard.kube.backoff import Backoff
 
-__all__ = ["QueueClosedError", "WorkQueue"]
-
 _LONGEST_TIMER = 86_400.0
 _SPARE_DELAYS = 64
 _TURN = 8

@@ -12,8 +12,6 @@ from trainyard.manifests.lines import Lines
 from trainyard.manifests.loader import load_all
 from trainyard.manifests.nodes import FIX
 
-__all__ = ["Document", "Source", "documents", "in_namespace", "objects"]
-
 _MAX_DEPTH: Final = 8
 """Nested Lists that are unpacked; a deeper one is yielded as it is."""
 _LIST: Final = "List"

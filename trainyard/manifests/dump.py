@@ -12,8 +12,6 @@ from trainyard.checks.printable_text import is_printable, printable
 from trainyard.manifests.nodes import PREFIX, TEXT
 from trainyard.manifests.scalars import is_ambiguous
 
-__all__ = ["comment", "dump", "dump_all"]
-
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH: Final = 120
 _NOT_TEXT: Final = f"{PREFIX}null"

@@ -17,8 +17,6 @@ from typing import Final
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import Source
 
-__all__ = ["STANDARD_INPUT", "Unread", "read_sources", "read_text", "source_name"]
-
 STANDARD_INPUT: Final = "standard input"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MAX_BYTES: Final = 1024**3

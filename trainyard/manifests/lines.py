@@ -10,8 +10,6 @@ import yaml
 
 from trainyard.manifests.nodes import InvalidYamlError, compose_all
 
-__all__ = ["Lines"]
-
 _STEP: Final = re.compile(r"\[(?P<index>\d+)\]|\[(?P<key>[^\]]*)\]|\.?(?P<name>[^.\[\]]+)")
 
 

@@ -13,8 +13,6 @@ from trainyard.manifests.nodes import FIX, InvalidYamlError, compose_all, error_
 from trainyard.manifests.scalars import key_text, kubernetes_value, plain_value
 from trainyard.manifests.values import Dialect, value_of
 
-__all__ = ["load", "load_all"]
-
 _JSON: Final = re.compile(r"\s*[{\[]")
 _SEPARATOR: Final = re.compile(r"^---([^\n]+)", re.MULTILINE)
 _BLANK: Final = re.compile(r"[ \t\r]")

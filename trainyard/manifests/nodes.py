@@ -9,19 +9,6 @@ import yaml
 
 from trainyard.errors import TrainyardError
 
-__all__ = [
-    "FIX",
-    "MAPPING",
-    "PLAIN",
-    "PREFIX",
-    "SEQUENCE",
-    "TEXT",
-    "InvalidKeyError",
-    "InvalidYamlError",
-    "compose_all",
-    "error_at",
-]
-
 FIX: Final = "correct the YAML"
 PREFIX: Final = "tag:yaml.org,2002:"
 PLAIN: Final = "plain"

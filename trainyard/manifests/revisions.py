@@ -10,8 +10,6 @@ from pathlib import Path
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["changed_files", "texts_at"]
-
 
 def changed_files(revision: str, folder: Path, *, option: str = "--changed-since") -> frozenset[Path]:
     """Return the files that differ from the merge base of HEAD and a revision.

@@ -11,8 +11,6 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["is_ambiguous", "key_text", "kubernetes_value", "plain_value"]
-
 _LETTERS: Final[dict[str, Any]] = {"y": True, "Y": True, "n": False, "N": False}
 _WORDS: Final[dict[str, Any]] = {
     word: value

@@ -14,8 +14,6 @@ import yaml
 
 from trainyard.manifests.scalars import is_ambiguous
 
-__all__ = ["Rank", "dumped", "removed", "with_value"]
-
 Rank = Callable[[tuple[str | int, ...], str], Any]
 """Sort key of a mapping key, by the mapping's path; determines the position of new keys."""
 

@@ -10,8 +10,6 @@ import yaml
 
 from trainyard.manifests.nodes import MAPPING, PLAIN, PREFIX, SEQUENCE, TEXT, InvalidKeyError, error_at
 
-__all__ = ["Dialect", "value_of"]
-
 _MAX_VALUES: Final = 1_000_000
 """Limit of expanded aliases: more values than any manifest has."""
 _TYPES: Final[dict[str, tuple[type, ...]]] = {

@@ -14,16 +14,16 @@ from typing import Any
 
 from trainyard.cluster_state.quotas import COUNTING_PATIENCE
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import JOBS, NAMESPACES
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS
-from trainyard.local.cluster import ClusterAccess
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.progress import Progress
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import TenantSettings
-
-__all__ = ["Admission", "await_admission", "wait_for_tenants"]
 
 _PLAIN_RUNTIME = "torch-distributed"
 """Preferred if the tenant may use it, because it has no required fields."""

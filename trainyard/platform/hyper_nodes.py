@@ -11,10 +11,9 @@ import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from trainyard.kube import ApiError, Client
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.training_kinds import HYPER_NODES
-
-__all__ = ["REFRESHED", "refresh_hyper_nodes"]
 
 REFRESHED = "trainyard.dev/nodes-refreshed"
 """Annotation with the time of the last write; any write makes the scheduler read the nodes."""

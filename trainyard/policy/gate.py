@@ -26,8 +26,6 @@ from trainyard.policy.review import (
 )
 from trainyard.settings.platform import PolicySettings
 
-__all__ = ["NO_DECISION", "DecisionSource", "Gate", "GateDecision", "unavailable"]
-
 NO_DECISION: Final = "POL-000"
 """Rule id of findings without a decision; no rule of the catalog has this id."""
 

@@ -14,8 +14,6 @@ from typing import Any, Final
 from trainyard.policy.required_texts import encoded, valid_texts
 from trainyard.policy.rules.admission_rule import Rule, RuleInput
 
-__all__ = ["Prefilter"]
-
 _PLATFORMS: Final = 16
 """Cached Platforms; a cluster has one, a repository rarely more than a few."""
 

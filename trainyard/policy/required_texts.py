@@ -25,8 +25,6 @@ from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = ["REQUIRED_TEXTS", "RequiredTexts", "encoded", "rego_digest", "valid_texts"]
-
 REQUIRED_TEXTS: Final = "lib/required-texts.json"
 """The file, in the folder of the shipped rules."""
 

@@ -12,22 +12,6 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.prefilter import Prefilter
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
-__all__ = [
-    "PLAIN_KINDS",
-    "AdmissionContext",
-    "Decision",
-    "DecisionTimeoutError",
-    "DecisionUnavailableError",
-    "FindingFilter",
-    "Operation",
-    "Review",
-    "Violation",
-    "decision_of",
-    "document_of",
-    "documents_of",
-    "platform_controller",
-]
-
 _CONTROLLER = "kubeflow-trainer-controller-manager"
 """Name of the controller's service account."""
 

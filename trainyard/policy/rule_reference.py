@@ -8,8 +8,6 @@ from trainyard.policy.rules.admission_rule import Gate, ParameterSource, Reach, 
 from trainyard.policy.rules.parameters import cel_literal
 from trainyard.policy.testing.cases import Case, CaseDecision
 
-__all__ = ["reference"]
-
 _HEAD = """\
 # Rules
 

@@ -12,26 +12,15 @@ from trainyard.data import configured_folder, data_folder
 from trainyard.jobs.render.accelerators import concerns_accelerator
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.rules.admission_rule import Rule
-from trainyard.scheduling.scheduler import effective_configuration
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import StackSettings
+from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.platform import PolicySettings
 from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.sections.kueue import KueueSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import QueueState, TenantSettings
-
-__all__ = [
-    "default_queue",
-    "namespace_labels",
-    "platform_object",
-    "policy_settings",
-    "rule_catalogs",
-    "runtime_catalogs",
-    "scheduler_features",
-    "tenant_policy",
-]
 
 
 def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySettings:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from trainyard.names_on_demand import names_on_demand
 
 if TYPE_CHECKING:
-    from trainyard.settings.stack import StackSettings
-    from trainyard.settings.stack_loader import load_stack, parse_stack
+    pass
+    pass
 else:
     __getattr__ = names_on_demand(
         __name__,
@@ -15,5 +15,3 @@ else:
             "stack_loader": "load_stack parse_stack",
         },
     )
-
-__all__ = ["StackSettings", "load_stack", "parse_stack"]

@@ -11,8 +11,6 @@ from pydantic_core import PydanticKnownError
 from trainyard.discovery import Plugin, registered
 from trainyard.settings.settings_model import Choices, Described, DnsLabel, SettingsModel
 
-__all__ = ["ClusterSettings", "provider_names"]
-
 _REGISTRY: Final = "trainyard.local.cluster.providers:PROVIDERS"
 
 

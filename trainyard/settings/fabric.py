@@ -22,8 +22,6 @@ from trainyard.settings.settings_model import (
     SettingsModel,
 )
 
-__all__ = ["Domain", "FabricSettings", "NodeSelector", "NodeShape"]
-
 
 class NodeSelector(SettingsModel):
     """Nodes of a domain that are chosen by label."""

@@ -13,8 +13,6 @@ from pydantic import BaseModel, ValidationError
 from trainyard.checks.finding import Finding
 from trainyard.settings.stack import StackSettings
 
-__all__ = ["CONFIG_NAMESPACE", "findings_of", "member_type"]
-
 CONFIG_NAMESPACE = "trainyard"
 """Namespace of the settings in a stack's configuration."""
 

@@ -9,8 +9,6 @@ from pydantic import Field, field_validator, model_validator
 
 from trainyard.settings.settings_model import DnsLabel, SettingsModel, invalid
 
-__all__ = ["NetworkPolicySettings"]
-
 
 class NetworkPolicySettings(SettingsModel):
     """NetworkPolicies, which take effect where the cluster's network plug-in enforces them."""

@@ -9,24 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator
 
-from trainyard.settings.scheduler import SchedulerPreset, SchedulerSettings
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, RuntimeName, SettingsModel
 from trainyard.settings.versions import supported_versions
-
-__all__ = [
-    "ExemptionSettings",
-    "ImageSettings",
-    "Install",
-    "InstalledSettings",
-    "PodControllerSettings",
-    "PodTemplateSettings",
-    "PolicySettings",
-    "PolicyState",
-    "RuntimeSettings",
-    "SchedulerPreset",
-    "SchedulerSettings",
-    "tested_version",
-]
 
 Install = Literal[True, "existing"]
 

@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from trainyard.settings.settings_model import DnsLabel, LabelKey, LabelValue, SettingsModel, invalid
 
-__all__ = ["AffinitySettings", "PodAffinityTermSettings"]
-
 
 class LabelExpressionSettings(SettingsModel):
     """A requirement on one label."""

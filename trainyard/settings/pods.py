@@ -21,16 +21,6 @@ from trainyard.settings.settings_model import (
     invalid,
 )
 
-__all__ = [
-    "LogLevel",
-    "PlatformPodSettings",
-    "PodSettings",
-    "PodTolerationSettings",
-    "ProgramSettings",
-    "ResourceSettings",
-    "TopologySpreadSettings",
-]
-
 ComputeResource = Literal["cpu", "memory", "ephemeral-storage"]
 _POLICIES = Literal["Honor", "Ignore"]
 

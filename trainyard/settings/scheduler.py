@@ -9,15 +9,6 @@ from pydantic import BeforeValidator, Field, JsonValue, StrictBool
 
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = [
-    "PluginName",
-    "PluginSettings",
-    "SchedulerAction",
-    "SchedulerPreset",
-    "SchedulerSettings",
-    "SwitchName",
-]
-
 
 class SchedulerPreset(StrEnum):
     """Predefined scheduler configurations."""

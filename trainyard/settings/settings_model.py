@@ -13,26 +13,6 @@ from pydantic_core import PydanticCustomError
 
 from trainyard import quantity
 
-__all__ = [
-    "Choices",
-    "Described",
-    "DnsLabel",
-    "DnsSubdomain",
-    "LabelKey",
-    "LabelName",
-    "LabelValue",
-    "NodeNumber",
-    "Quantity",
-    "ResourceName",
-    "Resources",
-    "RuntimeName",
-    "SecretName",
-    "SettingsModel",
-    "Share",
-    "bounded",
-    "invalid",
-]
-
 
 class SettingsModel(BaseModel):
     """A frozen settings section; unknown keys are errors, so that typos are detected."""

@@ -11,8 +11,6 @@ from pydantic import AfterValidator, BeforeValidator
 
 from trainyard.settings.settings_model import ResourceName, Share, bounded
 
-__all__ = ["ALL", "NODES", "Shares"]
-
 ALL = "all"
 """Key for all resources of the parent."""
 

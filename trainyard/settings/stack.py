@@ -13,19 +13,13 @@ from trainyard.checks.finding import Finding
 from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.network import NetworkPolicySettings
-from trainyard.settings.platform import (
-    ImageSettings,
-    InstalledSettings,
-    PolicySettings,
-    RuntimeSettings,
-    SchedulerSettings,
-)
+from trainyard.settings.platform import ImageSettings, InstalledSettings, PolicySettings, RuntimeSettings
 from trainyard.settings.pods import PlatformPodSettings
-from trainyard.settings.sections import SECTIONS, Section
+from trainyard.settings.scheduler import SchedulerSettings
+from trainyard.settings.sections import SECTIONS
+from trainyard.settings.sections.base import Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 from trainyard.settings.tenancy import PriorityClassSettings, QueueSettings, TenantSettings, TenantState
-
-__all__ = ["StackSettings"]
 
 
 class StackSettings(SettingsModel):

@@ -16,16 +16,6 @@ from trainyard.manifests.loader import load
 from trainyard.settings.messages import CONFIG_NAMESPACE, findings_of
 from trainyard.settings.stack import StackSettings
 
-__all__ = [
-    "CONFIG_NAMESPACE",
-    "has_environment",
-    "load_stack",
-    "parse_stack",
-    "reject_secrets",
-    "stack_file",
-    "stack_settings",
-]
-
 
 def stack_file(stack: str, folder: Path) -> Path:
     """Return the settings file of a stack.

@@ -17,19 +17,6 @@ from trainyard.settings.settings_model import (
 )
 from trainyard.settings.shares import Shares
 
-__all__ = [
-    "NodeGroups",
-    "PodSecurityLevel",
-    "PriorityClassSettings",
-    "QueueAffinity",
-    "QueueSettings",
-    "QueueState",
-    "Role",
-    "TenantRoles",
-    "TenantSettings",
-    "TenantState",
-]
-
 
 class PodSecurityLevel(StrEnum):
     """Pod Security Standards levels."""

@@ -7,19 +7,6 @@ from dataclasses import dataclass, field
 
 from trainyard.discovery import registered
 
-__all__ = [
-    "KUBERNETES_VERSION",
-    "PROGRAMS",
-    "PROGRAM_GROUPS",
-    "ComponentRelease",
-    "Edit",
-    "Program",
-    "ProgramGroup",
-    "component_release",
-    "installed_components",
-    "supported_versions",
-]
-
 KUBERNETES_VERSION = "1.36.3"
 
 

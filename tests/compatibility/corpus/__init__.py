@@ -5,12 +5,10 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from tests.compatibility.corpus.case import Body, Case, Update
+from tests.compatibility.corpus.case import Case
 from tests.compatibility.corpus.changes import changes
 from tests.compatibility.corpus.generated import generated
 from tests.compatibility.corpus.written import written
-
-__all__ = ["Body", "Case", "Update", "corpus", "twin"]
 
 SEED = 20260806
 GENERATED = 300

@@ -1,14 +1,12 @@
 """The one list of deliberate differences; objects are changed in its order."""
 
 from tests.compatibility.differences.admission import ADMISSION
-from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.difference import Difference
 from tests.compatibility.differences.frameworks import FRAMEWORKS
 from tests.compatibility.differences.gangs import GANGS
 from tests.compatibility.differences.kueue import KUEUE
 from tests.compatibility.differences.labels import LABELS
 from tests.compatibility.differences.mpi import MPI
 from tests.compatibility.differences.rendering import RENDERING
-
-__all__ = ["DIFFERENCES", "Area", "Difference"]
 
 DIFFERENCES: tuple[Difference, ...] = (*ADMISSION, *KUEUE, *RENDERING, *LABELS, *MPI, *FRAMEWORKS, *GANGS)

@@ -17,7 +17,7 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.kueue import CountedPodSet
 from trainyard.jobs.render.submission import read_runtime
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 _SEED = 20261123

@@ -16,7 +16,7 @@ from trainyard.errors import TrainyardError
 from trainyard.local.cluster.inspection import host_processes
 from trainyard.local.cluster.ports import PORT_NAMES, WEBHOOK_PROGRAMS
 from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
-from trainyard.settings import parse_stack
+from trainyard.settings.stack_loader import parse_stack
 from trainyard.settings.versions import supported_versions
 
 

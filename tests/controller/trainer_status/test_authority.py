@@ -15,8 +15,9 @@ from tests.controller.trainer_status.test_server import job_set, platform
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard import pki
 from trainyard.controller.cluster_cache import ClusterCache
-from trainyard.controller.trainer_status import AuthorityUpdater, authority_of
-from trainyard.kube import Backoff, Informer
+from trainyard.controller.trainer_status.authority import AuthorityUpdater, authority_of
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import SECRETS as SECRET_RESOURCE
 
 SECRETS = "/api/v1/secrets"

@@ -25,7 +25,7 @@ from tests.controller.test_application import OURS, configuration
 from tests.controller.trainer_status.test_server import STORED, platform, pod
 from tests.kube.fake_api import FakeApi, eventually
 from trainyard.controller.application import Controller as Application
-from trainyard.controller.trainer_status import StatusWriter
+from trainyard.controller.trainer_status.writer import StatusWriter
 
 SERVER = {"service": "localhost", "namespace": "kubeflow-system"}
 

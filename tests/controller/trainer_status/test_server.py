@@ -18,7 +18,9 @@ from tests.controller.trainer_status.test_tokens import accepted
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.trainer_status import StatusServer, StatusWriter, TokenReviewer
+from trainyard.controller.trainer_status.status_server import StatusServer
+from trainyard.controller.trainer_status.tokens import TokenReviewer
+from trainyard.controller.trainer_status.writer import StatusWriter
 
 PATH = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/job/status"
 REPORT = {"trainerStatus": {"progressPercentage": 42, "lastUpdatedTime": "2026-01-01T00:00:00.5+00:00"}}

@@ -11,7 +11,7 @@ import pytest
 from tests.controller.harness import TRAIN_JOBS, Body, train_job
 from tests.kube.fake_api import FakeApi, error
 from trainyard.controller.trainer_status.writer import StatusWriter
-from trainyard.kube import ApiError
+from trainyard.kube.api_errors import ApiError
 
 INTERVAL = 0.05
 

@@ -11,9 +11,11 @@ from tests.compatibility import servers
 from tests.controller.harness import Body, train_job
 from trainyard.api.crds import build
 from trainyard.controller.resources import FIELD_MANAGER
-from trainyard.controller.trainer_status import StatusWriter
-from trainyard.kube import ApiError, Client, Object
+from trainyard.controller.trainer_status.writer import StatusWriter
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES
+from trainyard.kube.resource import Object
 from trainyard.kube.training_kinds import TRAIN_JOBS
 
 pytestmark = pytest.mark.cluster

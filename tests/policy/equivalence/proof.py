@@ -17,7 +17,7 @@ from tests.policy.equivalence.verdict_comparison import Comparison, Tally
 from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
 from trainyard.jobs.render.typed_clients import normalized, normalized_runtime
-from trainyard.jobs.runtimes import load_catalog
+from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.kube.blocking import Session
 from trainyard.manifests.documents import Source
 from trainyard.policy.check.sources import Manifest

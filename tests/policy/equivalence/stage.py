@@ -18,8 +18,8 @@ from typing import Any, Final
 from tests.policy.equivalence.generator import Start, Subject
 from tests.policy.equivalence.reviewed import Finding, Reviewed
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
-from trainyard.kube import Response
 from trainyard.kube.blocking import Session, wait_for
+from trainyard.kube.response import Response
 from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
 from trainyard.policy.rules.admission_rule import Match, Rule

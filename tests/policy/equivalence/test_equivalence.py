@@ -15,8 +15,8 @@ from tests.policy.equivalence.verdict_comparison import Tally
 from tests.support import LiveCluster
 from trainyard.kube.blocking import Session
 from trainyard.local.cluster.toolchain import program_path
-from trainyard.policy import load_rules
 from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
 
 pytestmark = pytest.mark.cluster
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 from tests.policy.decisions import STACK
-from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings
-from trainyard.settings import load_stack
+from trainyard.settings.stack_loader import load_stack
 
 
 def main() -> None:

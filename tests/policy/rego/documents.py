@@ -14,26 +14,15 @@ from tests.policy.equivalence.proof import OWN_SHARE, subjects_of
 from tests.policy.equivalence.worlds import NOW, USERS, own_settings
 from tests.policy.listed_cases import LISTED, listed_cases
 from trainyard.data import data_folder
-from trainyard.policy import load_rules
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.review import AdmissionContext, Review, document_of
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
-from trainyard.policy.rules.rule_catalog import rego_source
+from trainyard.policy.rules.rule_catalog import load_rules, rego_source
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.cases import Case, load_world
 from trainyard.policy.testing.opa_engine import _named, _review
 from trainyard.settings.platform import PodControllerSettings, PolicySettings
-
-__all__ = [
-    "ENTRY_POINT",
-    "POLICIES",
-    "case_documents",
-    "entry_documents",
-    "generated_documents",
-    "rego_files",
-    "rule_data",
-]
 
 POLICIES: Final = data_folder("policies")
 ENTRY_POINT: Final = Path(__file__).parent / "entry_point.yaml"

@@ -13,8 +13,6 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote
 
-__all__ = ["HARNESS", "RegoServer", "run", "without_errors"]
-
 HARNESS: Final = """package harness
 
 import rego.v1

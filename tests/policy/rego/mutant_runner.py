@@ -13,8 +13,6 @@ from tests.policy.rego.engine import RegoServer, without_errors
 from tests.policy.rego.mutants import Mutant
 from trainyard.policy.engines.opa.bundle import package_name
 
-__all__ = ["MutantRunner", "Outcome"]
-
 ENTRY: Final = "entry"
 _TOGETHER: Final = 300
 """Mutants of rules that one server runs."""

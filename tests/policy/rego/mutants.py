@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from tests.policy.rego.source import Source, Statement
 
-__all__ = ["Mutant", "mutants_of"]
-
 _SWAPS = {
     "==": ("!=",), "!=": ("==",), "<": ("<=", ">"), "<=": ("<", ">"), ">": (">=", "<"), ">=": (">", "<"),
     "+": ("-",), "-": ("+",), "*": ("+",), "/": ("*",), "&": ("|",),

@@ -7,8 +7,6 @@ from typing import Final
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.jobs.convert.draft import Draft
 
-__all__ = ["CONVERTERS"]
-
 
 def convert(draft: Draft) -> None:
     """Convert a Flock: the pods of its template are nodes of a herd."""

@@ -13,9 +13,11 @@ from trainyard.controller.job_sets import summary
 from trainyard.controller.keys import generate
 from trainyard.controller.permissions import cluster_rules
 from trainyard.data import data_folder
-from trainyard.jobs.convert import AUTO, convert_documents
+from trainyard.jobs.convert.conversion import AUTO
+from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.runtimes.runtime_lint import lint_runtime
-from trainyard.kube import Client, Connection
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
 from trainyard.policy.engines.opa.bundle import _sources, build_bundle
 from trainyard.policy.required_texts import valid_texts
 from trainyard.policy.rule_reference import reference as rules_page

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from trainyard.errors import TrainyardError
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.scheduling.topology.sources import source
 from trainyard.scheduling.topology.to_settings import ImportedFabric
 

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainyard.errors import TrainyardError
-from trainyard.scheduling.topology import compile_fabric
 from trainyard.scheduling.topology.fabric_checks import fabric_findings
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.scheduling.topology.serialize import settings_text
-from trainyard.scheduling.topology.sources import SOURCES, Options, source
+from trainyard.scheduling.topology.sources import SOURCES, source
+from trainyard.scheduling.topology.sources.base import Options
 from trainyard.scheduling.topology.sources.hostlist import expand
 from trainyard.scheduling.topology.to_settings import ImportedFabric
 

@@ -7,8 +7,6 @@ from enum import StrEnum
 from trainyard.checks.report import text
 from trainyard.checks.report.report import Report
 
-__all__ = ["Format", "Report", "written"]
-
 
 class Format(StrEnum):
     """Report format."""

@@ -6,8 +6,6 @@ from trainyard.checks.printable_text import printable
 from trainyard.checks.report.report import Report
 from trainyard.checks.report.text import verdict
 
-__all__ = ["github"]
-
 
 def github(report: Report) -> str:
     """Return one workflow command per finding and note, then the summary line."""

@@ -10,8 +10,6 @@ from trainyard.checks.finding import Finding
 from trainyard.checks.printable_text import printable
 from trainyard.checks.report.report import Report
 
-__all__ = ["junit"]
-
 
 def junit(report: Report) -> str:
     """Return the report as a JUnit document."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from trainyard.checks.finding import Finding, Severity
 
-__all__ = ["REPORT_KEYS", "Report"]
-
 REPORT_KEYS = {name: name for name in ("rule", "severity", "file", "object", "path", "message", "fix")}
 """JSON keys of a finding in a report; part of the command-line contract."""
 

@@ -11,8 +11,6 @@ from trainyard.checks.finding import Finding
 from trainyard.checks.printable_text import json_text, printable
 from trainyard.checks.report.report import Report
 
-__all__ = ["SCHEMA", "sarif"]
-
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _MANIFEST: Final = "manifest"
 """Rule id of findings without one: schema and rendering."""

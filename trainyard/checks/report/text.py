@@ -8,8 +8,6 @@ from trainyard.checks.finding import Finding
 from trainyard.checks.printable_text import json_text, printable, printable_output
 from trainyard.checks.report.report import REPORT_KEYS, Report
 
-__all__ = ["as_json", "counted", "line", "text", "verdict"]
-
 _SIGNS = {"error": "✗", "warning": "!"}
 
 

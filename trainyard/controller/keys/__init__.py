@@ -10,8 +10,6 @@ from typing import Final
 
 from trainyard.discovery import declared_in
 
-__all__ = ["GENERATORS", "generate"]
-
 GENERATORS: Final[Mapping[str, Callable[[], dict[str, str]]]] = dict(declared_in(__name__, __path__, "generate"))
 """Functions that generate keys, by kind, which is the name of their module."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import x25519
 
-__all__ = ["generate"]
-
 _RFC_1924: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _TO_Z85: Final = bytes.maketrans(_RFC_1924, _Z85)

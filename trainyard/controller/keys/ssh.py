@@ -5,8 +5,6 @@ from __future__ import annotations
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["generate"]
-
 
 def generate() -> dict[str, str]:
     """Return a new pair."""

@@ -19,10 +19,13 @@ from trainyard.controller.level_triggered import run_level_triggered
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.status import finished
 from trainyard.jobs.render.trainer_status import AUTHORITY_KEY, authority_name
-from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object, TransportError, uid_of
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import CONFIG_MAPS
-
-__all__ = ["AuthorityUpdater", "authority_of"]
+from trainyard.kube.resource import Object, uid_of
+from trainyard.kube.store import Change
 
 _LOG = logging.getLogger(__name__)
 _MARGIN = 5 * PUBLICATION_DELAY

@@ -14,8 +14,6 @@ from trainyard.checks.finding import Finding
 from trainyard.controller.status import timestamp
 from trainyard.errors import TrainyardError
 
-__all__ = ["read_report"]
-
 _ROOT = "trainerStatus"
 _TIME = f"{_ROOT}.lastUpdatedTime"
 

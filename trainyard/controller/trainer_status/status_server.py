@@ -24,9 +24,8 @@ from trainyard.controller.trainer_status.tokens import Pod, TokenReviewer, TooMa
 from trainyard.controller.trainer_status.writer import StatusWriter
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.trainer_status import status_path, token_audience
-from trainyard.kube import ApiError, Object, TransportError, uid_of
-
-__all__ = ["StatusServer"]
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.resource import Object, uid_of
 
 _LOG = logging.getLogger(__name__)
 _BODY_LIMIT = 1 << 16

@@ -18,11 +18,9 @@ from typing import Any
 import orjson
 
 from trainyard.controller.trainer_status.rate_limit import RateLimit
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import TOKEN_REVIEWS
 from trainyard.kube.reviews import review
-
-__all__ = ["Pod", "TokenReviewer", "TooManyTokensError"]
 
 _USER = "system:serviceaccount:"
 _POD = "authentication.kubernetes.io/pod-name"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
-from trainyard.kube import ApiError, Client, Object, uid_of, version_of
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, uid_of, version_of
 from trainyard.kube.training_kinds import TRAIN_JOBS
-
-__all__ = ["StatusWriter"]
 
 _FIELD_MANAGER = "trainer-status"
 _INTERVAL_SECONDS = 1.0

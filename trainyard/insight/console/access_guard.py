@@ -20,8 +20,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trainyard.insight.console.page_headers import confined
 from trainyard.insight.console.request_origin import LOOPBACK_NAMES
 
-__all__ = ["TOKEN_SECONDS", "AccessGuard"]
-
 TOKEN_SECONDS: Final = 600.0
 """Seconds for which a token is valid."""
 

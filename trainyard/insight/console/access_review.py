@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard.insight.console.shown_kinds import SHOWN_KINDS
-from trainyard.kube import Client, Resource
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import PODS
+from trainyard.kube.resource import Resource
 from trainyard.kube.reviews import User, is_allowed
 from trainyard.kube.training_kinds import TRAIN_JOBS
-
-__all__ = ["NOTHING", "AccessReviews", "Granted"]
 
 _VERBS: Final = ("list", "watch")
 _CONCURRENT: Final = 16

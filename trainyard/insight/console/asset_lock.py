@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["ASSETS", "LOCK", "PACKAGES", "Package", "digest", "locked", "write"]
-
 _HERE: Final = Path(__file__).resolve().parent
 ASSETS: Final = _HERE / "assets"
 """Folder of the shipped files."""

@@ -11,8 +11,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trainyard.listening import client_key
 
-__all__ = ["BODY_SECONDS", "CONNECTIONS", "HEAD_SECONDS", "OF_ADDRESS", "BoundedProtocol"]
-
 HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 """Seconds until the head of a request is complete, and further ones until its body is."""

@@ -28,11 +28,10 @@ from trainyard.insight.console.session_guard import SessionGuard
 from trainyard.insight.console.shared_reader import SharedReader
 from trainyard.insight.console.viewer_sessions import START_SECONDS, OpenedReader, ViewerSessions
 from trainyard.insight.console.web_application import application
-from trainyard.kube import Client, Connection
+from trainyard.kube.client import Client
+from trainyard.kube.credentials import Connection
 from trainyard.kube.reviews import User, review_token
 from trainyard.listening import ANY_ADDRESS
-
-__all__ = ["ClusterConsole", "ProxyAccess", "serve_cluster"]
 
 _WATCH_SECONDS: Final = (15, 20)
 """Timeouts of watches: a right that is taken away hides what was read with it within a minute."""

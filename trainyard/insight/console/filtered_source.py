@@ -24,8 +24,6 @@ from trainyard.insight.console.recorded_source import Source
 from trainyard.insight.console.shown_kinds import SHOWN_KINDS
 from trainyard.kube.reviews import User
 
-__all__ = ["FilteredSource", "SourceHub"]
-
 _SHORTEST: Final = 1.0
 _REFRESH_SECONDS: Final = 60.0
 _REVIEW_SECONDS: Final = 25.0

@@ -24,13 +24,14 @@ from trainyard.insight.console.shown_kinds import WEBHOOKS, WHOLE_KINDS
 from trainyard.insight.console.views.platform_health import webhook_body
 from trainyard.insight.explain.causes.controllers import fault_of
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.kube import ApiError, Client, Informer, Object, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import DEPLOYMENTS, PODS
 from trainyard.kube.leader import LEASES
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.store import Change
 from trainyard.kube.training_kinds import TRAIN_JOBS
-
-__all__ = ["LOG_BYTES", "LOG_LINES", "LiveSource"]
 
 LOG_LINES: Final = 200
 LOG_BYTES: Final = 64 << 10

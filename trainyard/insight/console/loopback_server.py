@@ -23,8 +23,6 @@ from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.shared_reader import SharedReader
 from trainyard.insight.console.web_application import application
 
-__all__ = ["page_of", "serve"]
-
 _HOST: Final = "127.0.0.1"
 _CONNECTIONS: Final = 64
 _TEXT_BROWSERS: Final = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})

@@ -11,8 +11,6 @@ import uvicorn
 from trainyard.errors import TrainyardError
 from trainyard.listening import bound_socket
 
-__all__ = ["PageServer", "bound"]
-
 
 class PageServer(uvicorn.Server):
     """Server of pages that receive updates.

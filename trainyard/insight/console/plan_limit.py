@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["CLUSTER_SETTINGS", "MAX_SETTINGS", "PlanLimit", "TooManyPlansError"]
-
 MAX_SETTINGS: Final = 1 << 20
 CLUSTER_SETTINGS: Final = 128 << 10
 """Bytes of a pasted settings file: in the console of one viewer, and of several."""

@@ -21,10 +21,8 @@ from trainyard.insight.console.bounded_protocol import BoundedProtocol
 from trainyard.insight.console.page_headers import confined
 from trainyard.insight.console.request_origin import refusal
 from trainyard.insight.console.viewer_sessions import OpenedReader
-from trainyard.kube import ApiError, CredentialsError, TransportError
+from trainyard.kube.api_errors import ApiError, CredentialsError, TransportError
 from trainyard.kube.reviews import User
-
-__all__ = ["ProxyGuard", "ProxyViews", "named_protocol", "viewer_of"]
 
 _USER: Final = "x-remote-user"
 _GROUP: Final = "x-remote-group"

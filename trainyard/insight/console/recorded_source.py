@@ -9,8 +9,6 @@ from typing import Protocol
 from trainyard.cluster_state.observed import Observed
 from trainyard.errors import TrainyardError
 
-__all__ = ["RecordedSource", "Source"]
-
 
 class Source(Protocol):
     """Source of the state that all viewers share."""

@@ -8,8 +8,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-__all__ = ["LOOPBACK_NAMES", "refusal"]
-
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine: of a local console, of `kubectl port-forward`, and of a cluster on it."""
 _METHODS: Final = ("GET", "HEAD", "POST")

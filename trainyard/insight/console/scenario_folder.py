@@ -8,8 +8,6 @@ from typing import Final
 from trainyard.errors import TrainyardError
 from trainyard.insight.console.views.scenario_reports import MAX_BYTES, ScenarioReport, scenario_report
 
-__all__ = ["ScenarioFolder"]
-
 _MOST: Final = 500
 
 

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import CredentialsError
+from trainyard.kube.api_errors import CredentialsError
 from trainyard.kube.rotation import FileBacked
-
-__all__ = ["ServingFiles"]
 
 _CHECK_SECONDS: Final = 10.0
 _LOG = logging.getLogger(__name__)

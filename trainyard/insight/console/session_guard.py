@@ -23,8 +23,6 @@ from trainyard.insight.console.viewer_sessions import SignInError, ViewerSession
 from trainyard.kube.reviews import MAX_TOKEN, is_token
 from trainyard.listening import client_key
 
-__all__ = ["SIGN_IN", "SIGN_OUT", "SessionGuard"]
-
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
 _SESSION: Final = "/session"

@@ -15,8 +15,6 @@ from trainyard.insight.console.recorded_source import Source
 from trainyard.insight.console.state_history import StateHistory
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView
 
-__all__ = ["MAX_VIEWERS", "SharedReader", "TooManyViewersError"]
-
 MAX_VIEWERS: Final = 4
 """Pages that receive updates at the same time: browsers open at most six connections to one address."""
 

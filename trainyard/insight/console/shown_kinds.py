@@ -7,11 +7,9 @@ from typing import Final
 
 from trainyard.cluster_state.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS
 from trainyard.cluster_state.observed import Kind
-from trainyard.kube import Resource
 from trainyard.kube.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from trainyard.kube.leader import LEASES
-
-__all__ = ["SHOWN_KINDS", "WEBHOOKS", "WHOLE_KINDS"]
+from trainyard.kube.resource import Resource
 
 WEBHOOKS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 WHOLE_KINDS: Final[Mapping[str, Resource]] = {

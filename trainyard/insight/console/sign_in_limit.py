@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["ATTEMPTS", "ATTEMPTS_OF_ACCEPTED", "ATTEMPTS_OF_ADDRESS", "SignInLimit"]
-
 ATTEMPTS: Final = 60
 ATTEMPTS_OF_ADDRESS: Final = 10
 """Attempts in a minute: of all addresses, and of one."""

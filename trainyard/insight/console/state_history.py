@@ -10,9 +10,7 @@ from typing import Final
 
 from trainyard.insight.console.views.job_page import Step
 from trainyard.insight.console.views.platform_view import PlatformView
-from trainyard.insight.explain import State
-
-__all__ = ["Sample", "StateHistory"]
+from trainyard.insight.explain.situation import State
 
 _CHANGES: Final = 20_000
 _SAMPLES: Final = 720

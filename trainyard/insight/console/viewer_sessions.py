@@ -23,18 +23,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainyard.errors import TrainyardError
 from trainyard.insight.console.shared_reader import SharedReader
-from trainyard.kube import ApiError, CredentialsError, TransportError
+from trainyard.kube.api_errors import ApiError, CredentialsError, TransportError
 from trainyard.kube.reviews import User
-
-__all__ = [
-    "CONFIRMED_SECONDS",
-    "CONFIRM_SECONDS",
-    "START_SECONDS",
-    "OpenedReader",
-    "Session",
-    "SignInError",
-    "ViewerSessions",
-]
 
 CONFIRM_SECONDS: Final = 15.0
 """Seconds after which a token is confirmed again."""

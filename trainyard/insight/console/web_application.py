@@ -35,11 +35,9 @@ from trainyard.insight.console.views.platform_health import health
 from trainyard.insight.console.views.queue_bars import WIDTH, queue_bars, queue_resources
 from trainyard.insight.console.views.runtime_table import runtime_rows
 from trainyard.insight.console.views.settings_plan import settings_plan
-from trainyard.kube import CredentialsError, TransportError
+from trainyard.kube.api_errors import CredentialsError, TransportError
 from trainyard.scheduling.queues.snapshot import snapshot_of_file
 from trainyard.stack_checks import stack_scheduling
-
-__all__ = ["application"]
 
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _QUEUES: Final = 500

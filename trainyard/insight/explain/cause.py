@@ -11,8 +11,6 @@ from trainyard.checks.report.text import counted
 if TYPE_CHECKING:
     from trainyard.insight.explain.situation import Situation
 
-__all__ = ["Cause", "Family", "Found"]
-
 
 @dataclass(frozen=True)
 class Cause:

@@ -17,8 +17,6 @@ from trainyard.insight.explain.situation import Situation, State
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.queue import ROOT
 
-__all__ = ["Link", "chain_of"]
-
 _SHOWN: Final = 5
 _NOT_READ: Final = "may not be read"
 _TYPES: Final = ("Complete", "Completed", "Failed", "Suspended", "StartupPolicyCompleted")

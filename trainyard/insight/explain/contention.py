@@ -11,8 +11,6 @@ from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.queued_gangs import Job
 
-__all__ = ["is_contended"]
-
 _EXAMINED: Final = 50
 """Gangs ahead that are examined."""
 

@@ -18,8 +18,6 @@ from trainyard.insight.explain.named_objects import NAMED_KINDS, find_named, nam
 from trainyard.insight.explain.ranking import ranked
 from trainyard.insight.explain.situation import ClusterView, Situation, State
 
-__all__ = ["UNKNOWN", "Explanation", "as_text", "explain", "explain_object"]
-
 UNKNOWN: Final = "unknown"
 """Cause of a job that waits or failed for a reason that no declared cause covers."""
 

@@ -11,8 +11,6 @@ from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.node_table import Demand, NodeFacts, labels_match, placed
 from trainyard.insight.explain.situation import Situation, demands_of
 
-__all__ = ["FabricLimit", "fabric_limits", "fits_fabric"]
-
 
 @dataclass(frozen=True)
 class FabricLimit:

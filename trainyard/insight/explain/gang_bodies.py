@@ -8,8 +8,6 @@ from typing import Any
 from trainyard import quantity
 from trainyard.cluster_state.body_fields import Body, mapping, sequence, text, whole
 
-__all__ = ["valid_quantities", "well_formed"]
-
 
 def well_formed(body: Body) -> dict[str, Any]:
     """Return an object as `scheduling.queues.queued_gangs.read_jobs` reads it, without fields of a wrong type."""

@@ -12,8 +12,6 @@ from trainyard.scheduling.queues.amounts import Amounts
 from trainyard.scheduling.queues.queue import ROOT, Queue
 from trainyard.scheduling.queues.queued_gangs import Job
 
-__all__ = ["is_considered", "leaving_pods", "lenders", "suffices", "within_share"]
-
 _ENQUEUE: Final = "enqueue"
 
 

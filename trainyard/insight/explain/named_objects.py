@@ -8,8 +8,6 @@ from trainyard.cluster_state.body_fields import Body
 from trainyard.cluster_state.cluster_index import ClusterIndex
 from trainyard.cluster_state.observed import Kind
 
-__all__ = ["NAMED_KINDS", "find_named", "named_kinds", "short_kind"]
-
 NAMED_KINDS: Final = {
     "trainjob": Kind.TRAIN_JOB,
     "jobset": Kind.JOB_SET,

@@ -18,21 +18,6 @@ from trainyard.scheduling.topology.hypernode_manifests import read_manifests
 from trainyard.scheduling.topology.membership import NodeIndex
 from trainyard.scheduling.topology.placement import own_nodes
 
-__all__ = [
-    "Demand",
-    "Domain",
-    "NodeFacts",
-    "NodeTable",
-    "amounts_of",
-    "constraint",
-    "fitting",
-    "is_of_node",
-    "labels_match",
-    "left_after",
-    "placed",
-    "request_of",
-]
-
 _HEALTH_TAINTS = frozenset(f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable", "unschedulable"))
 _BLOCKING = ("NoSchedule", "NoExecute")
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from trainyard.insight.explain.cause import Found
 
-__all__ = ["RANKS", "ranked"]
-
 RANKS: Final = (
     # The end of the job, and the will of a person.
     *("deadline-exceeded", "job-set-deleted", "runtime-not-supported", "restarts-exhausted"),

@@ -22,8 +22,6 @@ from trainyard.scheduling.queues.snapshot import Snapshot, snapshot_of_cluster
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.scheduling.queues.usage import QueueUsage, queue_usage
 
-__all__ = ["Shares"]
-
 _READ: Final = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.POD)
 _MALFORMED: Final = (TypeError, ValueError, AttributeError, KeyError)
 

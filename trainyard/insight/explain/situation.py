@@ -28,15 +28,6 @@ from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.queue import DEFAULT
 from trainyard.scheduling.queues.queued_gangs import Job
 
-__all__ = [
-    "ClusterView",
-    "Situation",
-    "State",
-    "demands_of",
-    "gated",
-    "gated_by_kueue",
-]
-
 _JOB_SET: Final = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
 _KUEUE_GATE: Final = "kueue.x-k8s.io/admission"
 _INITIALIZERS: Final = (DATASET_INITIALIZER, MODEL_INITIALIZER)

@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 
 from trainyard.insight.usage.levels import Gang, Level, Line, QueueLevel, TakenBack
 
-__all__ = ["Account", "Gap", "Span", "Sums", "Usage", "hours"]
-
 _HOUR: Final = 3600 * 1000
 """Units and seconds in one device-hour."""
 

@@ -9,8 +9,6 @@ from trainyard.insight.usage.levels import Share
 from trainyard.scheduling.queues.amounts import units
 from trainyard.scheduling.queues.queue import ROOT
 
-__all__ = ["is_evicted", "minimum", "shares"]
-
 _EVICTED: Final = "Evict"
 """Reason of condition Ready with which Volcano's scheduler evicts (``defaultEvictor`` in ``pkg/scheduler/cache``)."""
 _DISRUPTED: Final = "PreemptionByScheduler"

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from trainyard.insight.usage.levels import Gang
 
-__all__ = ["Frontier"]
-
 
 class Frontier:
     """The allocated units of a resource in one queue, in the order in which jobs got them, divided at its share.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from trainyard.insight.usage.frontier import Frontier
 from trainyard.insight.usage.levels import Gang, Holding, Level, Line, QueueLevel, Share, TakenBack
 
-__all__ = ["Ledger"]
-
 
 @dataclass
 class _Part:

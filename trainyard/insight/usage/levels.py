@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["Gang", "Holding", "Level", "Line", "QueueLevel", "QueueTenants", "Share", "TakenBack"]
-
 
 class Gang(NamedTuple):
     """A job in a queue; jobs of the same names are one.

@@ -28,8 +28,6 @@ from trainyard.insight.usage.record_parts import (
     unpacked,
 )
 
-__all__ = ["Record", "newest", "place_of", "read_record"]
-
 
 class _Stored(NamedTuple):
     namespace: str

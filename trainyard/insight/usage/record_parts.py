@@ -20,27 +20,6 @@ import orjson
 from trainyard.insight.usage.account import Gap
 from trainyard.insight.usage.levels import Gang, Level, Line, QueueLevel, QueueTenants
 
-__all__ = [
-    "FORMAT",
-    "GAPS",
-    "HEAD",
-    "LABEL",
-    "MAX_GAPS",
-    "MAX_SEGMENTS",
-    "QUEUES",
-    "SEGMENT_BYTES",
-    "SLOTS",
-    "UNREADABLE",
-    "UNTIL",
-    "Head",
-    "Segment",
-    "TenantGaps",
-    "gaps_name",
-    "names_of",
-    "number_of",
-    "unpacked",
-]
-
 HEAD: Final = "trainyard-usage"
 """Name of the head; those of the segments start with it."""
 LABEL: Final = "trainyard.dev/usage"

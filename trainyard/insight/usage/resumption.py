@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from trainyard.insight.usage.levels import Gang, Level, Line, QueueLevel, TakenBack
 
-__all__ = ["resumed"]
-
 _Key = tuple[Gang, str] | tuple[str, str]
 
 

@@ -16,8 +16,6 @@ from trainyard.checks.printable_text import printable
 from trainyard.insight.usage.account import Span, Sums, Usage, hours
 from trainyard.insight.usage.levels import Gang
 
-__all__ = ["SHARED", "By", "UsageRow", "as_csv", "as_json", "as_text", "rows", "timestamp"]
-
 SHARED: Final = "(shared queues)"
 """Tenant of what a queue lends that several tenants may use, or none."""
 _MEASURES: Final = ("asked", "allocated", "borrowed", "lent", "taken_back", "waited")

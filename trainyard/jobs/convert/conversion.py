@@ -18,10 +18,9 @@ from trainyard.jobs.convert.metadata import job_name, read_metadata, read_pod_an
 from trainyard.jobs.convert.operator_labels import label_keys, resolve_operator_labels
 from trainyard.jobs.convert.part import resolve_on_host_network
 from trainyard.jobs.convert.source import Source
-from trainyard.jobs.render import Rejected, RenderContext, render
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import Rejected, RenderContext
 from trainyard.jobs.render.submission import read_runtime, server_errors
-
-__all__ = ["ALWAYS", "AUTO", "Conversion", "Converter", "convert"]
 
 AUTO: Final = "auto"
 """Use a catalog runtime if one fits the job, else a runtime of the job's own."""

@@ -13,8 +13,6 @@ from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.manifests.dump import dump_all
 
-__all__ = ["as_text", "as_yaml"]
-
 _SHOWN: Final = 3
 """Number of paths in a line about several fields."""
 

@@ -18,8 +18,6 @@ from trainyard.jobs.convert.schedules import SCHEDULES, server_note
 from trainyard.jobs.convert.source import Source
 from trainyard.manifests.documents import in_namespace, objects
 
-__all__ = ["convert_documents"]
-
 
 def convert_documents(
     texts: Mapping[str, str], catalog: Catalog, *, runtime: str = AUTO, namespace: str | None = None

@@ -10,8 +10,6 @@ from trainyard.jobs.convert.part import Part, read_part, set_trainer
 from trainyard.jobs.convert.source import Path, Source
 from trainyard.jobs.render.frameworks.plain import PLAIN_LABEL
 
-__all__ = ["Draft", "Refused"]
-
 
 class Refused(Exception):  # noqa: N818 - a result, not an error
     """The job cannot be converted; its notes contain the reasons."""

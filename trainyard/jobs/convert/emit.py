@@ -19,8 +19,6 @@ from trainyard.api.constants import (
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.part import Part
 
-__all__ = ["FRAMEWORK_LABEL", "MANAGER", "own_runtime", "train_job"]
-
 FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 MANAGER: Final = "convert.trainyard.dev/job"
 """Manager of the runtime patch with job-specific settings."""

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from trainyard.checks.finding import Finding, Severity
 
-__all__ = ["Fidelity", "FieldFinding"]
-
 _KEYS: Final = {"path": "path", "value": "value", "severity": "fidelity", "message": "message", "fix": "fix"}
 
 

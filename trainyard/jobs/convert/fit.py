@@ -17,8 +17,6 @@ from trainyard.jobs.convert.restarts import ON_FAILURE
 from trainyard.jobs.render.frameworks import FRAMEWORKS, PLAIN
 from trainyard.jobs.render.frameworks.plain import PLAIN_LABEL
 
-__all__ = ["Catalog", "catalog_runtime", "unexpressed"]
-
 Catalog = Mapping[str, Body]
 """Cluster runtimes by name."""
 

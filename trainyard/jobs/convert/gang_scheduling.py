@@ -9,22 +9,10 @@ from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.source import Path, Source, parts_of
-from trainyard.jobs.render import COSCHEDULING_SCHEDULER
 from trainyard.jobs.render.gangs import GANGS
 from trainyard.jobs.render.gangs.kai import KAI_QUEUE_LABEL
 from trainyard.jobs.render.gangs.volcano_topology import NetworkTopology
-
-__all__ = [
-    "GANG_MESSAGE",
-    "place_queue",
-    "read_min_available",
-    "read_priority",
-    "read_queue",
-    "read_schedulers",
-    "read_scheduling_policy",
-    "read_topology",
-    "topology_of",
-]
+from trainyard.jobs.render.result import COSCHEDULING_SCHEDULER
 
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 GANG_MESSAGE: Final = "the gang is all pods of the job"

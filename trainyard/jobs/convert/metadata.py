@@ -13,8 +13,6 @@ from trainyard.jobs.convert.source import Source, parts_of
 from trainyard.jobs.render.gangs.kai import KAI_QUEUE_LABEL
 from trainyard.jobs.render.jobset_rules import LONGEST_LABEL
 
-__all__ = ["POD_SUFFIX", "job_name", "read_metadata", "read_pod_annotations", "room_for_name"]
-
 POD_SUFFIX: Final = len("-abcde")
 _SERVER_FIELDS: Final = (
     "creationTimestamp",

@@ -13,8 +13,6 @@ from trainyard.jobs.render.frameworks.mpi_implementations import HOST_FILE_DIREC
 from trainyard.jobs.render.frameworks.ssh_launch import HOST_FILE_VOLUME, KEYS_VOLUME
 from trainyard.jobs.render.pod_set import LAUNCHER
 
-__all__ = ["map_operator_volumes"]
-
 _CONFIGURATION: Final = "mpi-job-config"
 _KEYS: Final = "ssh-auth"
 _KUBECTL: Final = "mpi-job-kubectl"

@@ -17,8 +17,6 @@ from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.source import Source, dotted, parts_of
 
-__all__ = ["OperatorLabels", "label_keys", "label_part", "resolve_operator_labels"]
-
 _SPARK: Final = r"(?<![\w./-])spark-(?:role|version|app-name|app-selector|exec-id|exec-resourceprofile-id)(?![\w./-])"
 _KEY: Final = re.compile(rf"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|{_SPARK}")
 _ALL_LABELS: Final = "metadata.labels"

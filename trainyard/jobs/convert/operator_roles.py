@@ -11,8 +11,6 @@ from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.restarts import apply_restart_policy
 
-__all__ = ["Roles", "require"]
-
 _PREFIX: Final = "training.kubeflow.org/"
 _OPERATOR: Final = f"{_PREFIX}operator-name"
 _JOB: Final = f"{_PREFIX}job-name"

@@ -14,8 +14,6 @@ from trainyard.jobs.render.hosts import MOST_PODS
 from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
 
-__all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "resolve_on_host_network", "set_trainer"]
-
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
 _CLUSTER_DNS: Final = "ClusterFirst"

@@ -16,8 +16,6 @@ from trainyard.jobs.convert.operator_roles import Roles
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.variables import note_legacy_hosts
 
-__all__ = ["merge", "note_former_hosts", "read_ranked"]
-
 _MASTER: Final = "master"
 _WORKER: Final = "worker"
 _FIRST_MESSAGE: Final = "the first of the nodes is the master; the job has succeeded when all nodes have"

@@ -9,8 +9,6 @@ from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.source import Source
 
-__all__ = ["NEVER", "ON_FAILURE", "adapt_restart_policy", "apply_restart_policy", "retry"]
-
 ON_FAILURE: Final = "OnFailure"
 NEVER: Final = "Never"
 _ALWAYS: Final = "Always"

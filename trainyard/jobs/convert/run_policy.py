@@ -12,16 +12,6 @@ from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.restarts import NEVER
 from trainyard.jobs.convert.source import Path
 
-__all__ = [
-    "read_clean_pod_policy",
-    "read_deadline",
-    "read_lifetime",
-    "read_managed_by",
-    "read_run_policy",
-    "read_suspend",
-    "succeed_with_role",
-]
-
 _OLD_MANAGERS: Final = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator", "ray.io/kuberay-operator")
 
 

@@ -12,8 +12,6 @@ from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.source import Source
 from trainyard.jobs.render.pod_editing import copied
 
-__all__ = ["SCHEDULES", "Schedule", "server_note"]
-
 _SPEC: Final = "spec"
 _SUSPEND: Final = "suspend"
 _CREATES: Final = "nothing creates jobs at times"

@@ -17,8 +17,6 @@ from trainyard.errors import TrainyardError
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.render.pod_editing import copied
 
-__all__ = ["Path", "Source", "dotted", "parts_of", "shown"]
-
 Path = str | tuple[str | int, ...]
 """A dotted path, or a tuple if keys contain dots."""
 

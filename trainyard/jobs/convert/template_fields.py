@@ -9,8 +9,6 @@ from trainyard.api import Body
 from trainyard.api.job_set_schema import recorded_schema
 from trainyard.jobs.convert.source import Path, Source, parts_of
 
-__all__ = ["drop_unknown_fields"]
-
 _TEMPLATE: Final = ("replicatedJobs", None, "template", "spec", "template")
 _IDENTITY: Final = ("apiVersion", "kind")
 _FIX: Final = "correct its name, or remove it: the API server rejects or drops it"

@@ -20,8 +20,6 @@ from trainyard.jobs.convert.variables import (
     words_of,
 )
 
-__all__ = ["fixed_nodes", "is_launched", "number_of_processes", "ranks", "set_node_variables", "set_role_variables"]
-
 _NODES: Final = re.compile(r"--(?:nnodes|num[_-]machines)(?:=|\s+)['\"]?(\d+)(?![\d:])")
 _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune run")
 

@@ -15,20 +15,6 @@ from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.source import Source
 from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
 
-__all__ = [
-    "GLOBAL_INDEX_FIELD",
-    "UNBUFFERED",
-    "Variable",
-    "indexed",
-    "literal",
-    "mentions",
-    "note_legacy_hosts",
-    "referred",
-    "set_first",
-    "set_variables",
-    "words_of",
-]
-
 GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
 """Pod field with the index of its Job among all Jobs of the JobSet."""
 

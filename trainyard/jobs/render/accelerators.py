@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["ACCELERATORS", "NamePatterns", "concerns_accelerator", "is_accelerator"]
-
 
 @dataclass(frozen=True)
 class NamePatterns:

@@ -11,8 +11,6 @@ from typing import Any
 
 from trainyard.api import Body
 
-__all__ = ["ChildJob", "child_jobs", "is_job_set"]
-
 
 @dataclass(frozen=True)
 class ChildJob:

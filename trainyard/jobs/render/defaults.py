@@ -20,8 +20,6 @@ from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.shape import RESOURCES, shape_errors
 from trainyard.jobs.render.typed_clients import normalized
 
-__all__ = ["defaulted", "wants_runtime"]
-
 _AUTO: Final = "auto"
 _CPU: Final = "cpu"
 _GPU: Final = "gpu"

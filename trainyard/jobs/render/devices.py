@@ -16,8 +16,6 @@ from trainyard.jobs.render.accelerators import is_accelerator
 from trainyard.jobs.render.job_view import JobView
 from trainyard.quantity import parse
 
-__all__ = ["counted_resources", "cpu_count", "gpu_count", "node_resources"]
-
 _NOTHING: Final = Fraction(0)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["Match", "match", "steps_of"]
-
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _KEYS: Final = ("mountPath", "devicePath", "containerPort", "name", "key", "topologyKey", "ip")
 """Fields that identify the elements of lists in pods, as in strategic merge patches; the first that an element has."""

@@ -19,8 +19,6 @@ from trainyard.jobs.render.pod_set import LAUNCHER, PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 from trainyard.jobs.render.template import template_of
 
-__all__ = ["fixed_ranks"]
-
 _RANK_FIX = "remove it: the runtime gives each pod its own; or read a field of the pod with valueFrom.fieldRef"
 _SHARED_FIELDS = ("metadata.namespace", "spec.serviceAccountName")
 """Fields that are the same in all pods of a job."""

@@ -17,8 +17,6 @@ from trainyard.api import Body
 from trainyard.jobs.render.pod_resources import pod_requests
 from trainyard.jobs.render.pod_set import PodSet
 
-__all__ = ["Gang", "gang_of", "members_of", "min_pods"]
-
 _COMPLETE = "Complete"
 _READY = "Ready"
 

@@ -9,8 +9,6 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.checks.finding import Finding
 
-__all__ = ["about_prefix", "generated_name", "with_name"]
-
 _SUFFIX: Final = "xxxxx"
 """Stands for the five random characters that the API server appends."""
 _LONGEST_PREFIX: Final = 63 - len(_SUFFIX)

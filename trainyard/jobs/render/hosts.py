@@ -10,8 +10,6 @@ from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["MOST_PODS", "check_pods", "host", "hosts", "size_error", "size_of_hosts", "subdomain"]
-
 MOST_PODS: Final = 100_000
 """Pods that Kubernetes accepts in one Job; also the limit of host names in a host file or variable.
 

@@ -12,16 +12,6 @@ from trainyard.checks.finding import Finding
 from trainyard.jobs.render.pod_editing import stored
 from trainyard.jobs.render.result import RenderContext
 
-__all__ = [
-    "check_changes",
-    "equal_except_suspend",
-    "immutable_changes",
-    "joins_queue",
-    "leaves_objects",
-    "stops",
-    "waits_in_queue",
-]
-
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[TrainJobSpec], Any]]]] = {
     "podSpecOverrides": ("PodSpecOverrides", lambda spec: spec.pod_spec_overrides),
     "podTemplateOverrides": ("PodTemplateOverrides", lambda spec: spec.pod_template_overrides),

@@ -20,8 +20,6 @@ from trainyard.jobs.render.pod_editing import upsert_env
 from trainyard.jobs.render.resolved_job import ResolvedJob
 from trainyard.jobs.render.trainer import env_source_conflicts
 
-__all__ = ["apply_initializers", "check_initializers", "initializer_sources", "initializer_warnings"]
-
 _SCHEMES: Final = {
     "kubeflow/trainer/dataset-initializer": ("hf", "s3", "cache"),
     "kubeflow/trainer/model-initializer": ("hf", "s3"),

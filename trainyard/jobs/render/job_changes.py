@@ -20,16 +20,6 @@ from trainyard.jobs.render.pod_set import container_names
 from trainyard.jobs.render.shape import ENV, VOLUME_MOUNTS, pod_fields, shape_errors
 from trainyard.jobs.render.template import Template
 
-__all__ = [
-    "MOST_OVERRIDES",
-    "Change",
-    "Generation",
-    "change_shape_errors",
-    "check_number",
-    "check_targets",
-    "merge_changes",
-]
-
 MOST_OVERRIDES: Final = 256
 """Changes that the overrides of one TrainJob may make; each is merged into a whole pod template.
 

@@ -16,8 +16,6 @@ from trainyard.jobs.render.overrides import pod_spec_overrides, pod_template_ove
 from trainyard.jobs.render.patches import runtime_patches
 from trainyard.jobs.render.pod_editing import stored
 
-__all__ = ["FieldError", "Validate", "finding_of", "job_set_findings", "runtime_findings", "train_job_findings"]
-
 _POD: Final = ("spec", "template", "spec")
 _POD_PATH: Final = ".".join(_POD)
 _JOBS: Final = "spec.template.spec.replicatedJobs"

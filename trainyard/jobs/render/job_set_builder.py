@@ -17,8 +17,6 @@ from trainyard.jobs.render.pod_editing import section
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["JobSetBuilder"]
-
 
 class JobSetBuilder(JobView):
     """JobSet of a resolved job; its counts are set from the start.

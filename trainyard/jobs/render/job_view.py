@@ -9,8 +9,6 @@ from trainyard.api.constants import KUEUE_QUEUE_LABEL, TRAINER
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.result import RenderContext
 
-__all__ = ["JobView"]
-
 
 class JobView:
     """A TrainJob, its runtime, and the merged JobSet specification with its pod sets.

@@ -12,8 +12,6 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.checks.finding import Finding
 
-__all__ = ["IN_PLACE_RESTART", "RESTART_JOB", "gate_findings"]
-
 IN_PLACE_RESTART: Final = "InPlaceRestart"
 RESTART_JOB: Final = "RestartJob"
 _ACTIONS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")

@@ -16,8 +16,6 @@ from trainyard.api import Body
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.dns import is_http_path, is_subdomain
 
-__all__ = ["LONGEST_LABEL", "claim_errors", "template_errors"]
-
 LONGEST_LABEL: Final = 63
 """Characters of a DNS label."""
 

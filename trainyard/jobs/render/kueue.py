@@ -34,15 +34,6 @@ from trainyard.jobs.render.runtime_admission import runtime_errors
 from trainyard.jobs.render.runtime_cache import once_per_runtime
 from trainyard.jobs.render.template import template_of
 
-__all__ = [
-    "IGNORED",
-    "IGNORED_POLICIES",
-    "CountedPodSet",
-    "check_kueue",
-    "counted_pod_sets",
-    "counting_error",
-]
-
 IGNORED: Final[Mapping[str, str]] = {
     "spec.podSpecOverrides": "use podTemplateOverrides",
     "spec.runtimePatches": "use podTemplateOverrides",

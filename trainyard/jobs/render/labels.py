@@ -12,8 +12,6 @@ from trainyard.jobs.render.dns import is_subdomain
 from trainyard.jobs.render.patches import patched_metadata
 from trainyard.jobs.render.template import Template
 
-__all__ = ["check_metadata", "is_qualified_name", "merged_metadata"]
-
 _LABEL: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _MAX_VALUE_LENGTH: Final = 63
 _FIX: Final = "use at most 63 letters, digits, - _ and ., beginning and ending with a letter or a digit"

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from trainyard.api import Body
 
-__all__ = ["merge_resources", "strategic_merge"]
-
 _KEYS: Final[Mapping[str, str]] = {
     "containers": "name",
     "env": "name",

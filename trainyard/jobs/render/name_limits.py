@@ -20,8 +20,6 @@ from trainyard.jobs.render.jobset_rules import LONGEST_LABEL
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["check_names"]
-
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _POD_SUFFIX: Final = len("-abcde")
 _MAX_PODS: Final = 2**31 - 1

@@ -15,8 +15,6 @@ from trainyard.checks.finding import Finding
 from trainyard.jobs.render.dns import is_subdomain
 from trainyard.jobs.render.labels import check_metadata, is_qualified_name
 
-__all__ = ["metadata_errors"]
-
 _PATH: Final = "metadata"
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

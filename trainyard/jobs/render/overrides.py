@@ -9,8 +9,6 @@ from trainyard.api import TrainJobSpec
 from trainyard.jobs.render.job_changes import Change, Generation
 from trainyard.jobs.render.pod_editing import stored
 
-__all__ = ["POD_SPEC_OVERRIDES", "POD_TEMPLATE_OVERRIDES", "pod_spec_overrides", "pod_template_overrides"]
-
 POD_SPEC_OVERRIDES: Final = Generation("podSpecOverrides", "targetJob")
 POD_TEMPLATE_OVERRIDES: Final = Generation("podTemplateOverrides", "targetJob")
 _APPLIED_METADATA: Final = ("labels", "annotations")

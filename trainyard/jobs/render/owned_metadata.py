@@ -5,8 +5,6 @@ from __future__ import annotations
 from trainyard.api import Body, TrainJob
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 
-__all__ = ["owned_metadata"]
-
 
 def owned_metadata(train_job: TrainJob, name: str) -> Body:
     """Return the metadata of an object that is owned by a TrainJob."""

@@ -12,8 +12,6 @@ from trainyard.jobs.render.dns import is_http_path, is_subdomain
 from trainyard.jobs.render.job_changes import Change, Generation
 from trainyard.jobs.render.pod_editing import stored
 
-__all__ = ["RUNTIME_PATCHES", "check_managers", "patched_metadata", "runtime_patches"]
-
 RUNTIME_PATCHES: Final = Generation("runtimePatches", "replicated job", bounded=True)
 _POD: Final = "template.spec.template.spec"
 

@@ -42,8 +42,6 @@ from trainyard.jobs.render.validation import (
     step_findings,
 )
 
-__all__ = ["admit", "render", "validate"]
-
 _KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 _SPEC_MISSING = Finding("spec.runtimeRef", "Field required", "name a runtime")
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from trainyard.api import Platform
 from trainyard.jobs.render.result import RenderContext, StatusServer
 
-__all__ = ["context_of"]
-
 
 def context_of(platform: Platform | None, context: RenderContext) -> RenderContext:
     """Return the context with the facts of the Platform: scheduler, tiers of the fabric, status server, JobSet's gates.

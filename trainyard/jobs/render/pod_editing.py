@@ -8,18 +8,6 @@ from typing import Any
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import TRAINER_PORT
 
-__all__ = [
-    "add_ports",
-    "copied",
-    "field_ref_env",
-    "prepend_env",
-    "section",
-    "stored",
-    "upsert_env",
-    "upsert_mount",
-    "upsert_volume",
-]
-
 _TCP = "TCP"
 _NESTED = (dict, list)
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 from trainyard import quantity
 from trainyard.api import Body
 
-__all__ = ["Amounts", "amounts", "container_requests", "pod_requests"]
-
 Amounts = dict[str, Fraction]
 """Exact amounts by resource."""
 

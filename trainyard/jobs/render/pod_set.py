@@ -10,8 +10,6 @@ from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_CONTAINERS, ANCESTOR_LABEL, TRAINER
 from trainyard.jobs.render.lazy_property import LazyProperty
 
-__all__ = ["LAUNCHER", "PodSet", "ancestor_of", "container_names", "step_containers"]
-
 LAUNCHER: Final = "launcher"
 """Name of the replicatedJob that starts processes on the nodes."""
 

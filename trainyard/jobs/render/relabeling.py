@@ -12,8 +12,6 @@ from trainyard.api.constants import ANCESTOR_LABEL, TRAINER
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.job_view import JobView
 
-__all__ = ["relabeling_warnings", "trainers"]
-
 
 def trainers(job: JobView) -> frozenset[str]:
     """Return the names of the replicatedJobs with the ancestor step of the trainer."""

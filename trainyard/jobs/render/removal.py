@@ -6,8 +6,6 @@ from typing import Any
 
 from trainyard.api import Body
 
-__all__ = ["remove_replicated_job"]
-
 _TARGETS = "targetReplicatedJobs"
 
 

@@ -21,8 +21,6 @@ from trainyard.jobs.render.result import RenderContext
 from trainyard.jobs.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
 from trainyard.manifests.documents import objects
 
-__all__ = ["RenderedTrainJob", "RuntimeSource", "render_documents"]
-
 
 @dataclass(frozen=True)
 class RenderedTrainJob:

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Set
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["reserved_errors"]
-
 
 def reserved_errors(job: ResolvedJob, names: Set[str]) -> Iterator[Finding]:
     """Yield one finding that lists all reserved variables that the TrainJob's trainer sets.

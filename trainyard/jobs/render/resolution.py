@@ -18,8 +18,6 @@ from trainyard.jobs.render.resolved_job import ResolvedJob
 from trainyard.jobs.render.result import RenderContext
 from trainyard.jobs.render.template import Template, template_of
 
-__all__ = ["Resolution"]
-
 _LABELED: Final = (("template",), ("template", "spec", "template"))
 """Objects of a replicatedJob whose labels may contain the ancestor step."""
 

@@ -13,8 +13,6 @@ from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.result import RenderContext
 from trainyard.jobs.render.template import Template
 
-__all__ = ["ResolvedJob"]
-
 
 @dataclass(frozen=True, eq=False)
 class ResolvedJob(JobView):

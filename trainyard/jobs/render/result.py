@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from trainyard.api import Body, Runtime
 from trainyard.checks.finding import Finding
 
-__all__ = ["COSCHEDULING_SCHEDULER", "Decision", "Rejected", "RenderContext", "Rendered", "StatusServer"]
-
 COSCHEDULING_SCHEDULER = "scheduler-plugins-scheduler"
 """Scheduler name in the scheduler-plugins chart, which can run the coscheduling plug-in as a second scheduler."""
 

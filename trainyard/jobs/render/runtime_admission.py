@@ -27,15 +27,6 @@ from trainyard.jobs.render.runtime_cache import once_per_runtime
 from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
 from trainyard.jobs.render.template import Template, template_of
 
-__all__ = [
-    "admission_warnings",
-    "deprecation",
-    "runtime_errors",
-    "runtime_warnings",
-    "step_errors",
-    "validate_runtime",
-]
-
 _SPEC = "spec.template.spec"
 _JOBS = f"{_SPEC}.replicatedJobs"
 

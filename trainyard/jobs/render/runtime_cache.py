@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from trainyard.api import Runtime
 
-__all__ = ["once_per_runtime"]
-
 _Result = TypeVar("_Result")
 
 

@@ -17,8 +17,6 @@ from trainyard.jobs.render.runtime_cache import once_per_runtime
 from trainyard.manifests.documents import objects
 from trainyard.manifests.nodes import InvalidYamlError
 
-__all__ = ["check_snapshot", "read_snapshot", "snapshot", "snapshot_name"]
-
 _MODELS: Final[Mapping[str, type[TrainingRuntime] | type[ClusterTrainingRuntime]]] = {
     "TrainingRuntime": TrainingRuntime,
     "ClusterTrainingRuntime": ClusterTrainingRuntime,

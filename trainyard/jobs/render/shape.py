@@ -13,8 +13,6 @@ from trainyard import quantity
 from trainyard.api import Body
 from trainyard.checks.finding import Finding
 
-__all__ = ["ENV", "JOB_SET_SPEC", "RESOURCES", "VOLUME_MOUNTS", "pod_fields", "shape_errors"]
-
 _NAMES: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
 
 

@@ -33,8 +33,6 @@ from trainyard.jobs.render.result import Decision, RenderContext, Rendered
 from trainyard.jobs.render.runtime_admission import validate_runtime
 from trainyard.jobs.render.typed_clients import normalized_runtime
 
-__all__ = ["RUNTIME_MODELS", "SentRuntime", "Submission", "named_runtime", "read_runtime", "server_errors", "submitted"]
-
 RUNTIME_MODELS: Final[Mapping[str, type[KubernetesModel]]] = {
     TRAINING_RUNTIME: TrainingRuntime,
     CLUSTER_TRAINING_RUNTIME: ClusterTrainingRuntime,

@@ -14,8 +14,6 @@ from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.pod_set import ancestor_of
 from trainyard.jobs.render.runtime_cache import once_per_runtime
 
-__all__ = ["Template", "template_of"]
-
 
 @dataclass(frozen=True)
 class Template:

@@ -11,8 +11,6 @@ from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.pod_editing import upsert_env
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["apply_trainer", "env_source_conflicts", "trainer_warnings"]
-
 
 def apply_trainer(builder: JobSetBuilder) -> None:
     """Set image, command, arguments and variables of the training containers."""

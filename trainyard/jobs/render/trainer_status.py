@@ -13,16 +13,6 @@ from trainyard.api.constants import API_VERSION
 from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.pod_editing import prepend_env, upsert_mount, upsert_volume
 
-__all__ = [
-    "AUTHORITY_KEY",
-    "AUTHORITY_PLACEHOLDER",
-    "apply_trainer_status",
-    "authority_name",
-    "status_path",
-    "token_audience",
-    "trainer_status_objects",
-]
-
 _MOUNT_PATH: Final = "/var/run/secrets/kubeflow/trainer"
 _VOLUME: Final = "kubeflow-trainer-token"
 _TOKEN_SECONDS: Final = 3600

@@ -15,8 +15,6 @@ from trainyard.api.constants import KUEUE_POD_SET_LABEL, RELEASED_ANNOTATION
 from trainyard.api.go_types import JOB_SPEC, RUNTIME_SPEC, comparable, known, stored_form, with_stored_values
 from trainyard.checks.finding import Finding
 
-__all__ = ["normalized", "normalized_runtime", "with_lost_fields"]
-
 _KUEUE_MANAGERS: Final = "kueue.x-k8s.io/"
 _METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 

@@ -12,6 +12,8 @@ from trainyard.api.constants import ANCESTOR_LABEL, DEPRECATION_POLICY_URL
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render import frameworks, gangs
 from trainyard.jobs.render.fixed_ranks import fixed_ranks
+from trainyard.jobs.render.frameworks.base import Framework
+from trainyard.jobs.render.gangs.base import GangScheduler
 from trainyard.jobs.render.hosts import check_pods
 from trainyard.jobs.render.initializers import check_initializers, initializer_sources, initializer_warnings
 from trainyard.jobs.render.job_changes import Change, change_shape_errors, check_number, check_targets
@@ -32,8 +34,6 @@ from trainyard.jobs.render.shape import ENV, RESOURCES, shape_errors
 from trainyard.jobs.render.template import template_of
 from trainyard.jobs.render.trainer import trainer_warnings
 
-__all__ = ["framework_of", "gang_schedulers_of", "input_errors", "input_warnings", "job_findings", "step_findings"]
-
 _MOST_ERRORS: Final = 100
 """Errors that are reported of one TrainJob: a list of 1,000 containers for 100 jobs can have 100,000."""
 _RUNTIME_POLICIES: Final = ("mlPolicy", "podGroupPolicy")
@@ -41,13 +41,13 @@ _RUNTIME_POLICIES: Final = ("mlPolicy", "podGroupPolicy")
 
 
 @once_per_runtime
-def framework_of(runtime: Runtime) -> frameworks.Framework[Any]:
+def framework_of(runtime: Runtime) -> Framework[Any]:
     """Return the framework of a valid runtime."""
     return frameworks.framework_of(runtime)
 
 
 @once_per_runtime
-def gang_schedulers_of(runtime: Runtime) -> tuple[gangs.GangScheduler[Any], ...]:
+def gang_schedulers_of(runtime: Runtime) -> tuple[GangScheduler[Any], ...]:
     """Return the gang scheduler of a valid runtime, if it sets one."""
     policy = runtime.spec.pod_group_policy if runtime.spec else None
     return tuple(gangs.GANGS[name] for name in (policy or PodGroupPolicy()).chosen())
@@ -119,7 +119,7 @@ def job_findings(job: ResolvedJob) -> Iterator[Finding]:
     yield from _unanswered_requests(job, chosen)
 
 
-def _unanswered_requests(job: ResolvedJob, chosen: Sequence[gangs.GangScheduler[Any]]) -> Iterator[Finding]:
+def _unanswered_requests(job: ResolvedJob, chosen: Sequence[GangScheduler[Any]]) -> Iterator[Finding]:
     """Yield annotations that request something of a gang scheduler that the runtime does not use."""
     for gang in gangs.GANGS.values():
         for key in gang.requests:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api import ClusterTrainingRuntime
+from trainyard.api.constants import RELEASED_ANNOTATION
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.jobs.runtimes.catalog import RELEASED_ANNOTATION, Deprecation, Runtime, RuntimeVersion
+from trainyard.jobs.runtimes.catalog import Deprecation, Runtime, RuntimeVersion
 from trainyard.jobs.runtimes.index import Index, version_key
-
-__all__ = ["AuthoredVersion", "Release", "author", "read_authored"]
 
 _FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 _NAME: Final = "RUNTIMES"

@@ -14,17 +14,6 @@ from typing import Any
 
 from trainyard.api.constants import RELEASED_ANNOTATION
 
-__all__ = [
-    "ALIAS_ANNOTATION",
-    "RELEASED_ANNOTATION",
-    "Catalog",
-    "Deprecation",
-    "Runtime",
-    "RuntimeVersion",
-    "State",
-    "spec_hash",
-]
-
 ALIAS_ANNOTATION = "trainyard.dev/alias-of"
 DEPRECATED_SINCE_ANNOTATION = "trainyard.dev/deprecated-since"
 REMOVE_AFTER_ANNOTATION = "trainyard.dev/remove-after"

@@ -19,8 +19,6 @@ from trainyard.manifests.documents import objects
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
 
-__all__ = ["load_catalog", "merged", "runtimes_of", "version_findings"]
-
 
 def load_catalog(
     folder: Path | Iterable[Path], include: Sequence[str] = ("*",), authored: Iterable[Runtime] = ()

@@ -12,8 +12,6 @@ from typing import Final
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["INDEX", "LOCK", "CatalogFolder", "read_folder", "version_file", "write_folder"]
-
 INDEX: Final = "index.yaml"
 LOCK: Final = "images.lock"
 

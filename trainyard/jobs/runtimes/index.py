@@ -8,8 +8,6 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
-__all__ = ["Index", "IndexDeprecation", "IndexRuntime", "IndexVersion", "index_rank", "version_key"]
-
 _Version = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$")]
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _Name = Annotated[str, StringConstraints(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=50)]

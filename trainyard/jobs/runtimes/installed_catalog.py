@@ -10,8 +10,6 @@ from trainyard.jobs.runtimes.catalog_loader import load_catalog
 from trainyard.jobs.runtimes.folder import read_folder
 from trainyard.jobs.runtimes.images.lock import installed, read_lock
 
-__all__ = ["installed_catalog"]
-
 
 def installed_catalog(
     folders: Iterable[Path],

@@ -10,8 +10,6 @@ from trainyard.jobs.runtimes.catalog import Catalog, Runtime, RuntimeVersion, sp
 from trainyard.jobs.runtimes.images.lock import images_of
 from trainyard.manifests.text_edits import dumped
 
-__all__ = ["Reference", "list_json", "list_text", "show_json", "show_text"]
-
 _FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from trainyard.api.constants import ANCESTOR_LABEL
 
-__all__ = ["JobTemplate", "containers_of", "job_templates"]
-
 
 @dataclass(frozen=True)
 class JobTemplate:

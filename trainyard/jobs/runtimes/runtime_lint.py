@@ -15,9 +15,7 @@ from trainyard.checks.finding import Finding
 from trainyard.jobs.render.devices import gpu_count
 from trainyard.jobs.render.frameworks import FRAMEWORKS
 from trainyard.jobs.render.pod_resources import pod_requests
-from trainyard.scheduling.topology import Fabric
-
-__all__ = ["DomainCapacities", "lint_runtime", "lint_train_job"]
+from trainyard.scheduling.topology.fabric_compiler import Fabric
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
 _POD: Final = "template.spec.template.spec"

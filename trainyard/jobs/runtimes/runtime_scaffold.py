@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER
+from trainyard.api.constants import RELEASED_ANNOTATION, TORCHTUNE_MODEL_ANNOTATION, TRAINER
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.frameworks.torchtune import named_model
 from trainyard.jobs.render.gangs import LISTED
-from trainyard.jobs.runtimes.catalog import RELEASED_ANNOTATION, Catalog, Runtime, RuntimeVersion
+from trainyard.jobs.runtimes.catalog import Catalog, Runtime, RuntimeVersion
 from trainyard.jobs.runtimes.catalog_loader import runtimes_of, version_findings
 from trainyard.jobs.runtimes.folder import INDEX, CatalogFolder, read_folder, version_file
 from trainyard.jobs.runtimes.index import index_rank, version_key
 from trainyard.jobs.runtimes.pods import containers_of, job_templates
 from trainyard.jobs.runtimes.release.version_lifecycle import Step, metadata_rank
 from trainyard.manifests.text_edits import dumped, removed, with_value
-
-__all__ = ["GANGS", "NewRuntime", "known_runtimes", "new_version"]
 
 GANGS: Final = (*(gang.name for gang in LISTED), "none")
 _FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"

@@ -13,8 +13,6 @@ from trainyard.api.constants import (
 )
 from trainyard.jobs.runtimes.pods import job_templates
 
-__all__ = ["SAMPLE_NAMESPACE", "sample_train_job"]
-
 SAMPLE_NAMESPACE: Final = "sample"
 _FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 _STEPS: Final = {

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trainyard.api.constants import RELEASED_ANNOTATION
 from trainyard.checks.finding import Finding
-from trainyard.jobs.runtimes.catalog import ALIAS_ANNOTATION, RELEASED_ANNOTATION, RuntimeVersion, spec_hash
-
-__all__ = ["check_version"]
+from trainyard.jobs.runtimes.catalog import ALIAS_ANNOTATION, RuntimeVersion, spec_hash
 
 _API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _KIND = "ClusterTrainingRuntime"

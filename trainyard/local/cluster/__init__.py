@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainyard.local.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus, Provider
+from trainyard.local.cluster.provider import Provider
 from trainyard.local.cluster.providers import PROVIDERS
 
 if TYPE_CHECKING:
     from trainyard.settings.cluster import ClusterSettings
     from trainyard.settings.stack import StackSettings
-
-__all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Provider", "cluster_name", "provider"]
 
 
 def cluster_name(settings: StackSettings, stack: str) -> str:

@@ -19,8 +19,6 @@ from trainyard.local.cluster.go import BUILD_FLAGS, Go, build_command, link_flag
 from trainyard.progress import Progress, Step
 from trainyard.settings.versions import Edit, Program, ProgramGroup
 
-__all__ = ["Build", "is_built", "required_space"]
-
 _GIBIBYTE = 1 << 30
 _PER_PACKAGE = 1_500_000
 """Bytes of a compiled package in Go's build cache, on average over all groups."""

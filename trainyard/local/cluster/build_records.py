@@ -16,8 +16,6 @@ from pathlib import Path
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.folders import cache_home, config_home, exclusive, write_private
 
-__all__ = ["KEY_VARIABLE", "is_recorded", "record", "require_recorded", "seal"]
-
 KEY_VARIABLE = "TRAINYARD_CACHE_KEY"
 """Variable with the key, for CI: a secret that is equal in every run. Unset: a random key in the user's folder."""
 

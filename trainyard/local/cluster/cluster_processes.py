@@ -7,8 +7,6 @@ from trainyard.local.cluster.folders import ClusterFolder
 from trainyard.local.cluster.node.node_processes import node_processes
 from trainyard.local.cluster.state import ClusterState
 
-__all__ = ["cluster_processes"]
-
 
 def cluster_processes(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPlaneProcess, ...]:
     """Return the processes in start order: the control plane, and the nodes that have a kubelet."""

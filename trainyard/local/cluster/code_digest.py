@@ -6,8 +6,6 @@ import functools
 import hashlib
 from pathlib import Path
 
-__all__ = ["sources_digest"]
-
 
 @functools.cache
 def sources_digest() -> str:

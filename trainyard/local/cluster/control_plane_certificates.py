@@ -15,13 +15,6 @@ from trainyard import pki
 from trainyard.local.cluster.folders import private_folder, write_private
 from trainyard.local.cluster.host_address import ADDRESSES
 
-__all__ = [
-    "WEBHOOK_CLIENT",
-    "WEBHOOK_CLIENT_AUTHORITY",
-    "ensure_certificates",
-    "read_pair",
-]
-
 _AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
 _LEAF_LIFETIME = datetime.timedelta(days=365)
 _CLUSTER_CA, _ETCD_CA = "ca", "etcd-ca"

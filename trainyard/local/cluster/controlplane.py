@@ -22,15 +22,6 @@ from trainyard.local.cluster.sizing import CONTROL_PLANE_MEMORY, grace_seconds, 
 from trainyard.local.cluster.state import ClusterState
 from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE
 
-__all__ = [
-    "CONTROL_PLANE_PROGRAMS",
-    "ControlPlaneProcess",
-    "authenticated_webhooks",
-    "control_plane",
-    "server_url",
-    "write_configuration",
-]
-
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """In start order; they stop in reverse order."""
 

@@ -65,8 +65,6 @@ from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.progress import Progress, Step
 from trainyard.settings.fabric import FabricSettings
 
-__all__ = ["EmbeddedProvider"]
-
 _MEMORY_NEEDED = 2 << 30
 _DISK_NEEDED = 1 << 30
 _START_TIMEOUT = 120.0
@@ -341,7 +339,7 @@ class EmbeddedProvider:
     def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
         """Synchronize the simulated nodes with the fabric."""
         # Imported here, because the HTTP client is slow to import and most commands do not need it.
-        from trainyard.kube import ApiError, TransportError
+        from trainyard.kube.api_errors import ApiError, TransportError
         from trainyard.local.cluster import simulated_nodes as nodes
 
         try:

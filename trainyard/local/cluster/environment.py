@@ -10,16 +10,6 @@ from pathlib import Path
 
 from trainyard.local.cluster.pulumi_home import home_without_logs
 
-__all__ = [
-    "LOCAL_PASSPHRASE",
-    "NO_CLUSTER_VARIABLE",
-    "exports",
-    "local_environment",
-    "offline_environment",
-    "tool_path",
-    "user_name",
-]
-
 NO_CLUSTER_VARIABLE = "TRAINYARD_NO_CLUSTER"
 """Set to ``true``, a preview plans every resource as a creation and reads no cluster; `up` refuses it."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import yaml
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.credentials import kubeconfig
 from trainyard.kube.kubeconfig_files import files_of, selected
 from trainyard.local.cluster.environment import tool_path
@@ -20,8 +21,6 @@ from trainyard.local.cluster.provider import ClusterAccess, ClusterStatus, NodeC
 from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.progress import Progress
 from trainyard.settings.fabric import FabricSettings
-
-__all__ = ["ExistingProvider"]
 
 
 class ExistingProvider:

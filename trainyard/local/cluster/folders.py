@@ -14,19 +14,6 @@ from pathlib import Path
 from trainyard.errors import TrainyardError
 from trainyard.whole_file import whole_file
 
-__all__ = [
-    "HOME_VARIABLES",
-    "ClusterFolder",
-    "cache_home",
-    "cluster_folder",
-    "config_home",
-    "exclusive",
-    "private_folder",
-    "require_ownership",
-    "state_home",
-    "write_private",
-]
-
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 
 _STATE = ("TRAINYARD_STATE_HOME", "XDG_STATE_HOME", ".local/state")

@@ -14,8 +14,6 @@ from pathlib import Path
 from trainyard.errors import TrainyardError
 from trainyard.settings.versions import Program, ProgramGroup
 
-__all__ = ["BUILD_FLAGS", "PROFILE", "Go", "build_command", "find_go", "link_flags", "output_name"]
-
 BUILD_FLAGS = "-mod=readonly -trimpath -buildvcs=false"
 PROFILE = "profile.pgo"
 """File name of a group's CPU profile for profile-guided optimization."""

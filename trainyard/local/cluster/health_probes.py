@@ -10,8 +10,6 @@ from pathlib import Path
 
 from trainyard.local.cluster.host_address import HOST
 
-__all__ = ["Probe", "check_health", "probe"]
-
 
 @dataclass(frozen=True)
 class Probe:

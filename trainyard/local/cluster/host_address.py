@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ADDRESSES", "HOST", "Addresses"]
-
 HOST = "127.0.0.1"
 
 

@@ -15,8 +15,6 @@ from trainyard.local.images.layer_sources import LayerSources
 from trainyard.local.images.recipe import read_recipes
 from trainyard.progress import Progress
 
-__all__ = ["image_builder"]
-
 
 def image_builder(out: Path | None = None, *, build: bool = True, progress: Progress | None = None) -> ImageBuilder:
     """Return the builder of this checkout's images.

@@ -25,9 +25,8 @@ from trainyard.local.cluster.process import (
 )
 from trainyard.local.cluster.provider import ClusterStatus, ProcessStatus
 from trainyard.local.cluster.state import ClusterState, load_state
-from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS, HostProgram, RunContext
-
-__all__ = ["host_processes", "inspect", "log_file"]
+from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
+from trainyard.local.cluster.supervisor.host_programs.base import HostProgram, RunContext
 
 _HEARTBEAT_TIMEOUT = 60.0
 """Seconds without a heartbeat after which the supervisor counts as unhealthy."""

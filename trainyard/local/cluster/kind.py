@@ -24,11 +24,9 @@ from trainyard.local.cluster.simulated_nodes import PLATFORM_NODE
 from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.local.images.container_engine import ContainerEngine, find_engine, kind_command
 from trainyard.progress import Progress
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.versions import KUBERNETES_VERSION
-
-__all__ = ["PLATFORM_IMAGES", "KindProvider", "kind_configuration", "node_image"]
 
 OWN_NODE_IMAGE = f"localhost/trainyard/kind-node:v{KUBERNETES_VERSION}"
 """Image of a node that is used where the engine has it."""

@@ -13,8 +13,6 @@ from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.local.images.container_engine import ENGINES, ContainerEngine, describe_engine, find_engine
 from trainyard.settings.versions import PROGRAMS
 
-__all__ = ["find_kind", "missing_for", "missing_programs", "responding_engine"]
-
 _MANY_NODES = 20
 _CONTROL_PLANE, _WORKER = 1228, 307
 """MiB that a fresh node needs: measured 1.2 GB and 0.3 GB."""

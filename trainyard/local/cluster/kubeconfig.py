@@ -9,8 +9,6 @@ import yaml
 
 from trainyard.pki import KeyPair
 
-__all__ = ["certificate_kubeconfig", "token_kubeconfig"]
-
 
 def certificate_kubeconfig(
     name: str, server: str, authority: bytes, user: str, pair: KeyPair, *, server_name: str | None = None

@@ -13,14 +13,6 @@ from typing import Any
 
 import yaml
 
-__all__ = [
-    "ENDED_ANNOTATION",
-    "HEALTHY_ANNOTATION",
-    "HOST_PROCESS_LABEL",
-    "stages",
-    "stages_document",
-]
-
 HOST_PROCESS_LABEL = "trainyard.dev/host-process"
 HEALTHY_ANNOTATION = "trainyard.dev/host-process-healthy"
 ENDED_ANNOTATION = "trainyard.dev/host-process-ended"

@@ -16,21 +16,6 @@ from trainyard.listening import bound_socket
 from trainyard.local.cluster.host_address import HOST
 from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
 
-__all__ = [
-    "HOST",
-    "PORT_NAMES",
-    "SLOTS",
-    "WEBHOOK_PROGRAMS",
-    "allocate",
-    "find_conflict",
-    "is_free",
-    "port_owner",
-    "require_free_ports",
-    "reserved_by_others",
-    "slot_name",
-    "slot_ports",
-]
-
 SLOTS = 6
 """Maximum concurrent replicas of a Deployment: the five that settings allow, and one during a roll-out."""
 

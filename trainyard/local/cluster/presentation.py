@@ -8,8 +8,6 @@ from trainyard.checks.printable_text import printable
 from trainyard.local.cluster.provider import ClusterStatus
 from trainyard.local.cluster.toolchain import ResolvedProgram
 
-__all__ = ["status_table", "toolchain_table"]
-
 _MARKS = {"healthy": "✓", "not installed": "·", "starting": "…", "stopping": "…"}
 
 

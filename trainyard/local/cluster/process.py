@@ -23,25 +23,6 @@ from trainyard.errors import TrainyardError
 from trainyard.local.cluster.build_records import require_recorded
 from trainyard.local.cluster.folders import write_private
 
-__all__ = [
-    "HEARTBEAT",
-    "MEMORY_VARIABLE",
-    "NOT_INSTALLED",
-    "STOPPING",
-    "ProcessRecord",
-    "ProcessSpec",
-    "alive",
-    "identity",
-    "last_error_line",
-    "last_lines",
-    "read_record",
-    "rotate_log",
-    "start",
-    "stop",
-    "stopped",
-    "write_record",
-]
-
 HEARTBEAT = "supervisor.heartbeat"
 """File that the supervisor touches every few seconds."""
 

@@ -14,8 +14,6 @@ from trainyard.progress import Progress
 if TYPE_CHECKING:
     from trainyard.settings.fabric import FabricSettings
 
-__all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Provider", "WebhookClient"]
-
 
 @dataclass(frozen=True)
 class WebhookClient:

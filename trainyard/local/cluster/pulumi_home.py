@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["home_without_logs"]
-
 
 def home_without_logs(target: Path, home: Path | None = None) -> Path:
     """Create a Pulumi home that links to the user's, except for the log folder.

@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trainyard.kube import ApiError, Client
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NODES
 from trainyard.local.cluster.provider import NodeChanges
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.fabric import FabricSettings
-
-__all__ = ["MANAGED_LABEL", "PLATFORM_NODE", "desired_nodes", "sync"]
 
 T = TypeVar("T")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CONTROL_PLANE_MEMORY", "grace_seconds", "lease_seconds", "memory_limit", "size_class"]
-
 _SMALL, _STEP = 200, 500
 """Nodes that the base sizing covers, and the step between the size classes of larger fleets."""
 

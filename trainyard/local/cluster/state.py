@@ -10,8 +10,6 @@ from trainyard.errors import TrainyardError
 from trainyard.local.cluster.folders import ClusterFolder, require_ownership, write_private
 from trainyard.local.cluster.host_address import ADDRESSES, Addresses
 
-__all__ = ["ClusterState", "ProgramFile", "load_state", "save_state"]
-
 _FORMAT = 1
 
 

@@ -19,8 +19,6 @@ from trainyard.local.cluster.go import Go, find_go
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program, ProgramGroup
 
-__all__ = ["ResolvedProgram", "Toolchain", "built_program", "own_program", "pinned", "program_path"]
-
 
 @dataclass(frozen=True)
 class ResolvedProgram:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-__all__ = ["Component", "bill_of_materials", "debian_component", "go_components", "python_component"]
-
 _SPECIFICATION = "1.6"
 
 

@@ -12,8 +12,6 @@ from typing import Final
 from trainyard.errors import TrainyardError
 from trainyard.local.images.bill_of_materials import Component, debian_component
 
-__all__ = ["compile_static", "compiler_version", "linked_components"]
-
 _FLAGS: Final = ("-static", "-Os", "-s", "-Wall", "-Werror", "-Wl,--build-id=none")
 _LIBRARIES: Final = ("libc.a", "libgcc.a")
 """What a static program of C contains beside its own code."""

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["ENGINES", "ENGINE_VARIABLE", "ContainerEngine", "describe_engine", "find_engine", "kind_command"]
-
 ENGINES: Final = ("docker", "podman", "nerdctl")
 ENGINE_VARIABLE: Final = "KIND_EXPERIMENTAL_PROVIDER"
 """Variable of kind that names the engine; unset: docker first."""

@@ -20,8 +20,6 @@ from trainyard.local.images.file_tree import FileTree
 from trainyard.local.images.recipe import read_recipes
 from trainyard.manifests.loader import load
 
-__all__ = ["DebianPackage", "debian_files", "fetch", "read_debian_lock"]
-
 _LOCK: Final = "debian.lock"
 _RELOCK: Final = "run `make images-lock` on a machine with Debian 12, and review the diff"
 _HEADING: Final = "# Debian packages of the images, by architecture. Written by `make images-lock`.\n"

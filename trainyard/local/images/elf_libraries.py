@@ -8,8 +8,6 @@ from typing import Final
 
 from trainyard.local.images.file_tree import FileTree
 
-__all__ = ["ElfFile", "missing_libraries", "read_elf"]
-
 _LOAD, _DYNAMIC, _INTERPRETER = 1, 2, 3
 _NEEDED, _STRINGS, _RUN_PATHS = 1, 5, (15, 29)
 _FOLDERS: Final = tuple(

@@ -11,8 +11,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
-__all__ = ["FileEntry", "FileTree", "matches"]
-
 _EXECUTABLE = 0o755
 _PLAIN = 0o644
 

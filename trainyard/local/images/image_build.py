@@ -29,8 +29,6 @@ from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAMS
 from trainyard.whole_file import write_text
 
-__all__ = ["BuiltImage", "ImageBuilder"]
-
 _UNUSED_SECONDS: Final = 30 * 86400.0
 _ACCOUNTS: Final = {
     "etc/passwd": b"root:x:0:0:root:/:/nonexistent\nnonroot:x:65532:65532:nonroot:/tmp:/nonexistent\n",

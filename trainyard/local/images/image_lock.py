@@ -12,8 +12,6 @@ from trainyard.local.images.recipe import LOCAL
 from trainyard.manifests.dump import dump
 from trainyard.whole_file import write_text
 
-__all__ = ["LockedImage", "moved", "settings_fragment", "write_lock"]
-
 _HEADING: Final = "# Digest of each built image. Written by `trainyard images build`.\n"
 
 

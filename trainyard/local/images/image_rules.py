@@ -9,8 +9,6 @@ from trainyard.local.images.elf_libraries import missing_libraries
 from trainyard.local.images.file_tree import FileTree
 from trainyard.local.images.recipe import Recipe
 
-__all__ = ["require_rules"]
-
 _SHELLS: Final = tuple(
     f"{folder}/{name}" for folder in ("bin", "usr/bin") for name in ("sh", "bash", "dash", "busybox")
 )

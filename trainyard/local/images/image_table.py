@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from trainyard.local.images.image_build import BuiltImage
 
-__all__ = ["image_table"]
-
 
 def image_table(images: Sequence[BuiltImage]) -> str:
     """Return images with reference, digest, size, state, user and exceptions as text."""

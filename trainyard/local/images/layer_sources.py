@@ -18,8 +18,6 @@ from trainyard.local.images.file_tree import FileTree, matches
 from trainyard.local.images.python_packages import byte_compiled, locked_wheels, own_wheel, sources_digest, unpacked
 from trainyard.local.images.recipe import LayerRecipe, ModuleFiles, PythonPackages
 
-__all__ = ["ContainedImage", "LayerContents", "LayerSources", "architecture"]
-
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _DOCUMENTATION: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/bug")
 

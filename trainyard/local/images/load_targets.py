@@ -15,7 +15,6 @@ from trainyard.local.images.container_engine import kind_command
 if TYPE_CHECKING:
     from trainyard.local.images.image_build import BuiltImage
 
-__all__ = ["LoadTarget", "detect", "load"]
 
 _TIMEOUT: Final = 600
 

@@ -24,8 +24,6 @@ from typing import IO, Any, Final
 from trainyard.local.images.file_tree import FileTree
 from trainyard.whole_file import whole_file
 
-__all__ = ["Blob", "ImageConfig", "OciImage", "read_archive", "write_archive", "write_layer"]
-
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 _LAYER: Final = "application/vnd.oci.image.layer.v1.tar+gzip"

@@ -22,8 +22,6 @@ from trainyard.errors import TrainyardError
 from trainyard.local.images.bill_of_materials import Component, python_component
 from trainyard.local.images.file_tree import FileTree, matches
 
-__all__ = ["SITE", "byte_compiled", "locked_wheels", "own_wheel", "unpacked"]
-
 _VERSION: Final = "3.11"
 """Python of Debian 12."""
 _GLIBC: Final = 36

@@ -16,8 +16,6 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
 
-__all__ = ["LOCAL", "LayerRecipe", "ModuleFiles", "PythonPackages", "Recipe", "read_recipes"]
-
 LOCAL = "localhost/trainyard"
 """Repository prefix of images that are in no registry."""
 

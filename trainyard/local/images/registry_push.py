@@ -20,8 +20,6 @@ from trainyard.local.images.image_lock import moved
 from trainyard.local.images.oci_archive import read_archive
 from trainyard.progress import Progress, SilentProgress, Step
 
-__all__ = ["push_images"]
-
 _TIMEOUT: Final = 900.0
 """Seconds of one request, which may carry a layer of 100 MB over a slow line."""
 _ATTEMPTS: Final = 3

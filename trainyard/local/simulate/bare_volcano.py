@@ -18,28 +18,16 @@ from typing import Any
 
 from trainyard import pki, upstream
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Resource, kinds
+from trainyard.kube import kinds
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import QUEUES
-from trainyard.local.cluster import ClusterAccess, ClusterStatus
 from trainyard.local.cluster.kwok_stages import HOST_PROCESS_LABEL
+from trainyard.local.cluster.provider import ClusterAccess, ClusterStatus
 from trainyard.local.simulate.programs import PROGRAM_OF_DEPLOYMENT, PROGRAMS
 from trainyard.settings.versions import component_release, supported_versions
-
-__all__ = [
-    "MANAGER",
-    "NAMESPACE",
-    "ON_PLATFORM_NODE",
-    "PATIENCE",
-    "PAUSE",
-    "PLATFORM_TAINT",
-    "configure",
-    "install",
-    "kill",
-    "objects",
-    "queue_open",
-    "wait_until",
-]
 
 NAMESPACE = "volcano-system"
 MANAGER = "trainyard-simulate"

@@ -7,8 +7,6 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-__all__ = ["Duration", "parse", "shown"]
-
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _PART = re.compile(r"(\d+)([dhms])")
 _WHOLE = re.compile(r"(\d+[dhms])+")

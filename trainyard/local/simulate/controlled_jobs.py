@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trainyard.api.constants import QUEUE_ANNOTATION
-from trainyard.kube import Resource
 from trainyard.kube.kinds import JOBS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import VOLCANO_JOBS
 from trainyard.local.simulate.gang_objects import JOB_LABEL, ROLE_LABEL, pod_spec
 from trainyard.local.simulate.scenario_jobs import Job, JobKind
-
-__all__ = ["RESOURCES", "controlled_job"]
 
 RESOURCES: Final = {JobKind.JOB: JOBS, JobKind.VCJOB: VOLCANO_JOBS}
 """Resource of each kind that has a controller."""

@@ -17,7 +17,6 @@ from trainyard.settings.settings_model import DnsLabel, Resources, SettingsModel
 if TYPE_CHECKING:
     from trainyard.local.simulate.scenario import Scenario
 
-__all__ = ["Expectation", "ExpectationResult", "evaluate"]
 
 _OF_JOBS = ("state", "count", "pods", "within", "domains", "only_on", "nodes", "restarts", "lost", "started")
 _OF_QUEUES = ("uses", "uses_at_most", "uses_at_least")

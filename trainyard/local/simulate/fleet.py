@@ -13,11 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import JOBS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import HYPER_NODES, POD_GROUPS, QUEUES, VOLCANO_JOBS
-from trainyard.local.cluster import ClusterStatus
 from trainyard.local.cluster import simulated_nodes as nodes
+from trainyard.local.cluster.provider import ClusterStatus
 from trainyard.local.simulate.bare_volcano import (
     MANAGER,
     PATIENCE,
@@ -28,14 +30,12 @@ from trainyard.local.simulate.bare_volcano import (
     wait_until,
 )
 from trainyard.local.simulate.scenario_jobs import DEFAULT_NAMESPACE
-from trainyard.scheduling import scheduler
-from trainyard.scheduling.queues import DEFAULT, ROOT
 from trainyard.scheduling.queues.builtin_queues import RESERVED, root_preparation
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import StackSettings
+from trainyard.scheduling.queues.queue import DEFAULT, ROOT
+from trainyard.scheduling.scheduler import stack_configuration
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.settings.stack import StackSettings
 from trainyard.stack_checks import stack_queues
-
-__all__ = ["clear", "delete_pods", "prepare", "retried"]
 
 _LABEL = "trainyard.dev/simulation"
 _OWN = {_LABEL: "true"}
@@ -88,7 +88,7 @@ async def prepare(
         await wait_until(f"namespace {tenant} is ready", partial(_account, client, tenant))
     for name, each in settings.priority_classes.items():
         await client.create(PRIORITY_CLASSES, _priority_class(name, each.value, preempts=each.preempts))
-    text = configuration or scheduler.configuration(settings)
+    text = configuration or stack_configuration.configuration(settings)
     mark = hashlib.sha256(json.dumps(fabric.hyper_nodes, sort_keys=True).encode()).hexdigest()[:16]
     await configure(client, text, mark, status)
     queues = stack_queues(settings)

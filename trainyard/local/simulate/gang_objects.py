@@ -10,8 +10,6 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION, REPLICATED_JOB_LABEL
 from trainyard.jobs.render.gangs.volcano_subgroups import INDEX_LABEL, JOB_INDEX_LABEL, group_policies
 from trainyard.local.simulate.scenario_jobs import Job, TopologyMode
 
-__all__ = ["JOB_LABEL", "ROLE_LABEL", "group_body", "pod_body", "pod_group_of", "pod_of", "pod_spec"]
-
 ROLE_LABEL: Final = "trainyard.dev/simulated"
 JOB_LABEL: Final = "trainyard.dev/simulated-job"
 

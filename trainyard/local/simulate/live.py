@@ -22,10 +22,13 @@ from typing import Any
 
 from trainyard.errors import TrainyardError
 from trainyard.insight.usage.bodies import is_evicted
-from trainyard.kube import ApiError, Change, Client, Informer
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import NODES, PODS
+from trainyard.kube.store import Change
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
-from trainyard.local.cluster import ClusterStatus
+from trainyard.local.cluster.provider import ClusterStatus
 from trainyard.local.cluster.simulated_nodes import desired_nodes
 from trainyard.local.simulate.bare_volcano import ON_PLATFORM_NODE, kill, wait_until
 from trainyard.local.simulate.controlled_jobs import controlled_job
@@ -35,10 +38,8 @@ from trainyard.local.simulate.name_list import Names
 from trainyard.local.simulate.replay import Settled
 from trainyard.local.simulate.rest import sessions_at_rest
 from trainyard.local.simulate.scenario_jobs import DEFAULT_NAMESPACE, Job, JobKind
-from trainyard.scheduling.queues import DEFAULT
+from trainyard.scheduling.queues.queue import DEFAULT
 from trainyard.settings.fabric import FabricSettings
-
-__all__ = ["LiveWorld", "live_world"]
 
 _CONTROL_TIMEOUT = 60.0
 _ROUNDS = 60

@@ -6,8 +6,6 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-__all__ = ["Names"]
-
 
 def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value

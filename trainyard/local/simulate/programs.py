@@ -6,8 +6,6 @@ from typing import Final
 
 from trainyard.local.cluster.supervisor.host_programs import volcano
 
-__all__ = ["PROGRAMS", "PROGRAM_OF_DEPLOYMENT"]
-
 PROGRAM_OF_DEPLOYMENT: Final = {
     each.deployment: name for name, each in volcano.PROGRAMS.programs.items() if each.deployment
 }

@@ -23,8 +23,6 @@ from trainyard.local.simulate.timeline import JobState, Timeline
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.stack_checks import stack_queues
 
-__all__ = ["Replay", "Settled", "World", "replay"]
-
 
 @dataclass(frozen=True)
 class Settled:

@@ -12,8 +12,6 @@ from trainyard.local.simulate.replay import Replay
 from trainyard.local.simulate.replay_svg import draw
 from trainyard.local.simulate.timeline import JobState
 
-__all__ = ["as_json", "as_page", "as_text"]
-
 
 def as_text(replay: Replay) -> str:
     """Return a table of the jobs and the expectations."""

@@ -18,8 +18,6 @@ from trainyard.local.simulate.replay import Replay
 from trainyard.local.simulate.timeline import Ending, PodRun, Timeline
 from trainyard.stack_checks import stack_queues
 
-__all__ = ["draw"]
-
 _WIDTH, _LEFT, _RIGHT = 1200, 190, 24
 _ROW, _GAP = 18, 3
 _JOB_ROWS, _NODE_ROWS = 120, 64

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trainyard.insight.usage import Account, Gang, Holding, Ledger, QueueTenants, Share, Span, Usage
+from trainyard.insight.usage.account import Account, Span, Usage
+from trainyard.insight.usage.ledger import Ledger
+from trainyard.insight.usage.levels import Gang, Holding, QueueTenants, Share
 from trainyard.local.simulate.replay import Replay
 from trainyard.local.simulate.scenario_jobs import Job
 from trainyard.local.simulate.timeline import PodRun
 from trainyard.scheduling.queues.amounts import units
-
-__all__ = ["replay_usage"]
 
 
 class _Change(NamedTuple):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["sessions_at_rest"]
-
 _SESSIONS = 4
 _MISS_PROBABILITY = 1e-6
 """Accepted probability of missing a preemption."""

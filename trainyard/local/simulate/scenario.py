@@ -25,15 +25,13 @@ from trainyard.local.simulate.programs import PROGRAMS
 from trainyard.local.simulate.scenario_jobs import Job, JobSettings
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.scheduling.queues import ROOT
-from trainyard.scheduling.topology import Fabric, compile_fabric
-from trainyard.settings import StackSettings, load_stack
+from trainyard.scheduling.queues.queue import ROOT
+from trainyard.scheduling.topology.fabric_compiler import Fabric, compile_fabric
 from trainyard.settings.messages import CONFIG_NAMESPACE, findings_of
 from trainyard.settings.settings_model import DnsLabel, SettingsModel
-from trainyard.settings.stack_loader import parse_stack
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import load_stack, parse_stack
 from trainyard.settings.tenancy import QueueSettings
-
-__all__ = ["Event", "Scenario", "ScenarioFile", "load_scenario"]
 
 _STACK_SECTIONS = ("fabric", "queues", "tenants", "scheduler", "priorityClasses")
 _ACTIONS = ("fail", "repair", "cordon", "uncordon", "delete", "restart", "kill", "queue")

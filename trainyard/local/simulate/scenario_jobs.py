@@ -11,10 +11,8 @@ from pydantic import Field
 from trainyard.api.constants import SYSTEM_PRIORITY_CLASSES
 from trainyard.checks.finding import Finding
 from trainyard.local.simulate.clock import Duration
-from trainyard.settings import StackSettings
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, Resources, SettingsModel
-
-__all__ = ["Job", "JobKind", "JobSettings", "TopologyMode", "TopologySettings"]
+from trainyard.settings.stack import StackSettings
 
 DEFAULT_NAMESPACE = "default"
 

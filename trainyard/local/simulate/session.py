@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
-from trainyard.local.cluster import ClusterStatus
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.local.cluster.embedded import EmbeddedProvider
 from trainyard.local.cluster.folders import private_folder
 from trainyard.local.cluster.process import last_error_line
+from trainyard.local.cluster.provider import ClusterStatus
 from trainyard.local.simulate.bare_volcano import install
 from trainyard.local.simulate.fleet import clear, prepare
 from trainyard.local.simulate.live import live_world
@@ -20,8 +21,6 @@ from trainyard.local.simulate.scenario import Scenario
 from trainyard.progress import Progress, SilentProgress
 from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
 from trainyard.settings.fabric import FabricSettings
-
-__all__ = ["DEFAULT_NAME", "Session"]
 
 DEFAULT_NAME = "simulate"
 """Name of the cluster that replays use."""

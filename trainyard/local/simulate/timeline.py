@@ -9,11 +9,9 @@ from enum import StrEnum
 from fractions import Fraction
 
 from trainyard import quantity
-from trainyard.insight.usage import Share
+from trainyard.insight.usage.levels import Share
 from trainyard.local.simulate.scenario_jobs import Job
-from trainyard.scheduling.topology import Fabric
-
-__all__ = ["Ending", "JobState", "PodRun", "Timeline", "Wait"]
+from trainyard.scheduling.topology.fabric_compiler import Fabric
 
 
 class JobState(StrEnum):

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 from trainyard.cluster_state.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.hyper_nodes import refresh_hyper_nodes
 from trainyard.progress import Progress
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import StackSettings
-
-__all__ = ["await_quotas", "refresh_notes", "refresh_selected", "selecting_domains"]
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.settings.stack import StackSettings
 
 
 def selecting_domains(settings: StackSettings) -> list[str]:

@@ -25,12 +25,13 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.policy.pack import WHOLE, PolicyPack, Report, Resource, properties
+from trainyard.policy.pack.review_pack import WHOLE, PolicyPack, Report
+from trainyard.policy.pack.stack_resources import Resource
+from trainyard.policy.pack.stack_values import properties
 from trainyard.policy.rules.admission_rule import Rule
-from trainyard.settings import StackSettings, load_stack, parse_stack
 from trainyard.settings.platform import PolicyState
-
-__all__ = ["Analyzer", "main"]
+from trainyard.settings.stack import StackSettings
+from trainyard.settings.stack_loader import load_stack, parse_stack
 
 _NAME: Final = "trainyard"
 _PREFIX: Final = "trainyard:"

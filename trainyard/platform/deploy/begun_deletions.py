@@ -9,10 +9,8 @@ from __future__ import annotations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.platform.deploy.recorded_state import RecordedState
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import QueueState
-
-__all__ = ["reject_reopened"]
 
 
 def reject_reopened(state: RecordedState, settings: StackSettings) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.deploy.engine_events import EventLog
 from trainyard.platform.deploy.repeated_action import repeated
 from trainyard.platform.takeover.deletion_blockers import read_blockers
-
-__all__ = ["report_blockers", "watch_deletions"]
 
 PATIENCE = 10.0
 """Seconds after which a deletion takes long."""

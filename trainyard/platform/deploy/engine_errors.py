@@ -12,8 +12,6 @@ from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.platform.deploy.engine_events import EventLog
 from trainyard.platform.deploy.workspace import Program
 
-__all__ = ["translate_errors"]
-
 _HALF_WRITTEN = "failed to load checkpoint: EOF"
 """A file of attributes that a killed run has left half-written: `remove_incomplete_attributes`."""
 

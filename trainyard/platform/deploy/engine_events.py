@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from trainyard.progress import Step
 
-__all__ = ["Address", "EventLog", "address_of", "component_of", "resource_of"]
 
 Address = tuple[str, str, str, str]
 """API version, kind, name and namespace (empty for cluster-scoped kinds)."""

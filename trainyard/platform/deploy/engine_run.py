@@ -26,14 +26,13 @@ from trainyard.platform.deploy.recovery import backend_folder, interruption, rec
 from trainyard.platform.deploy.repeated_action import repeated
 from trainyard.platform.deploy.workspace import PROJECT, Backend, Program, open_workspace
 from trainyard.platform.pulumi_sdk.recorded_objects import recorded_objects
-from trainyard.policy.pack import REVIEW_VARIABLE
+from trainyard.policy.pack.review_pack import REVIEW_VARIABLE
 from trainyard.progress import Progress
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
 
-__all__ = ["EngineRun", "engine_run", "result_of"]
 
 _PARALLEL = 32
 _PROGRAMS = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")

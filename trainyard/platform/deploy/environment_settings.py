@@ -20,10 +20,8 @@ from trainyard.local.cluster.environment import tool_path
 from trainyard.local.cluster.pulumi_home import home_without_logs
 from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.platform.deploy.workspace import write_project
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import stack_settings
-
-__all__ = ["PATIENCE_SECONDS", "read_settings"]
 
 PATIENCE_SECONDS = 60.0
 """Seconds within which ``pulumi config`` must answer; it opens the environment over the network."""

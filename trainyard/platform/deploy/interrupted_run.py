@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 from trainyard.api.constants import ADOPTED_ANNOTATION, STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object, TransportError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.takeover.deletion_blockers import read_blockers
 from trainyard.platform.takeover.owned_objects import read_owned
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
 
-__all__ = ["follow_cluster", "reject_remains"]
 
 _PATIENCE: Final = 120.0
 _INTERVAL: Final = 0.5

@@ -10,8 +10,6 @@ from trainyard.checks.finding import Finding
 from trainyard.scheduling.queues.plan import Plan
 from trainyard.scheduling.queues.plan_report import as_json, as_text
 
-__all__ = ["Change", "Result"]
-
 _UNCHANGED = frozenset({"same", "read"})
 
 

@@ -14,7 +14,8 @@ from trainyard.cluster_state.plan import plan_from
 from trainyard.cluster_state.queues import LiveQueues, read_shares
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.local.cluster import cluster_name, provider
 from trainyard.local.cluster.providers import PROVIDERS
 from trainyard.local.cluster.toolchain import Toolchain
@@ -27,13 +28,11 @@ from trainyard.platform.deploy.takeover_restoration import read_former, restore_
 from trainyard.progress import Progress
 from trainyard.scheduling.queues.plan import Plan
 from trainyard.scheduling.queues.snapshot import snapshot_of_settings
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.stack_checks import stack_scheduling
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
-
-__all__ = ["destroy", "preview", "refresh", "up"]
 
 
 def up(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:

@@ -14,12 +14,12 @@ from typing import Any
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.resource import Object
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.deploy.recorded_state import RecordedState
-
-__all__ = ["check_cluster", "reject_other_cluster", "reject_other_kubeconfig"]
 
 _NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _PROVIDER_TYPE = "pulumi:providers:kubernetes"

@@ -16,8 +16,6 @@ from trainyard.platform.deploy.workspace import PROJECT
 if TYPE_CHECKING:
     from pulumi.automation import Stack
 
-__all__ = ["RecordedState"]
-
 
 class RecordedState:
     """The resources in the state of a stack.

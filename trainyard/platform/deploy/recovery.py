@@ -36,18 +36,6 @@ _CONNECT_SECONDS = 5.0
 _GRACE = 30.0
 """Seconds that Pulumi has to finish running operations and to write its state."""
 
-__all__ = [
-    "backend_folder",
-    "compressed_state",
-    "drop_pending_operations",
-    "has_former_layout",
-    "interruption",
-    "recover",
-    "release_stale_lock",
-    "remove_incomplete_attributes",
-    "state_file",
-]
-
 
 def backend_folder(url: str) -> Path | None:
     """Return the folder of a file backend; None for other backends."""

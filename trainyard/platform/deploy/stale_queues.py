@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from trainyard.platform.deploy.engine_run import EngineRun
 
-__all__ = ["retry_stale_queues"]
-
 _STALE_CHILDREN = re.compile(r"can not be deleted because it has \d+ child queues")
 _ATTEMPTS = 5
 _RETRY_SECONDS = 2.0

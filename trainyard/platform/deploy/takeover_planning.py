@@ -13,9 +13,7 @@ from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.platform.deploy.workspace import Backend, Program, open_workspace
 from trainyard.platform.takeover.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
 from trainyard.progress import Progress
-from trainyard.settings import StackSettings
-
-__all__ = ["plan_takeover"]
+from trainyard.settings.stack import StackSettings
 
 _PLANNING: Final = {
     NO_CLUSTER_VARIABLE: "",

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
-from trainyard.local.cluster import ClusterAccess
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.takeover.former_objects import (
     RECORD_NAMESPACE,
     FormerObject,
@@ -18,8 +19,6 @@ from trainyard.platform.takeover.former_objects import (
 )
 from trainyard.platform.takeover.restoration import RESTORATION_MANAGER, Restoration, restore
 from trainyard.progress import Progress
-
-__all__ = ["read_former", "restore_former"]
 
 
 def read_former(access: ClusterAccess, stack: str) -> list[FormerObject]:

@@ -29,7 +29,6 @@ from trainyard.platform.deploy.recovery import backend_folder, compressed_state,
 if TYPE_CHECKING:
     from pulumi.automation import LocalWorkspace, Stack
 
-__all__ = ["PROJECT", "Backend", "Program", "open_workspace", "write_project"]
 
 PROJECT = "trainyard"
 

@@ -22,8 +22,6 @@ from trainyard.local.cluster.toolchain import pinned
 from trainyard.platform.pulumi_sdk.shortcuts import Shortcut, enabled
 from trainyard.platform.pulumi_sdk.targets import drop_target_variables
 
-__all__ = ["QuickStack", "command"]
-
 _UNLIMITED = [("grpc.max_receive_message_length", -1)]
 
 

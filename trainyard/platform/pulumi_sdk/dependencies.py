@@ -5,8 +5,6 @@ from __future__ import annotations
 import pulumi
 from pulumi.runtime._depends_on import _resolve_depends_on_urns
 
-__all__ = ["await_dependencies"]
-
 
 async def await_dependencies(opts: pulumi.ResourceOptions, dependent: pulumi.Resource) -> None:
     """Wait until the resources exist; those of a component are its descendants, because it exists at once itself.

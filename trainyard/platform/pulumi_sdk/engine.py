@@ -19,8 +19,6 @@ from pulumi.runtime.proto import engine_pb2
 
 from trainyard.platform.pulumi_sdk.shortcuts import Shortcut, enabled
 
-__all__ = ["Engine"]
-
 
 class Engine:
     """The engine of the current run."""

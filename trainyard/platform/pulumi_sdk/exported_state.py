@@ -9,8 +9,6 @@ from functools import cache
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["IMPORT_VARIABLE", "exported_objects"]
-
 IMPORT_VARIABLE = "TRAINYARD_IMPORT"
 """Set to ``true``, the program imports objects of the stack that exist and that its state lacks."""
 

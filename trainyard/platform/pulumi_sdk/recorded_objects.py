@@ -13,8 +13,6 @@ from contextlib import contextmanager
 
 from trainyard.platform.pulumi_sdk.exported_state import exported_objects
 
-__all__ = ["is_unrecorded", "lacks_objects", "recorded_objects"]
-
 _OBJECTS = "kubernetes:"
 
 _recorded: Collection[tuple[str, str]] | None = None

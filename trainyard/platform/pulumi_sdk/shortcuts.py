@@ -11,8 +11,6 @@ from typing import Final
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["VARIABLE", "Shortcut", "enabled"]
-
 VARIABLE: Final = "TRAINYARD_PULUMI_SHORTCUTS"
 _NONE: Final = "none"
 

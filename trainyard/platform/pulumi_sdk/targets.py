@@ -12,8 +12,6 @@ from contextlib import suppress
 
 import psutil
 
-__all__ = ["drop_target_variables", "has_targets"]
-
 _OPTIONS = ("--target", "--target-replace", "--exclude")
 _LETTERS = "tx"
 _LETTERS_WITH_VALUE = "Ccmpsv"

@@ -13,16 +13,17 @@ from rich.console import RenderableType
 from trainyard.cluster_state.platform import PlatformView, read_platform
 from trainyard.cluster_state.train_jobs import finished_condition, gang_nodes, run_train_job
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, Object, TransportError
-from trainyard.local.cluster import ClusterAccess, Provider, cluster_name, provider
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object
+from trainyard.local.cluster import cluster_name, provider
+from trainyard.local.cluster.provider import ClusterAccess, Provider
 from trainyard.platform.admission import wait_for_tenants
-from trainyard.platform.deploy import up
+from trainyard.platform.deploy.operations import up
 from trainyard.platform.quickstart.smoke import accelerator, smoke_job
 from trainyard.platform.quickstart.summary import ProcessLine, SmokeReport, summary
 from trainyard.progress import Progress
-from trainyard.settings import StackSettings
-
-__all__ = ["InstalledPlatform", "quickstart"]
+from trainyard.settings.stack import StackSettings
 
 SMOKE_PATIENCE = 180.0
 

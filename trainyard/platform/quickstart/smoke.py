@@ -8,10 +8,8 @@ from typing import Any
 
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.providers import PROVIDERS
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import StackSettings
-
-__all__ = ["SMOKE_NAME", "SMOKE_RUNTIME", "accelerator", "smoke_job"]
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
+from trainyard.settings.stack import StackSettings
 
 SMOKE_NAME = "smoke"
 SMOKE_RUNTIME = "torch-distributed-gang"

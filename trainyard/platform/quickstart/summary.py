@@ -12,8 +12,6 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-__all__ = ["ProcessLine", "SmokeReport", "fabric_tree", "landing_domains", "process_table", "queue_tree", "summary"]
-
 Manifest = Mapping[str, Any]
 
 

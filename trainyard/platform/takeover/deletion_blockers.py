@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.served_resources import preferred_version, served_resources
-
-__all__ = ["Blocker", "Failure", "read_blockers"]
 
 _REMAINING = re.compile(r"([a-z0-9.-]+) has (\d+) resource instances?")
 _SHOWN = 3

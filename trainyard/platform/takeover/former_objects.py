@@ -17,21 +17,9 @@ from typing import Any, Final
 
 from trainyard.api.constants import STACK_FIELD_MANAGER
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, Object, Resource
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import SECRETS
-
-__all__ = [
-    "RECORD_NAMESPACE",
-    "STACK_MANAGERS",
-    "FormerObject",
-    "cleaned",
-    "delete_record",
-    "forget_objects",
-    "is_managed",
-    "read_record",
-    "record_name",
-    "save_record",
-]
+from trainyard.kube.resource import Object, Resource
 
 RECORD_NAMESPACE: Final = "kube-system"
 """Namespace of the records: every cluster has it, and no `destroy` deletes it."""

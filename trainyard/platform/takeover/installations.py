@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from trainyard.kube import Client, Object
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-
-__all__ = ["LiveInstallation", "Program", "read_installation"]
+from trainyard.kube.resource import Object
 
 _VERSION = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)(@|$)")
 

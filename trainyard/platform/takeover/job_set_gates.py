@@ -8,10 +8,8 @@ from trainyard.checks.finding import Finding
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.platform.takeover.installations import LiveInstallation, Program
-from trainyard.settings import StackSettings
 from trainyard.settings.sections.jobset import JobSetSettings
-
-__all__ = ["check_gates"]
+from trainyard.settings.stack import StackSettings
 
 _PROGRAM = "jobset"
 

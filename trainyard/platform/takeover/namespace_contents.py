@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainyard.api.constants import STACK_LABEL
-from trainyard.kube import Client, Object, Resource
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.served_resources import served_resources, served_versions
-
-__all__ = ["NamespaceContents", "read_contents"]
 
 _SHOWN = 3
 _DERIVED = frozenset({"Endpoints", "EndpointSlice", "Event", "Lease", "PodMetrics", "PolicyReport"})

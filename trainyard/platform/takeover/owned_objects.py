@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Collection
 
 from trainyard.api.constants import STACK_LABEL
-from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, Resource
 from trainyard.kube.served_resources import served_resources, served_versions
 from trainyard.platform.takeover.former_objects import is_managed
-
-__all__ = ["read_owned"]
 
 _DERIVED = frozenset({"Endpoints", "EndpointSlice"})
 """Kinds to which controllers copy the labels of a Service."""

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
-from trainyard.kube import ApiError, Client, Object, Resource, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Object, Resource
 from trainyard.platform.takeover.former_objects import STACK_MANAGERS, FormerObject, cleaned, is_managed
-
-__all__ = ["RESTORATION_MANAGER", "Restoration", "in_order", "restore", "restored"]
 
 RESTORATION_MANAGER: Final = "trainyard-restoration"
 """Field manager of restored objects: that of the stack must own nothing afterwards."""

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from trainyard.checks.finding import Finding
 from trainyard.platform.takeover.installations import LiveInstallation, Program
-from trainyard.scheduling.scheduler import DROPPING_RULES, effective_configuration, lint
+from trainyard.scheduling.scheduler.configuration_lint import DROPPING_RULES, lint
 from trainyard.scheduling.scheduler.scheduler_configuration import SchedulerConfiguration
-from trainyard.settings import StackSettings
+from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
 from trainyard.settings.sections.volcano import VolcanoSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.stack_checks import scheduling_of
-
-__all__ = ["check_scheduler"]
 
 _SCHEDULER = "vc-scheduler"
 _FILE = "scheduler-conf"

@@ -15,19 +15,9 @@ from enum import StrEnum
 from typing import Any
 
 from trainyard.api.constants import STACK_LABEL
-from trainyard.kube import ApiError, Object
+from trainyard.kube.api_errors import ApiError
+from trainyard.kube.resource import Object
 from trainyard.scheduling.queues.hierarchy_annotations import old_tree
-
-__all__ = [
-    "Observation",
-    "Takeover",
-    "TakeoverAction",
-    "address_of",
-    "decide",
-    "is_part_of_program",
-    "is_replaceable",
-]
-
 
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1"
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")

@@ -11,8 +11,6 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.platform.takeover.takeover import Takeover, TakeoverAction
 
-__all__ = ["PLAN_VARIABLE", "PlannedTakeoverError", "TakeoverPlan"]
-
 PLAN_VARIABLE = "TRAINYARD_TAKEOVER_PLAN"
 """Set to ``true``, the program ends with the plan instead of declaring resources."""
 

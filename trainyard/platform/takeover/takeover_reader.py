@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.kube.api_errors import ApiError
 from trainyard.kube.blocking import Session
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -30,9 +31,8 @@ from trainyard.kube.kinds import (
     STATEFUL_SETS,
     VALIDATING_WEBHOOKS,
 )
+from trainyard.kube.resource import Object, Resource
 from trainyard.platform.takeover.takeover import Observation, is_replaceable
-
-__all__ = ["TakeoverReader"]
 
 _NAMESPACED = (
     *(DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS, CRON_JOBS),

@@ -6,10 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainyard.api.constants import STACK_LABEL
-from trainyard.kube import Object
+from trainyard.kube.resource import Object
 from trainyard.platform.takeover.takeover import Takeover, TakeoverAction, address_of
-
-__all__ = ["namespaces_of", "remains", "used_by"]
 
 _SYSTEM = frozenset({"", "default", "kube-system", "kube-public", "kube-node-lease"})
 _BUILT_IN = frozenset({("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")})

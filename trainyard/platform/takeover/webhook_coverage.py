@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["webhook_gaps"]
-
 _VALIDATING = "ValidatingWebhookConfiguration"
 _ALL = "*"
 

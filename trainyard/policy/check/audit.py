@@ -7,15 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, Resource
 from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES, PRIORITY_CLASSES
+from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, PLATFORMS, TENANT_POLICIES, TRAINING_RUNTIMES
 from trainyard.manifests.documents import Source
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.rules.admission_rule import Rule
-
-__all__ = ["CLUSTER", "existing"]
 
 CLUSTER = "cluster"
 """File name of objects that exist in a cluster."""

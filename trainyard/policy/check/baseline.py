@@ -10,14 +10,12 @@ from typing import Any, Final
 from pydantic import Field, ValidationError
 
 from trainyard.checks.finding import Finding, Severity
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.manifests.dump import dump
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.settings.settings_model import SettingsModel
-
-__all__ = ["BaselineEntry", "apply_baseline", "baseline_text", "read_baseline"]
 
 _HEAD: Final = """\
 # Known violations, suppressed until they expire. Written by: trainyard check --write-baseline

@@ -12,8 +12,6 @@ from trainyard.policy.engines.vap.validating_admission_policies import admission
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.settings.platform import PolicySettings
 
-__all__ = ["require_compiled"]
-
 _COMPILATION = "compilation failed: "
 _FIELDS = {"variables": "name", "matchConditions": "name"}
 """Fields that name the expressions of a policy, by list."""

@@ -14,7 +14,7 @@ from trainyard.api import MODELS, Body, Platform, TenantPolicy, parse
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding, Severity
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.policy.check.job_validation import JobValidator
@@ -39,8 +39,6 @@ from trainyard.policy.review import (
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
 from trainyard.settings.platform import PolicyState
-
-__all__ = ["AUTHOR", "Checker"]
 
 AUTHOR: Final = "unknown user"
 """User that creates the objects of files; has no rights of the platform."""

@@ -23,8 +23,6 @@ from trainyard.policy.check.train_job_check import Resolved
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World, is_runtime
 from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
 
-__all__ = ["JobValidator"]
-
 _BUILT_IN: Final = (
     ("v1", "Pod"),
     *(("batch/v1", kind) for kind in ("Job", "CronJob")),

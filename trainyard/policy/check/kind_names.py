@@ -10,8 +10,6 @@ from trainyard.api import MODELS
 from trainyard.checks.finding import Finding
 from trainyard.policy.check.sources import Manifest
 
-__all__ = ["KindNames"]
-
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _SERVED: Final = {(version.partition("/")[0], kind): version for version, kind in MODELS}

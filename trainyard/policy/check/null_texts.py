@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from trainyard.api import Body
 
-__all__ = ["with_empty_texts"]
-
 _MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 

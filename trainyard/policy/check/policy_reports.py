@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.printable_text import printable
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client, Resource
 from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
+from trainyard.kube.resource import Resource
 from trainyard.policy.check.report_kinds import API_VERSION, CLUSTERED, GROUP, NAMESPACED, VERSION
 from trainyard.policy.rules.admission_rule import Rule
-
-__all__ = ["policy_reports", "write_reports"]
 
 _NAMESPACED = Resource(GROUP, VERSION, NAMESPACED[1], NAMESPACED[0])
 _CLUSTERED = Resource(GROUP, VERSION, CLUSTERED[1], CLUSTERED[0], namespaced=False)

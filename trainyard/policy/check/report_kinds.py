@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["API_VERSION", "CLUSTERED", "GROUP", "NAMESPACED", "VERSION", "report_definitions"]
-
 API_VERSION: Final = "wgpolicyk8s.io/v1alpha2"
 GROUP, VERSION = API_VERSION.split("/")
 NAMESPACED: Final = ("PolicyReport", "policyreports", "polr")

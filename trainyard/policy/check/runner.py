@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainyard.checks.finding import Finding, Severity
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.engines.opa.address import OpaAddress
@@ -30,15 +30,14 @@ from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
-from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings
 from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.stack import StackSettings
 
 if TYPE_CHECKING:
-    from trainyard.kube import Client
+    from trainyard.kube.client import Client
     from trainyard.policy.engines.opa.opa_client import OpaClient
 
-__all__ = ["RuleSetSession", "address_of", "check_cluster", "check_paths", "expired_exemptions", "open_rule_set"]
 
 _PLATFORM_NAMESPACE = TrainerSettings().namespace
 _SECONDS, _RULE_SECONDS = 30.0, 5.0

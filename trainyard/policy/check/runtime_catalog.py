@@ -13,7 +13,7 @@ from typing import Any, Final
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.checks.finding import Finding, Severity
-from trainyard.checks.report import Report
+from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.catalog import Catalog, Runtime, RuntimeVersion, State
 from trainyard.jobs.runtimes.catalog_loader import merged, runtimes_of, version_findings
@@ -28,9 +28,7 @@ from trainyard.manifests.lines import Lines
 from trainyard.policy.check.runner import RuleSetSession
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
-from trainyard.settings import StackSettings
-
-__all__ = ["CheckScope", "check_runtimes", "require_valid"]
+from trainyard.settings.stack import StackSettings
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 """Folders of an installed Trainyard; not under the user's version control, so not compared with a revision."""

@@ -18,8 +18,6 @@ from trainyard.manifests.files import read_sources as read_texts
 from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.policy.rules.admission_rule import Rule
 
-__all__ = ["Manifest", "Sources", "placed", "read_sources"]
-
 _PLATFORM_GROUP: Final = PLATFORM_API_VERSION.partition("/")[0]
 _NAMESPACED: Final = {(GROUP, TRAIN_JOB), (GROUP, TRAINING_RUNTIME), (_PLATFORM_GROUP, "TenantPolicy")}
 """Kinds that are read without a rule about them."""

@@ -11,8 +11,6 @@ from trainyard.jobs.render.submission import Submission, named_runtime, submitte
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World
 
-__all__ = ["Resolved", "resolved", "runtime_of"]
-
 Resolved = Submission[FoundRuntime]
 """Result of a TrainJob's admission."""
 

@@ -20,18 +20,16 @@ from trainyard.api.constants import (
     TRAINING_RUNTIME,
 )
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import RenderContext
 from trainyard.jobs.render.platform_facts import context_of
+from trainyard.jobs.render.result import RenderContext
 from trainyard.jobs.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
 from trainyard.jobs.runtimes.runtime_lint import DomainCapacities
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.stack_objects import namespace_labels, platform_object, runtime_catalogs, tenant_policy
-from trainyard.scheduling.topology import compile_fabric
-from trainyard.settings import StackSettings
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
-
-__all__ = ["DEFAULT_NAMESPACE", "FoundRuntime", "World", "is_runtime"]
+from trainyard.settings.stack import StackSettings
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -192,7 +190,7 @@ class World:
 
     @cached_property
     def _catalog(self) -> dict[str, tuple[Path | None, Body | FoundRuntime]]:
-        from trainyard.jobs.runtimes import installed_catalog
+        from trainyard.jobs.runtimes.installed_catalog import installed_catalog
 
         wanted = (self._settings.runtimes.include, self._settings.runtimes.mirrors) if self._settings else ()
         catalog = installed_catalog(runtime_catalogs(self._settings), *wanted)

@@ -35,8 +35,6 @@ from trainyard.policy.derivation.abstract_values import (
 )
 from trainyard.policy.derivation.assumptions import Absence
 
-__all__ = ["call"]
-
 _ZERO: Final = constant(0)
 _NO_TEXT: Final = Constant('""')
 

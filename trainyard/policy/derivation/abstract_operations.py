@@ -32,8 +32,6 @@ from trainyard.policy.derivation.abstract_values import (
 )
 from trainyard.policy.derivation.assumptions import Absence
 
-__all__ = ["MADE", "REQUEST", "entries", "equal", "is_absent", "lookup"]
-
 REQUEST: Final = (RAW, TEXT, PIECE)
 """Shapes of a part of the request."""
 MADE: Final = (Collection, Fields)

@@ -11,30 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = [
-    "ANY",
-    "BOOLEANS",
-    "EMPTY",
-    "FALSE",
-    "NULL",
-    "PIECE",
-    "RAW",
-    "TEXT",
-    "TRUE",
-    "UNDEFINED",
-    "UNKNOWN",
-    "Collection",
-    "Constant",
-    "Fields",
-    "Marker",
-    "Setting",
-    "Shape",
-    "Value",
-    "constant",
-    "defined",
-    "joined",
-]
-
 _MOST_SHAPES: Final = 40
 """Larger sets become :data:`UNKNOWN`."""
 _MOST_ITEMS: Final = 64

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-__all__ = ["Absence", "Assumption"]
-
 _SEARCHABLE: Final = re.compile(r"[A-Za-z0-9./_-]*[A-Za-z][A-Za-z0-9./_-]*")
 """Texts that are printed and encoded in JSON as they are, and that no number and no syntax of JSON contains."""
 _SCALARS: Final = ("true", "false", "null")

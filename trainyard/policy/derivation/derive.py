@@ -29,8 +29,6 @@ from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases, shared_bases
 from trainyard.policy.testing.cases import CaseDecision
 
-__all__ = ["compiled", "required_texts", "written"]
-
 _ALWAYS: Final = frozenset(
     (
         *("administrator", "groups", "name", "namespace", "namespaceLabels", "object", "oldObject", "operation"),

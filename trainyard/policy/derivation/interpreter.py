@@ -34,8 +34,6 @@ from trainyard.policy.derivation.abstract_values import (
 )
 from trainyard.policy.derivation.assumptions import Absence
 
-__all__ = ["Program"]
-
 State = dict[int, Value]
 """Values by local variable; a missing one is undefined."""
 Exits = dict[int, list[State]]

@@ -15,8 +15,6 @@ from trainyard.api import Body
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.job_errors import FieldError
 
-__all__ = ["CEL_NOT_COMPILED", "NOT_BUILT", "ApiValidator"]
-
 _BUILD: Final = "api-validator is not built; `trainyard cluster toolchain --only api-validator` builds it"
 NOT_BUILT: Final = f"pods were not validated as the API server validates them: {_BUILD}"
 CEL_NOT_COMPILED: Final = f"the CEL of the rules was not compiled as the API server compiles it: {_BUILD}"

@@ -38,10 +38,8 @@ from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
-from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, PolicyState
-
-__all__ = ["REVIEW_VARIABLE", "WHOLE", "PolicyPack", "Report"]
+from trainyard.settings.stack import StackSettings
 
 REVIEW_VARIABLE: Final = "TRAINYARD_REVIEW"
 """Set to ``true``, the program of an update reviews what it declares before anything is written."""

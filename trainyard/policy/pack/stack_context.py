@@ -9,10 +9,8 @@ from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION
 from trainyard.policy.check.world import World
 from trainyard.policy.pack.stack_resources import KubernetesObject
 from trainyard.policy.review import platform_controller
-from trainyard.settings import StackSettings
 from trainyard.settings.sections.trainer import TrainerSettings
-
-__all__ = ["CONTEXT_KINDS", "StackContext"]
+from trainyard.settings.stack import StackSettings
 
 _NAMESPACE: Final = ("v1", "Namespace")
 _PLATFORM: Final = (PLATFORM_API_VERSION, "Platform")

@@ -11,8 +11,6 @@ from trainyard.manifests.documents import Source
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.pack.stack_values import SUBSTITUTES, Properties, UnknownValue, paths, substituted
 
-__all__ = ["KubernetesObject", "Resource", "objects_of", "unreadable"]
-
 _TYPE: Final = "kubernetes:"
 _RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 _DROPPED: Final = ("status",)

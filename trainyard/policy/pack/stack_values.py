@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["NOT_KNOWN", "Properties", "UnknownValue", "masked", "overlaps", "paths", "properties", "substituted"]
-
 _SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
 _SECRET: Final = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105
 _OUTPUT: Final = "d0e6a833031e9bbcd3f4e8bde6ca49a4"

@@ -15,25 +15,6 @@ from trainyard.policy.rules.parameters import ParameterSchema, ParameterValue, p
 from trainyard.settings.platform import PodTemplateSettings, PolicyState
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = [
-    "MISSING_PARAMETER_FIXES",
-    "PARTS",
-    "POD_CONTROLLERS",
-    "SCALED",
-    "Cel",
-    "Expression",
-    "Fragment",
-    "Gate",
-    "Match",
-    "ParameterSource",
-    "Part",
-    "Reach",
-    "Rule",
-    "RuleInput",
-    "Unseen",
-    "Validation",
-]
-
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
 _PARAMS = re.compile(r"\bparams\b")
 

@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["expand_entries"]
-
 _NAME: Final = re.compile(r"[a-z][A-Za-z]*")
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ENTRY: Final = re.compile(r"\bentry\b")

@@ -16,8 +16,6 @@ from pydantic import Field, StringConstraints, model_validator
 
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = ["ForbiddenFields", "cel_of", "rego_of"]
-
 _WORD: Final = r"[A-Za-z][A-Za-z0-9]*"
 _STEP: Final = rf"(?:{_WORD}|\({_WORD}(?:\|{_WORD})*\))(?:\[\]|\[[A-Za-z0-9./_-]+\])?"
 _STEPS: Final = rf"{_STEP}(?:\.{_STEP})*"

@@ -13,8 +13,6 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.rules.admission_rule import Match, Rule
 from trainyard.settings.platform import PodControllerSettings
 
-__all__ = ["with_listed_controllers"]
-
 
 def with_listed_controllers(rules: Iterable[Rule], controllers: Sequence[PodControllerSettings]) -> list[Rule]:
     """Return the rules, those of Deployments and of their scale with a match for each listed kind.

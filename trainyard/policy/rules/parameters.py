@@ -9,8 +9,6 @@ from pydantic import Field
 
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = ["MISSING_PARAMETER", "ParameterSchema", "ParameterValue", "cel_literal", "parameter_error"]
-
 MISSING_PARAMETER: Final = "parameters"
 """Path of the finding for a missing parameter object."""
 

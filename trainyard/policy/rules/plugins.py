@@ -25,11 +25,11 @@ from typing import Any, Final
 
 from trainyard.api.constants import SNAPSHOT_SUFFIX
 from trainyard.jobs.render.accelerators import ACCELERATORS, NamePatterns
-from trainyard.jobs.render.frameworks import DECLARED, Framework, child_suffixes
-from trainyard.jobs.render.gangs import LISTED, GangScheduler
+from trainyard.jobs.render.frameworks import DECLARED, child_suffixes
+from trainyard.jobs.render.frameworks.base import Framework
+from trainyard.jobs.render.gangs import LISTED
+from trainyard.jobs.render.gangs.base import GangScheduler
 from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, SCALED
-
-__all__ = ["CHILDREN", "expand_placeholders", "expand_variables"]
 
 CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ConfigMap": (SNAPSHOT_SUFFIX, *child_suffixes("ConfigMap")),

@@ -16,8 +16,6 @@ from trainyard.policy.rules.admission_rule import Fragment, Rule
 from trainyard.policy.rules.forbidden_fields import rego_of
 from trainyard.policy.rules.plugins import expand_placeholders, expand_variables
 
-__all__ = ["fragments", "load_rules", "read_yaml", "rego_source", "rule_folders", "validated"]
-
 Model = TypeVar("Model", bound=BaseModel)
 
 _FIX = "compare with a rule folder of policies/, or create one with: trainyard policy new ID SLUG --family FAMILY"

@@ -12,8 +12,9 @@ from typing import Any
 
 from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Response
+from trainyard.kube.api_errors import ApiError
 from trainyard.kube.blocking import Session, wait_for
+from trainyard.kube.response import Response
 from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
 from trainyard.policy.rules.admission_rule import Fragment, Rule
@@ -28,8 +29,6 @@ from trainyard.policy.testing.cases import (
 from trainyard.policy.testing.policy_messages import evaluation_of
 from trainyard.policy.testing.scratch import ADMISSION, Placed, Scratch
 from trainyard.settings.platform import PolicySettings
-
-__all__ = ["ApiServerEngine"]
 
 _PLATFORM_NAMESPACE = "kube-system"
 _NODES = "/api/v1/nodes"

@@ -18,8 +18,6 @@ from trainyard.policy.testing.cases import EVICTION, Case, CaseContent, CaseDeci
 from trainyard.policy.testing.field_patches import Patch, patched
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = ["CASES", "load_cases", "shared_bases"]
-
 CASES = "cases.yaml"
 """Name of the file with the cases of a rule, beside its rule.yaml."""
 

@@ -22,8 +22,6 @@ from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.cases import Case, CaseResult, Engine, World, compare, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
 
-__all__ = ["EngineReport", "run_cases"]
-
 
 @dataclass(frozen=True)
 class EngineReport:

@@ -14,26 +14,6 @@ from trainyard.policy.rules.admission_rule import Match, Rule
 from trainyard.policy.rules.rule_catalog import read_yaml, validated
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = [
-    "ACCOUNT_REQUEST",
-    "EVICTION",
-    "SCALE",
-    "Case",
-    "CaseContent",
-    "CaseDecision",
-    "CaseResult",
-    "Circumstances",
-    "Engine",
-    "Evaluation",
-    "World",
-    "compare",
-    "group_by_parameters",
-    "load_world",
-    "spec_of",
-    "subresource_of",
-]
-
-
 EVICTION: Final = {"apiVersion": "policy/v1", "kind": "Eviction"}
 """Kind that is created to evict a pod."""
 

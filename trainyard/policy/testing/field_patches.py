@@ -11,8 +11,6 @@ from pydantic import Field
 from trainyard.checks.finding import Finding
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = ["Patch", "patched"]
-
 _STEP: Final = re.compile(r"(?:^|(?<=.)\.)([^.\[\]]+)|\[([^\]]*)\]")
 
 

@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle
 from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts
 from trainyard.policy.engines.opa.local_server import OpaServer
-from trainyard.policy.engines.opa.opa_client import OpaAddress, OpaClient
+from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
 from trainyard.policy.testing.cases import Case, CaseDecision, Evaluation, World, group_by_parameters, spec_of
 from trainyard.settings.platform import PolicySettings
-
-__all__ = ["OpaEngine"]
 
 _PLATFORM_NAMESPACE: Final = "kube-system"
 _NAMESPACES: Final = {"tenant": "vision", "foreign": "elsewhere", "platform": _PLATFORM_NAMESPACE}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-from trainyard.kube import Response
+from trainyard.kube.response import Response
 from trainyard.policy.rules.admission_rule import Gate
 from trainyard.policy.testing.cases import Case, CaseDecision, Evaluation
-
-__all__ = ["evaluation_of", "findings_of"]
 
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)

@@ -10,8 +10,6 @@ from trainyard.policy.engines.opa.bundle import package_name
 from trainyard.policy.rules.rule_catalog import load_rules, rule_folders
 from trainyard.policy.testing.case_files import CASES
 
-__all__ = ["new_rule"]
-
 _RULE = """\
 id: {id}
 title: {title}

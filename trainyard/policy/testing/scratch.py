@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from trainyard.settings.platform import PolicyState
 
-__all__ = ["ADMISSION", "DOMAIN", "Placed", "Scratch"]
-
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 DOMAIN: Final = "policy-test.trainyard.dev"
 

@@ -21,8 +21,6 @@ from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["Allocation", "Gang", "Order"]
-
 Order = tuple[int, tuple[tuple[float, bool, str], ...]]
 """Priority of a queue, and for each level the used part of the share, whether there is no share, and the name."""
 

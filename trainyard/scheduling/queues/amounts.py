@@ -15,8 +15,6 @@ from math import ceil
 
 from trainyard import quantity
 
-__all__ = ["Amounts", "Excess", "counted", "excess", "is_whole", "step", "text", "total", "units"]
-
 Amounts = dict[str, int]
 """Integer units by resource: bytes of memory, pods, thousandths of everything else."""
 

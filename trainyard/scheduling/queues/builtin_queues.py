@@ -20,8 +20,6 @@ from trainyard.scheduling.queues.rules import RULES
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueSettings, QueueState
 
-__all__ = ["RESERVED", "declared_fields", "reserved_findings", "root_findings", "root_preparation"]
-
 RESERVED = (ROOT, DEFAULT)
 """Queues that are patched, never created or deleted."""
 

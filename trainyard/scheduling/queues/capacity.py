@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainyard.settings import StackSettings
+    from trainyard.settings.stack import StackSettings
 
-__all__ = ["NODE_GROUP_LABEL", "Capacity", "capacity_of"]
 
 NODE_GROUP_LABEL = "volcano.sh/nodegroup-name"
 """Node label that plug-in nodegroup reads as the node's group."""

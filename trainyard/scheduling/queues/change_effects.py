@@ -12,9 +12,7 @@ from typing import Any
 
 from trainyard.api.constants import ADOPTED_ANNOTATION
 from trainyard.checks.finding import Finding
-from trainyard.scheduling.queues.tree import DEFAULT, ROOT
-
-__all__ = ["change_findings", "describe_jobs", "is_taken_over", "jobs_by_queue", "state_of"]
+from trainyard.scheduling.queues.queue import DEFAULT, ROOT
 
 _SHOWN = 5
 

@@ -14,8 +14,6 @@ from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.queue import ROOT
 from trainyard.scheduling.queues.tree import QueueTree
 
-__all__ = ["bounds", "flattened", "limits"]
-
 _UNLIMITED_AT_ZERO = frozenset({"cpu", "memory"})
 
 

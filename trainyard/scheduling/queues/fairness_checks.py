@@ -20,8 +20,6 @@ from trainyard.scheduling.queues.scheduling import Plugin, Scheduling
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["branch_findings", "sharing_findings"]
-
 
 def sharing_findings(
     tree: QueueTree,

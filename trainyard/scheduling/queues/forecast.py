@@ -18,8 +18,6 @@ from trainyard.scheduling.queues.reclaim import Reclaim
 from trainyard.scheduling.queues.scheduling import Plugin, Scheduling
 from trainyard.scheduling.queues.tree import QueueTree
 
-__all__ = ["Forecast", "ForecastState", "JobForecast", "forecast"]
-
 _ROUNDS = 8
 """Rounds of reclaim after which jobs evict each other in turn."""
 _IN_TURN = "jobs reclaim from each other in turn"

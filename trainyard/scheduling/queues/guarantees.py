@@ -12,8 +12,6 @@ from trainyard.scheduling.queues.rules import RULES
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["guarantee_findings", "parts"]
-
 
 def guarantee_findings(
     tree: QueueTree, real: Mapping[str, Amounts], capacity: Mapping[str, int] | None, paths: Paths

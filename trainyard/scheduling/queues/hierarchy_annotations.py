@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["HIERARCHY", "WEIGHTS", "old_tree"]
-
 HIERARCHY: Final = "volcano.sh/hierarchy"
 WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 _READER: Final = "only plug-in drf with enableHierarchy reads"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["ManifestPaths", "Paths", "SettingsPaths"]
-
 
 class Paths(Protocol):
     """Source of paths for findings."""

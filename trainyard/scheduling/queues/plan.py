@@ -14,8 +14,6 @@ from trainyard.scheduling.queues.queued_gangs import Job
 from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.tree import QueueTree
 
-__all__ = ["Effect", "JobChange", "Plan", "QueueChange", "ShareChange", "plan"]
-
 LIMIT = "limit"
 """Effective maximum of a queue: its capability, own or inherited, less the guarantees of others."""
 

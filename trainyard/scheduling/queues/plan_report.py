@@ -10,8 +10,6 @@ from trainyard.scheduling.queues.amounts import text
 from trainyard.scheduling.queues.plan import Effect, JobChange, Plan, QueueChange, ShareChange
 from trainyard.scheduling.queues.queued_gangs import Job
 
-__all__ = ["as_json", "as_markdown", "as_text"]
-
 _SHOWN = 50
 """Number of jobs listed per effect; the others are counted."""
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from trainyard.scheduling.queues.amounts import Amounts, units
 from trainyard.settings.tenancy import QueueAffinity, QueueState
 
-__all__ = ["DEFAULT", "KINDS", "ROOT", "Kind", "Queue"]
-
 ROOT = "root"
 """The top queue, created by Volcano."""
 

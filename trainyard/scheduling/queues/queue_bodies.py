@@ -14,10 +14,8 @@ from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.scheduling.queues.tree_checks import check_queues
 from trainyard.scheduling.queues.units import queue_tree
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import NodeGroups
-
-__all__ = ["QueueObjects", "prove_queues", "queue_objects"]
 
 
 @dataclass(frozen=True)

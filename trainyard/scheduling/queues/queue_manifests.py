@@ -25,8 +25,6 @@ from trainyard.scheduling.queues.queue import ROOT, Queue
 from trainyard.scheduling.queues.rules import RULES
 from trainyard.settings.tenancy import NodeGroups, QueueAffinity
 
-__all__ = ["Manifests", "is_manifest", "kubernetes_objects", "read_manifests", "read_queue"]
-
 _API_VERSION = "scheduling.volcano.sh/v1beta1"
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from trainyard.checks.rule import Rule
 from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
 
-__all__ = ["QueueRule"]
-
 
 @dataclass(frozen=True)
 class QueueRule(Rule):

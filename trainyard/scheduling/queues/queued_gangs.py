@@ -11,8 +11,6 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION, SYSTEM_PRIORITY_CLASS
 from trainyard.scheduling.queues.amounts import Amounts, total, units
 from trainyard.scheduling.queues.queue import DEFAULT
 
-__all__ = ["MAX_PARTS", "PREEMPTABLE", "Job", "Pod", "pod_request", "read_jobs", "requires_domain"]
-
 _DONE = frozenset({"Completed", "Succeeded", "Failed"})
 MAX_PARTS = 10_000
 """Pods of a gang whose pods are unknown that are counted one by one."""

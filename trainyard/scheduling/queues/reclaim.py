@@ -19,8 +19,6 @@ from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.queue import ROOT
 from trainyard.scheduling.queues.queued_gangs import Job, Pod
 
-__all__ = ["Reclaim"]
-
 _ANY_NODE = "reclaim evicts on the node that it looks at first"
 _ON_NODES = "reclaim frees places on nodes, and totals are compared"
 _RESTARTS = "a gang that restarts gives its nodes back one by one"

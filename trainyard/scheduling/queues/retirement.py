@@ -13,8 +13,6 @@ from typing import Any
 
 from trainyard.scheduling.queues.change_effects import describe_jobs, is_taken_over, jobs_by_queue, state_of
 
-__all__ = ["QueueRetirement", "queue_retirement"]
-
 
 @dataclass(frozen=True)
 class QueueRetirement:

@@ -10,8 +10,6 @@ from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.share_rules import SHARE_RULES
 from trainyard.scheduling.queues.tree_rules import TREE_RULES
 
-__all__ = ["RULES", "holding"]
-
 RULES = RuleSet((*TREE_RULES, *SHARE_RULES))
 """Every rule by its id."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["VOLCANO_VERSIONS", "Plugin", "Scheduling"]
-
 VOLCANO_VERSIONS = ("1.14.1", "1.15.1")
 """Supported versions; rules of the first were compared with the real webhook, those of the second with the source."""
 

@@ -8,8 +8,6 @@ from trainyard.checks.finding import Severity
 from trainyard.scheduling.queues.queue_rule import QueueRule
 from trainyard.scheduling.queues.scheduling import Plugin
 
-__all__ = ["SHARE_RULES"]
-
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 _TREE = frozenset({Plugin.TREE})
 _CAPACITY = frozenset({Plugin.TREE, Plugin.CAPACITY})

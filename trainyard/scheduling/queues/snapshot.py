@@ -19,9 +19,8 @@ from trainyard.scheduling.queues.units import queue_tree
 from trainyard.settings.tenancy import QueueState
 
 if TYPE_CHECKING:
-    from trainyard.settings import StackSettings
+    from trainyard.settings.stack import StackSettings
 
-__all__ = ["Snapshot", "snapshot_of_cluster", "snapshot_of_file", "snapshot_of_settings"]
 
 _CLOSED = frozenset({"Closed", "Closing"})
 

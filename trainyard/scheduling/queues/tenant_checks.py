@@ -13,8 +13,6 @@ from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueAffinity, QueueState, TenantSettings
 
-__all__ = ["Gangs", "affinity_findings", "tenant_findings", "topology_findings"]
-
 Gangs = Mapping[str, Mapping[str, str]]
 """Request of the smallest gang of each runtime: Kubernetes quantity by resource, by runtime name."""
 

@@ -21,9 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard import quantity
-from trainyard.scheduling.queues.tree import ROOT
-
-__all__ = ["Step", "transition"]
+from trainyard.scheduling.queues.queue import ROOT
 
 Spec = Mapping[str, Any]
 """The spec of a Volcano Queue."""

@@ -6,9 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from trainyard.scheduling.queues.queue import DEFAULT, ROOT, Queue
-
-__all__ = ["DEFAULT", "ROOT", "QueueTree"]
+from trainyard.scheduling.queues.queue import ROOT, Queue
 
 
 class QueueTree:

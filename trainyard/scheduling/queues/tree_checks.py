@@ -20,10 +20,8 @@ from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.scheduling.queues.tree_shape import name_findings, shape_findings
 from trainyard.scheduling.queues.units import compile_queues
 from trainyard.scheduling.queues.webhook_checks import admission_findings
-from trainyard.settings import StackSettings
 from trainyard.settings.sections.volcano import VolcanoSettings
-
-__all__ = ["check_queues", "check_tree"]
+from trainyard.settings.stack import StackSettings
 
 
 def check_queues(

@@ -8,8 +8,6 @@ from trainyard.checks.finding import Severity
 from trainyard.scheduling.queues.queue_rule import QueueRule
 from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin
 
-__all__ = ["TREE_RULES"]
-
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 _EVERY = VOLCANO_VERSIONS
 _1_14 = ("1.14.1",)

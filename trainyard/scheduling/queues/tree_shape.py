@@ -12,8 +12,6 @@ from trainyard.scheduling.queues.rules import RULES
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["name_findings", "shape_findings"]
-
 
 def shape_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     """Find invalid edges: parents that do not exist or cannot be parents, and cycles."""

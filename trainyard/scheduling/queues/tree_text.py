@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainyard.scheduling.queues.tree import DEFAULT, ROOT, QueueTree
+from trainyard.scheduling.queues.queue import DEFAULT, ROOT
+from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.scheduling.queues.units import queue_tree
-from trainyard.settings import StackSettings
+from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import QueueState
-
-__all__ = ["draw"]
 
 
 def draw(settings: StackSettings) -> str:

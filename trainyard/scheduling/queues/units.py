@@ -23,9 +23,8 @@ from trainyard.settings.shares import ALL, NODES
 from trainyard.settings.tenancy import QueueSettings
 
 if TYPE_CHECKING:
-    from trainyard.settings import StackSettings
+    from trainyard.settings.stack import StackSettings
 
-__all__ = ["Compiled", "Remainder", "compile_queues", "queue_tree"]
 
 _SHAPE = f"{NODES}/"
 

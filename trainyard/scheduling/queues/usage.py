@@ -14,8 +14,6 @@ from trainyard.scheduling.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.scheduling.queues.queued_gangs import Job
 from trainyard.scheduling.queues.snapshot import Snapshot
 
-__all__ = ["QueueUsage", "draw_usage", "drawn_resources", "over_share", "queue_usage"]
-
 _WIDTH = 32
 _STATUS, _COUNTED, _ESTIMATED = "Queue.status.allocated", "pods", "minResources"
 _LEGEND = "█ used of its share  ▓ borrowed  ▒ guaranteed, free  ░ deserved, free  · may be borrowed"

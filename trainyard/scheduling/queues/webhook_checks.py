@@ -20,8 +20,6 @@ from trainyard.scheduling.queues.rules import RULES
 from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS
 from trainyard.scheduling.queues.tree import QueueTree
 
-__all__ = ["MAX_DEPTH", "admission_findings", "rejections"]
-
 MAX_DEPTH = 5
 """Maximum number of levels below root in 1.15.1, unless ``--max-queue-depth`` is set."""
 

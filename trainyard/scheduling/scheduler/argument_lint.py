@@ -10,8 +10,6 @@ from typing import Any
 from trainyard.checks.finding import Finding
 from trainyard.scheduling.scheduler.volcano_options import Kind, PluginGrammar
 
-__all__ = ["DROPPED", "fits", "nearest", "plugin_arguments", "wrong_type"]
-
 DROPPED = (
     "the whole configuration would be dropped: a running scheduler keeps its old one, "
     "a starting one uses the built-in default or exits"

@@ -27,8 +27,6 @@ from trainyard.scheduling.scheduler.volcano_options import (
     TOP_LEVEL_KEYS,
 )
 
-__all__ = ["DROPPING_RULES", "lint"]
-
 DROPPING_RULES = frozenset({"scheduler-structure", "scheduler-action"})
 """Rules of the errors for which Volcano ignores the configuration as a whole."""
 

@@ -24,8 +24,6 @@ from trainyard.scheduling.scheduler.volcano_options import (
     VICTIM_PLUGINS,
 )
 
-__all__ = ["PluginEntry", "enforcement_findings"]
-
 _TIER = re.compile(r"tiers\[(\d+)\]")
 _CACHE = "predicate.CacheEnable"
 _EVICTING = frozenset({"reclaim", "preempt"})

@@ -5,8 +5,6 @@ from __future__ import annotations
 from trainyard.checks.finding import Severity
 from trainyard.checks.rule import Rule, RuleSet
 
-__all__ = ["RULES"]
-
 RULES = RuleSet(
     (
         Rule(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainyard.scheduling.scheduler.scheduler_configuration import Action, Plugin, SchedulerConfiguration
-from trainyard.settings.platform import SchedulerPreset
-
-__all__ = ["ACTION_REASONS", "preset"]
+from trainyard.settings.scheduler import SchedulerPreset
 
 ACTION_REASONS: Mapping[str, str] = {
     "enqueue": "admit jobs only while their minResources are expected to fit",

@@ -13,8 +13,6 @@ import yaml
 from trainyard.manifests.loader import load
 from trainyard.scheduling.scheduler.volcano_options import ESSENTIAL_SWITCHES
 
-__all__ = ["CONFIGURATION_KEY", "Action", "Plugin", "SchedulerConfiguration"]
-
 CONFIGURATION_KEY = "volcano-scheduler.conf"
 
 _WIDTH = 112

@@ -11,10 +11,8 @@ from trainyard.errors import TrainyardError
 from trainyard.scheduling.scheduler.configuration_lint import lint
 from trainyard.scheduling.scheduler.presets import ACTION_REASONS, preset
 from trainyard.scheduling.scheduler.scheduler_configuration import Action, Plugin, SchedulerConfiguration
-from trainyard.settings import StackSettings
 from trainyard.settings.scheduler import PluginSettings
-
-__all__ = ["check_stack", "configuration", "effective_configuration"]
+from trainyard.settings.stack import StackSettings
 
 _SECTION = "trainyard:scheduler"
 _PLUGIN = re.compile(r"^tiers\[(\d+)\]\.plugins\[(\d+)\]")

@@ -14,25 +14,6 @@ from typing import get_args
 
 from trainyard.settings.scheduler import SchedulerAction, SwitchName
 
-__all__ = [
-    "ACTIONS",
-    "ACTION_ARGUMENTS",
-    "ESSENTIAL_SWITCHES",
-    "METRICS_KEYS",
-    "METRICS_SYSTEMS",
-    "OPTIONAL_PREDICATES",
-    "PLUGINS",
-    "PREEMPT_VOTERS",
-    "RECLAIM_VOTERS",
-    "STARVING_VOTERS",
-    "SWITCHES",
-    "TOP_LEVEL_KEYS",
-    "VICTIM_PLUGINS",
-    "EssentialSwitch",
-    "Kind",
-    "PluginGrammar",
-]
-
 
 class Kind(StrEnum):
     """Type of an argument."""

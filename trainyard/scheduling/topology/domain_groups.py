@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from trainyard.scheduling.topology.fabric_compiler import Fabric, FabricDomain
 
-__all__ = ["DomainGroup", "DomainGrouping"]
-
 
 @dataclass(frozen=True)
 class DomainGroup:

@@ -13,8 +13,6 @@ from trainyard.scheduling.topology.layout import MAX_DOMAINS, MAX_NODES, Placed,
 from trainyard.scheduling.topology.rules import RULES
 from trainyard.settings.fabric import FabricSettings, NodeSelector
 
-__all__ = ["check_fabric", "fabric_findings"]
-
 _NEITHER, _BOTH = "neither nodes nor domains", "both nodes and domains"
 _LABEL_VALUE_LIMIT = 63
 _MAX_MEMBERS = 10_000

@@ -18,8 +18,6 @@ from trainyard.scheduling.topology.fabric_names import HOSTNAME_LABEL, SHAPE_LAB
 from trainyard.scheduling.topology.layout import Placed, walk
 from trainyard.settings.fabric import FabricSettings
 
-__all__ = ["HYPER_NODE_API", "Fabric", "FabricDomain", "FabricNode", "compile_fabric", "hyper_node"]
-
 HYPER_NODE_API = "topology.volcano.sh/v1alpha1"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from trainyard.settings.fabric import NodeSelector
 
-__all__ = ["HOSTNAME_LABEL", "LABEL_PREFIX", "RAIL_PREFIX", "SHAPE_LABEL", "domain_label", "node_names", "rail_label"]
-
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 LABEL_PREFIX = "topology.trainyard.dev/"
 RAIL_PREFIX = "rail.trainyard.dev/"

@@ -22,8 +22,6 @@ from trainyard.scheduling.topology.layout import Placed
 from trainyard.scheduling.topology.rules import RULES
 from trainyard.settings.fabric import FabricSettings
 
-__all__ = ["selector_findings"]
-
 _BUDGET = 2_000_000
 """Maximum number of pairs of domains to compare; the others are reported as unproved."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from trainyard.scheduling.topology.domain_groups import DomainGroup, DomainGrouping
 from trainyard.scheduling.topology.fabric_compiler import Fabric, FabricDomain
 
-__all__ = ["draw"]
-
 _OWN_SHAPE = "nodeShape"
 
 

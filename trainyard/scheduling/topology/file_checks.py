@@ -14,8 +14,6 @@ from trainyard.scheduling.topology.hypernode_manifests import Manifests, is_mani
 from trainyard.scheduling.topology.sources.description import SOURCE, fabric_values
 from trainyard.settings.fabric import FabricSettings
 
-__all__ = ["check_texts"]
-
 
 def check_texts(texts: Sequence[tuple[str, str]]) -> list[Finding]:
     """Find all errors and warnings of the fabrics and HyperNodes in texts.

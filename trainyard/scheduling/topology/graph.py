@@ -9,8 +9,6 @@ from trainyard.checks.finding import Finding
 from trainyard.scheduling.topology.hypernode_manifests import HyperNode, Member
 from trainyard.scheduling.topology.rules import RULES
 
-__all__ = ["Graph"]
-
 
 class Graph:
     """The HyperNodes with their edges; possibly invalid.

@@ -12,8 +12,6 @@ from trainyard.scheduling.topology.membership import NodeIndex, is_anchored, reg
 from trainyard.scheduling.topology.placement import placement_findings
 from trainyard.scheduling.topology.rules import RULES
 
-__all__ = ["check_hyper_nodes", "selector_findings"]
-
 _SOURCE_LABEL = "volcano.sh/network-topology-source"
 
 

@@ -9,8 +9,6 @@ from typing import Any, Literal, NamedTuple
 from trainyard.checks.finding import Finding
 from trainyard.scheduling.topology.rules import RULES
 
-__all__ = ["HyperNode", "Manifests", "Member", "Node", "is_manifest", "read_manifests"]
-
 _GROUP = "topology.volcano.sh/"
 _SELECTORS: dict[str, tuple[str, Literal["exact", "regex"]]] = {
     "exactMatch": ("name", "exact"),

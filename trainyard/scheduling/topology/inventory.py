@@ -11,8 +11,6 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.settings.fabric import NodeShape
 
-__all__ = ["MAX_FINDINGS", "Inventory", "InventoryNode", "dns_label", "natural", "raise_findings"]
-
 MAX_FINDINGS = 50
 """Number of findings listed in one message; the others are counted."""
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from trainyard.scheduling.topology.fabric_names import node_names
 from trainyard.settings.fabric import Domain, FabricSettings, NodeSelector
 
-__all__ = ["MAX_DOMAINS", "MAX_NODES", "Placed", "domain_count", "walk"]
-
 MAX_NODES = 200_000
 """Maximum number of nodes; Kubernetes is tested to 5,000, the largest known clusters have about 130,000."""
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from trainyard.scheduling.topology.hypernode_manifests import Node
 
-__all__ = ["NodeIndex", "is_anchored", "regex_fault"]
-
 _GO_ONLY = re.compile(r"\\[zQECpPA]|\[\[:|\(\?[a-zA-Z]*U|\(\?[a-z]*-?[a-z]*\)")
 _PYTHON_ONLY = re.compile(r"\(\?(=|!|<=|<!|>|\(|P=|P>|#)|\\[1-9Z]|[*+?}]\+")
 _QUANTIFIED_GROUP = re.compile(r"\)[*+{]")

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["NOTHING", "Step", "listed", "preparation", "safe_order"]
-
 Manifest = Mapping[str, Any]
 
 NOTHING = "no-node.trainyard.dev"

@@ -14,8 +14,6 @@ from trainyard.scheduling.topology.domain_groups import DomainGroup, DomainGroup
 from trainyard.scheduling.topology.fabric_compiler import Fabric, FabricDomain
 from trainyard.scheduling.topology.svg import Canvas, Shape, text_width
 
-__all__ = ["picture"]
-
 _FEW = 24
 """Maximum number of domains of a fabric that is drawn without grouping."""
 _MAX_BOXES = 240

@@ -10,8 +10,6 @@ from trainyard.scheduling.topology.hypernode_manifests import HyperNode
 from trainyard.scheduling.topology.membership import NodeIndex
 from trainyard.scheduling.topology.rules import RULES
 
-__all__ = ["own_nodes", "placement_findings"]
-
 
 def placement_findings(graph: Graph, index: NodeIndex | None) -> Iterator[Finding]:
     """Find nodes in wrong domains.

@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from trainyard.checks.finding import Severity
 from trainyard.checks.rule import Rule, RuleSet
 
-__all__ = ["RULES", "rules_table"]
-
-
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 _STOPS = "Intermittently no gang with a topology is scheduled anywhere, until the tree is repaired"
 _CRASH = "The scheduler crashes at the next gang with a topology"

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from trainyard.checks.finding import Finding
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 
-__all__ = ["Labels", "selected_nodes", "shared_nodes"]
-
 Labels = Mapping[str, Mapping[str, str]]
 
 

@@ -11,8 +11,6 @@ from trainyard.manifests.dump import comment, dump, dump_all
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 from trainyard.settings.fabric import FabricSettings
 
-__all__ = ["hyper_nodes_text", "nodes_text", "settings_text"]
-
 
 def settings_text(settings: FabricSettings, notes: Sequence[str] = ()) -> str:
     """Return ``trainyard:fabric`` as YAML for a stack's settings; notes become comments at the top."""

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-__all__ = ["Canvas", "Shape", "text_width"]
-
 _COLORS = ("#3b6fb6", "#d1495b", "#2e8b57", "#c79a12", "#6a4c93", "#2a9d8f", "#8c564b", "#7f7f7f")
 """Colors of node shapes, distinguishable with color blindness; the last one is for all further shapes."""
 _LEVELS = ("#eef2f7", "#ffffff", "#f4f6f9", "#ffffff", "#f4f6f9")

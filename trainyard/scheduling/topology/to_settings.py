@@ -14,8 +14,6 @@ from trainyard.scheduling.topology.inventory import Inventory, InventoryNode, dn
 from trainyard.scheduling.topology.layout import MAX_NODES
 from trainyard.settings.fabric import Domain, FabricSettings
 
-__all__ = ["ImportedFabric", "to_settings"]
-
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _VALUE_LIMIT = 63

@@ -8,7 +8,5 @@ from typing import Final
 from trainyard.discovery import plugins_of
 from trainyard.settings.sections.base import Section
 
-__all__ = ["SECTIONS", "Section"]
-
 SECTIONS: Final[Mapping[str, Section]] = plugins_of(__name__, __path__, "SECTION", Section)
 """Sections by their key."""

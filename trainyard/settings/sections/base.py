@@ -10,8 +10,6 @@ from trainyard.checks.finding import Finding
 from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.versions import ComponentRelease
 
-__all__ = ["Section"]
-
 
 @dataclass(frozen=True)
 class Section:

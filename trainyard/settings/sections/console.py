@@ -12,8 +12,6 @@ from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.sections.base import Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 
-__all__ = ["PROGRAM", "SECTION", "ConsoleSettings", "ProxySettings"]
-
 PROGRAM: Final = "trainyard-console"
 """Name of its program, image, Deployment and Service."""
 

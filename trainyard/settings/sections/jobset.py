@@ -12,8 +12,6 @@ from trainyard.settings.sections.base import Section
 from trainyard.settings.settings_model import DnsLabel
 from trainyard.settings.versions import ComponentRelease
 
-__all__ = ["SECTION", "JobSetGate", "JobSetSettings"]
-
 _RELEASES: Final = (
     ComponentRelease("sigs.k8s.io/jobset", "0.12.0", "v0.12.0"),
     ComponentRelease("sigs.k8s.io/jobset", "0.11.1", "v0.11.1"),

@@ -22,16 +22,6 @@ from trainyard.settings.settings_model import (
 )
 from trainyard.settings.versions import ComponentRelease
 
-__all__ = [
-    "SECTION",
-    "ClusterQueueSettings",
-    "FlavorSettings",
-    "KueueSettings",
-    "LocalQueueSettings",
-    "MultiKueueSettings",
-    "WaitForPodsReadySettings",
-]
-
 _RELEASES: Final = (ComponentRelease("sigs.k8s.io/kueue", "0.16.2", "v0.16.2"),)
 
 _INT32: Final = 2**31 - 1

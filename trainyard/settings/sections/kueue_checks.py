@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from trainyard.settings.sections.kueue import ClusterQueueSettings, KueueSettings
     from trainyard.settings.stack import StackSettings
 
-__all__ = ["check"]
 
 _HOSTNAME = "kubernetes.io/hostname"
 _CONFIG_NAME = 63

@@ -10,9 +10,6 @@ from trainyard.settings.platform import Install, InstalledSettings
 from trainyard.settings.sections.base import Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 
-__all__ = ["CONTROLLER_NAMESPACE", "SECTION", "TrainerSettings", "WebhookClientSettings"]
-
-
 CONTROLLER_NAMESPACE: Final = "kubeflow-system"
 """Namespace of the controller where a stack names no other, as upstream."""
 

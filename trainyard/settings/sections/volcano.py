@@ -11,8 +11,6 @@ from trainyard.settings.sections.base import Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain
 from trainyard.settings.versions import ComponentRelease
 
-__all__ = ["SECTION", "VolcanoSettings"]
-
 _RELEASES: Final = (ComponentRelease("volcano.sh/volcano", "1.14.1", "v1.14.1"),)
 
 

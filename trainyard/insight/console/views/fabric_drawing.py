@@ -16,8 +16,6 @@ from markupsafe import Markup
 
 from trainyard.insight.console.views.svg_elements import Drawing
 
-__all__ = ["MAX_ELEMENTS", "DrawnMap", "MapDomain", "MapNode", "draw_map"]
-
 MAX_ELEMENTS: Final = 5000
 """Elements of one drawing."""
 _CELL, _STEP, _PAD, _GAP, _HEADER = 12, 15, 10, 10, 20

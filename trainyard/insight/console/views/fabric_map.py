@@ -17,8 +17,6 @@ from trainyard.insight.console.views.platform_view import UNKNOWN, PlatformView,
 from trainyard.insight.explain.node_table import Domain, NodeFacts
 from trainyard.scheduling.queues.amounts import text as amount_text
 
-__all__ = ["COLORINGS", "DomainRow", "FabricMap", "FabricQuery", "Fit", "fabric_map"]
-
 COLORINGS: Final = ("state", "tenant", "job")
 ZOOMS: Final = (50, 100, 200, 400)
 _COLORS: Final = 8

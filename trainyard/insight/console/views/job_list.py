@@ -10,10 +10,7 @@ from typing import Any, Final
 from trainyard.insight.console.views.job_page import Step, changes_of
 from trainyard.insight.console.views.job_timeline import JobTimeline, job_timeline
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView, Reason, age_text, is_device
-from trainyard.insight.explain import State
-from trainyard.insight.explain.situation import Situation
-
-__all__ = ["PAGE", "SORTS", "JobList", "JobQuery", "ListedJob", "job_list"]
+from trainyard.insight.explain.situation import Situation, State
 
 PAGE: Final = 100
 """Jobs on one page."""

@@ -13,12 +13,10 @@ from trainyard.cluster_state.observed import Kind
 from trainyard.cluster_state.redaction import redacted
 from trainyard.insight.console.views.job_timeline import JobTimeline, StateChange, job_timeline
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView, age_text
-from trainyard.insight.explain import Explanation, State
+from trainyard.insight.explain.explanation import Explanation
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import Situation
+from trainyard.insight.explain.situation import Situation, State
 from trainyard.manifests.dump import dump
-
-__all__ = ["ConditionRow", "EventRow", "JobPage", "PartRow", "PodRow", "Step", "changes_of", "job_page"]
 
 _PODS: Final = 200
 _EVENTS: Final = 100

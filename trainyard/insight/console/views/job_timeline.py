@@ -9,10 +9,7 @@ from typing import Final
 
 from trainyard.cluster_state.body_fields import condition, mapping, sequence, text, time
 from trainyard.insight.console.views.platform_view import age_text
-from trainyard.insight.explain import State
-from trainyard.insight.explain.situation import Situation
-
-__all__ = ["WIDTH", "Drawn", "JobTimeline", "Phase", "StateChange", "job_timeline"]
+from trainyard.insight.explain.situation import Situation, State
 
 WIDTH: Final = 1000
 """Width of a drawing."""

@@ -17,11 +17,9 @@ from trainyard.cluster_state.body_fields import Body, name_of, namespace_of, seq
 from trainyard.cluster_state.observed import Kind
 from trainyard.cluster_state.platform_programs import DEPLOYMENTS
 from trainyard.insight.console.views.platform_view import Devices, JobRow, PlatformView
-from trainyard.insight.explain import State
 from trainyard.insight.explain.causes.controllers import fault_of
 from trainyard.insight.explain.named_objects import NAMED_KINDS
-
-__all__ = ["WEBHOOK_KINDS", "Authority", "Health", "Program", "WaitReason", "health", "webhook_body"]
+from trainyard.insight.explain.situation import State
 
 WEBHOOK_KINDS: Final = tuple(
     f"{kind}.admissionregistration.k8s.io"

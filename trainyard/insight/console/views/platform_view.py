@@ -13,14 +13,12 @@ from urllib.parse import quote
 from trainyard.cluster_state.body_fields import Body, mapping, name_of, namespace_of, text, time
 from trainyard.cluster_state.cluster_index import ClusterIndex
 from trainyard.cluster_state.observed import Kind, Observed
-from trainyard.insight.explain import Explanation, State, explain_object
+from trainyard.insight.explain.explanation import Explanation, explain_object
 from trainyard.insight.explain.named_objects import find_named, short_kind
 from trainyard.insight.explain.node_table import NodeFacts, amounts_of
-from trainyard.insight.explain.situation import ClusterView, Situation
+from trainyard.insight.explain.situation import ClusterView, Situation, State
 from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.amounts import text as amount_text
-
-__all__ = ["UNKNOWN", "Devices", "JobRow", "PlatformView", "Reason", "age_text", "amounts_text", "is_device"]
 
 UNKNOWN: Final = "unknown"
 """Text of a number that depends on something that may not be read."""

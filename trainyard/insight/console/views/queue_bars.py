@@ -12,8 +12,6 @@ from trainyard.insight.console.views.platform_view import UNKNOWN, JobRow, Platf
 from trainyard.scheduling.queues.amounts import step, text, units
 from trainyard.scheduling.queues.usage import QueueUsage, drawn_resources, over_share
 
-__all__ = ["WIDTH", "QueueBar", "Segment", "Waiting", "borrowed", "lent_amounts", "queue_bars", "queue_resources"]
-
 WIDTH: Final = 1000
 """Width of the longest bar: the limit of root."""
 _BY_SCHEDULER: Final = "Queue.status.allocated"

@@ -14,8 +14,6 @@ from trainyard.cluster_state.body_fields import Body, mapping, name_of, namespac
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView
 
-__all__ = ["RuntimeRow", "runtime_rows"]
-
 _VERSION: Final = re.compile(r"^(?P<name>.+)-(?P<version>\d+\.\d+)$")
 _FRAMEWORK: Final = "trainer.kubeflow.org/framework"
 _REMOVAL: Final = "trainyard.dev/remove-after"

@@ -10,8 +10,6 @@ from typing import Any, Final
 from trainyard.cluster_state.body_fields import sequence, text, whole
 from trainyard.errors import TrainyardError
 
-__all__ = ["MAX_BYTES", "Expectation", "ScenarioBar", "ScenarioJob", "ScenarioReport", "scenario_report"]
-
 MAX_BYTES: Final = 16 << 20
 """Size of a report."""
 WIDTH: Final = 1000

@@ -11,8 +11,6 @@ from trainyard.insight.console.views.platform_view import PlatformView, amounts_
 from trainyard.scheduling.queues.plan import Plan, QueueChange, plan
 from trainyard.scheduling.queues.snapshot import Snapshot
 
-__all__ = ["PlannedJob", "SettingsPlan", "settings_plan"]
-
 _SHOWN: Final = 200
 
 

@@ -9,8 +9,6 @@ from markupsafe import Markup
 
 from trainyard.checks.printable_text import printable
 
-__all__ = ["Drawing", "squares"]
-
 
 def squares(corners: Sequence[tuple[int, int]], size: int) -> str:
     """Return the path of squares."""

@@ -8,8 +8,6 @@ from typing import Final
 from trainyard.discovery import plugins_of
 from trainyard.insight.explain.cause import Cause, Family
 
-__all__ = ["CAUSES", "FAMILIES"]
-
 FAMILIES: Final[Mapping[str, Family]] = plugins_of(__name__, __path__, "FAMILY", Family)
 """Families by name, in the order of the documentation."""
 

@@ -15,8 +15,6 @@ from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.named_objects import short_kind
 from trainyard.insight.explain.situation import Situation, State
 
-__all__ = ["FAMILY"]
-
 _MAXIMUM: Final = 400
 _RETRIED: Final = datetime.timedelta(minutes=15)
 """Longer than controllers wait before they create an object again."""

@@ -18,8 +18,6 @@ from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.named_objects import short_kind
 from trainyard.insight.explain.situation import Situation, State
 
-__all__ = ["FAMILY", "fault_of"]
-
 _GRACE: Final = datetime.timedelta(seconds=15)
 _LONGEST: Final = 24 * 3600
 _YOUNG: Final = datetime.timedelta(seconds=10)

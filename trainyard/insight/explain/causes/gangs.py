@@ -18,8 +18,6 @@ from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.amounts import total
 
-__all__ = ["FAMILY"]
-
 _SHOWN: Final = 3
 
 TOO_FEW: Final = Cause(

@@ -12,8 +12,6 @@ from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.named_objects import short_kind
 from trainyard.insight.explain.situation import Situation, State
 
-__all__ = ["FAMILY"]
-
 _LATE: Final = datetime.timedelta(minutes=1)
 
 SUSPENDED: Final = Cause(

@@ -12,8 +12,6 @@ from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.situation import Situation, State
 
-__all__ = ["FAMILY"]
-
 _MAXIMUM: Final = 300
 
 FAILED: Final = Cause(

@@ -15,8 +15,6 @@ from trainyard.insight.explain.node_table import Demand, NodeFacts, constraint, 
 from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 
-__all__ = ["FAMILY"]
-
 _SHOWN: Final = 5
 
 SELECTOR: Final = Cause(

@@ -11,8 +11,6 @@ from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.situation import Situation, State, gated, gated_by_kueue
 
-__all__ = ["FAMILY"]
-
 _MAXIMUM: Final = 300
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CONFIGURATION: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})

@@ -12,8 +12,6 @@ from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.contention import is_contended
 from trainyard.insight.explain.situation import Situation
 
-__all__ = ["FAMILY"]
-
 _SHOWN: Final = 3
 
 BEHIND: Final = Cause(

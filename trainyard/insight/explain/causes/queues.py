@@ -15,8 +15,6 @@ from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.effective_limits import bounds
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT
 
-__all__ = ["FAMILY"]
-
 MISSING: Final = Cause(
     "queue-missing",
     "Missing queue",

@@ -22,8 +22,6 @@ from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.situation import Situation, State
 
-__all__ = ["FAMILY"]
-
 _EXHAUSTED: Final = "ReachedMaxRestarts"
 _EVICTED: Final = frozenset({"Evict", "Evicted", "TaintManagerEviction", "Preempted", "DisruptionTarget"})
 _MAXIMUM: Final = 300

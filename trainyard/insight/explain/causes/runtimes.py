@@ -17,8 +17,6 @@ from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.situation import Situation
 
-__all__ = ["FAMILY"]
-
 _KINDS: Final = {TRAINING_RUNTIME: Kind.RUNTIME, CLUSTER_TRAINING_RUNTIME: Kind.CLUSTER_RUNTIME}
 
 MISSING: Final = Cause(

@@ -16,8 +16,6 @@ from trainyard.scheduling.queues.amounts import total
 from trainyard.scheduling.queues.queue import ROOT, Queue
 from trainyard.scheduling.queues.queued_gangs import Job
 
-__all__ = ["FAMILY"]
-
 _RECLAIM: Final = "reclaim"
 _LISTED: Final = 5
 

@@ -18,8 +18,6 @@ from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.named_objects import short_kind
 from trainyard.insight.explain.situation import Situation, State, gated_by_kueue
 
-__all__ = ["FAMILY"]
-
 _MAXIMUM: Final = 300
 
 BY_USER: Final = Cause(

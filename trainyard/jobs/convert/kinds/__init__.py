@@ -8,8 +8,6 @@ from typing import Final
 from trainyard.discovery import declared_in, merged
 from trainyard.jobs.convert.conversion import Converter
 
-__all__ = ["KINDS", "RETIRED", "converter_of"]
-
 KINDS: Final[Mapping[tuple[str, str], Converter]] = merged(
     "converter of a legacy job", (found for _, found in declared_in(__name__, __path__, "CONVERTERS"))
 )

@@ -10,8 +10,6 @@ from trainyard.jobs.convert.operator_roles import Roles, require
 from trainyard.jobs.convert.run_policy import read_run_policy
 from trainyard.jobs.convert.variables import UNBUFFERED, indexed, literal, note_legacy_hosts, referred, set_variables
 
-__all__ = ["CONVERTERS", "convert"]
-
 _ROLES: Final = Roles("spec.jaxReplicaSpecs", "jax", "Never", "jaxjob-controller", (), leads=True)
 
 

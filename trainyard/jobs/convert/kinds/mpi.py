@@ -16,8 +16,6 @@ from trainyard.jobs.convert.run_policy import read_clean_pod_policy, read_run_po
 from trainyard.jobs.convert.variables import literal, note_legacy_hosts, set_first
 from trainyard.jobs.render.pod_set import LAUNCHER
 
-__all__ = ["CONVERTERS", "IMPLEMENTATIONS", "convert", "lead"]
-
 _PATH: Final = "spec.mpiReplicaSpecs"
 _FIRST_ROLES: Final = Roles(_PATH, "mpi", "Never", "mpijob-controller", (LAUNCHER,))
 _ROLES: Final = Roles(_PATH, "mpi", "Never", "mpi-operator", (), launched=True)

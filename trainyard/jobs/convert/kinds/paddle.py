@@ -11,8 +11,6 @@ from trainyard.jobs.convert.run_policy import read_run_policy
 from trainyard.jobs.convert.variables import UNBUFFERED, Variable, literal, note_legacy_hosts, set_variables
 from trainyard.jobs.render.pod_editing import field_ref_env
 
-__all__ = ["CONVERTERS", "convert"]
-
 _ROLES: Final = Roles("spec.paddleReplicaSpecs", "paddle", "OnFailure", "paddlejob-controller")
 _SERVER: Final = "ps"
 _ELASTIC: Final = "spec.elasticPolicy"

@@ -27,8 +27,6 @@ from trainyard.jobs.render.frameworks.elastic import ELASTIC_RESERVED
 from trainyard.jobs.render.frameworks.torch import RESERVED
 from trainyard.jobs.render.pod_editing import upsert_env
 
-__all__ = ["CONVERTERS", "convert"]
-
 _ROLES: Final = Roles("spec.pytorchReplicaSpecs", "pytorch", "OnFailure", "pytorchjob-controller", leads=True)
 _ELASTIC: Final = "spec.elasticPolicy"
 _PROCESSES: Final = "spec.nprocPerNode"

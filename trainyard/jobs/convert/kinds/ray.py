@@ -21,8 +21,6 @@ from trainyard.jobs.render.pod_set import LAUNCHER
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
 
-__all__ = ["CONVERTERS", "convert_cluster", "convert_job"]
-
 _AWAIT_HEAD: Final = """until ray job list --address "$RAY_API_SERVER_ADDRESS" >/dev/null 2>&1; do
   sleep 2
 done

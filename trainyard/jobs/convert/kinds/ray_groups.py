@@ -23,8 +23,6 @@ from trainyard.jobs.render.frameworks.ray_scripts import HEAD as HEAD_SCRIPT
 from trainyard.jobs.render.frameworks.ray_scripts import WORKER as WORKER_SCRIPT
 from trainyard.jobs.render.pod_editing import prepend_env
 
-__all__ = ["DASHBOARD_PORT", "HEAD", "PORT", "read_groups"]
-
 HEAD: Final = "head"
 PORT: Final = 6379
 DASHBOARD_PORT: Final = 8265

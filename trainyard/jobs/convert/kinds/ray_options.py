@@ -13,8 +13,6 @@ from trainyard.jobs.convert.source import Source
 from trainyard.jobs.render.devices import cpu_count, gpu_count
 from trainyard.quantity import parse
 
-__all__ = ["FIXED", "framework_options", "ray_options", "written"]
-
 FIXED: Final = {
     "address": (),
     "block": ("true", ""),

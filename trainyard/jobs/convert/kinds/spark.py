@@ -25,8 +25,6 @@ from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.restarts import NEVER
 from trainyard.jobs.convert.run_policy import read_lifetime, read_suspend
 
-__all__ = ["CONVERTERS", "convert"]
-
 _PORT: Final = 7077
 _BASH: Final = ("/bin/bash", "-c")
 _HOST: Final = "SPARK_DRIVER_HOST"

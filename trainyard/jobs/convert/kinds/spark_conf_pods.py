@@ -10,8 +10,6 @@ from trainyard.jobs.convert.kinds.spark_settings import SparkSettings, is_true
 from trainyard.jobs.convert.kinds.spark_sizes import DRIVER, EXECUTOR
 from trainyard.jobs.render.pod_editing import upsert_env, upsert_mount, upsert_volume
 
-__all__ = ["LOCAL_DIRECTORY", "apply_conf", "lose_rest", "set_local_directories"]
-
 LOCAL_DIRECTORY: Final = "spark-local-dir-"
 """Prefix of the volumes in which Spark keeps its working data."""
 _PREFIX: Final = "spark.kubernetes."

@@ -15,8 +15,6 @@ from trainyard.jobs.convert.part import Part, read_part
 from trainyard.jobs.convert.source import Source
 from trainyard.jobs.render.pod_editing import copied, upsert_env, upsert_mount, upsert_volume
 
-__all__ = ["read_pod"]
-
 _POD_FIELDS: Final = {
     "affinity": "affinity",
     "tolerations": "tolerations",

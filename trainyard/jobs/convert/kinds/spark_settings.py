@@ -8,8 +8,6 @@ from typing import Final
 from trainyard.errors import TrainyardError
 from trainyard.jobs.convert.source import Source, shown
 
-__all__ = ["MEBIBYTE", "SparkSettings", "is_true"]
-
 MEBIBYTE: Final = 2**20
 _CONF: Final = ("spec", "sparkConf")
 _UNITS: Final = {"b": 1, "k": 2**10, "m": MEBIBYTE, "g": 2**30, "t": 2**40, "p": 2**50}

@@ -12,8 +12,6 @@ from trainyard import quantity
 from trainyard.api import Body
 from trainyard.jobs.convert.kinds.spark_settings import MEBIBYTE, SparkSettings, is_true
 
-__all__ = ["DRIVER", "EXECUTOR", "cores_of", "memory_of", "number_of_executors", "offer_devices", "set_resources"]
-
 DRIVER: Final = "driver"
 EXECUTOR: Final = "executor"
 _MEMORY_DEFAULT: Final = "1g"

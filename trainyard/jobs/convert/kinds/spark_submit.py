@@ -9,8 +9,6 @@ from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.kinds.spark_conf_pods import lose_rest
 from trainyard.jobs.convert.kinds.spark_settings import SparkSettings
 
-__all__ = ["submit_options"]
-
 _DEPENDENCIES: Final = {
     "jars": "jars",
     "files": "files",

@@ -10,8 +10,6 @@ from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.run_policy import read_run_policy, succeed_with_role
 from trainyard.jobs.convert.variables import note_legacy_hosts
 
-__all__ = ["CONVERTERS", "convert", "name_roles"]
-
 _ROLES: Final = Roles("spec.tfReplicaSpecs", "tensorflow", "Never", "tfjob-controller", ("chief", "master"), leads=True)
 _NAMES: Final = ("Chief", "Master", "Worker", "PS", "Evaluator")
 _COORDINATORS: Final = ("chief", "master")

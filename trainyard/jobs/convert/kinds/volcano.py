@@ -22,8 +22,6 @@ from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.run_policy import read_lifetime
 from trainyard.jobs.render.pod_editing import copied, upsert_mount, upsert_volume
 
-__all__ = ["CONVERTERS", "convert"]
-
 _TASKS: Final = "spec.tasks"
 _READY: Final = "Ready"
 _PREFIX: Final = "volcano.sh/"

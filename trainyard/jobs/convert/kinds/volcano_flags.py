@@ -8,8 +8,6 @@ from typing import Final
 from trainyard.jobs.convert.field_finding import Fidelity
 from trainyard.jobs.convert.source import Source
 
-__all__ = ["is_set", "note_flags", "read_flags"]
-
 _PLUGINS: Final = "spec.plugins"
 _PRIVATE: Final = "ssh-private-key"
 _HIDDEN: Final = "(hidden)"

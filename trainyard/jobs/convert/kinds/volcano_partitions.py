@@ -9,8 +9,6 @@ from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.gang_scheduling import GANG_MESSAGE, topology_of
 from trainyard.jobs.convert.part import Part
 
-__all__ = ["read_partitions"]
-
 _FIELD: Final = "podGroupPolicy.volcano.subGroupPolicy[]"
 
 

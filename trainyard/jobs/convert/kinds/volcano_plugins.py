@@ -20,8 +20,6 @@ from trainyard.jobs.render.frameworks.plain import PLAIN_LABEL
 from trainyard.jobs.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.jobs.render.pod_set import LAUNCHER
 
-__all__ = ["apply_plugins"]
-
 _PLUGINS: Final = "spec.plugins"
 _HEAD_SERVICE: Final = "head-svc"
 _HOSTS_FOLDER: Final = "/etc/volcano"

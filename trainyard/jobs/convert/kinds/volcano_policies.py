@@ -12,8 +12,6 @@ from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.restarts import NEVER, adapt_restart_policy
 from trainyard.jobs.convert.source import Source
 
-__all__ = ["apply_policies", "completes_job"]
-
 _RETRIES: Final = 3
 """Volcano's default of maxRetry."""
 _FAILURES: Final = ("PodFailed", "PodEvicted")

@@ -12,8 +12,6 @@ from trainyard.jobs.convert.run_policy import read_run_policy, succeed_with_role
 from trainyard.jobs.convert.torch_environment import ranks
 from trainyard.jobs.convert.variables import UNBUFFERED, indexed, literal, referred, set_variables
 
-__all__ = ["CONVERTERS", "convert"]
-
 _ROLES: Final = Roles("spec.xgbReplicaSpecs", "xgboost", "Never", "xgboostjob-controller")
 _PORT: Final = 9999
 _PORT_NAME: Final = "xgboostjob-port"

@@ -10,18 +10,6 @@ from trainyard.discovery import plugins_of
 from trainyard.jobs.render.frameworks.base import Framework
 from trainyard.jobs.render.frameworks.plain import Plain
 
-__all__ = [
-    "DECLARED",
-    "FRAMEWORKS",
-    "PLAIN",
-    "Framework",
-    "child_suffixes",
-    "chosen",
-    "framework_of",
-    "frameworks_of",
-    "key_kind",
-]
-
 PLAIN: Final = "plain"
 """Framework of a runtime whose mlPolicy sets none."""
 

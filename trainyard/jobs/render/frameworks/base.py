@@ -14,8 +14,6 @@ from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.resolution import Resolution
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["Framework"]
-
 Policy = TypeVar("Policy", bound=KubernetesModel)
 
 

@@ -24,17 +24,6 @@ from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolution import Resolution
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = [
-    "ELASTIC_NODES",
-    "ELASTIC_RESERVED",
-    "ElasticPolicy",
-    "check_elastic",
-    "elastic_variables",
-    "elastic_warnings",
-    "set_elastic_counts",
-    "tolerate_pod_loss",
-]
-
 _BACKEND: Final = "PET_RDZV_BACKEND"
 _ENDPOINT: Final = "PET_RDZV_ENDPOINT"
 _ID: Final = "PET_RDZV_ID"

@@ -26,8 +26,6 @@ from trainyard.jobs.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["FRAMEWORK", "Flux", "FluxPolicy"]
-
 _INSTALLER: Final = "flux-installer"
 _SETTINGS: Final = {
     "FLUX_VIEW_IMAGE": "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",

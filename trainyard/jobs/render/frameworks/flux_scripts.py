@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["INIT", "BrokerConfig", "entrypoint"]
-
 INIT: Final = """#!/bin/bash
 # Copies Flux out of this image into the volume that the training container shares.
 set -euo pipefail

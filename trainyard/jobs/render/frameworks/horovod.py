@@ -16,8 +16,6 @@ from trainyard.jobs.render.frameworks.mpi_implementations import HOROVOD, MPI_RA
 from trainyard.jobs.render.frameworks.ssh_launch import MountPath, SshLaunched
 from trainyard.jobs.render.job_view import JobView
 
-__all__ = ["FRAMEWORK", "Horovod", "HorovodPolicy"]
-
 
 class HorovodPolicy(KubernetesModel):
     """Horovod: host file, SSH keys and launcher."""

@@ -13,8 +13,6 @@ from trainyard.jobs.render.hosts import host
 from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.pod_editing import add_ports, field_ref_env, prepend_env
 
-__all__ = ["FRAMEWORK", "Jax", "JaxPolicy"]
-
 _PROCESSES: Final = "JAX_NUM_PROCESSES"
 _PROCESS: Final = "JAX_PROCESS_ID"
 _COORDINATOR: Final = "JAX_COORDINATOR_ADDRESS"

@@ -11,8 +11,6 @@ from trainyard.jobs.render.frameworks.mpi_implementations import IMPLEMENTATIONS
 from trainyard.jobs.render.frameworks.ssh_launch import MountPath, SshLaunched
 from trainyard.jobs.render.job_view import JobView
 
-__all__ = ["FRAMEWORK", "Mpi", "MpiPolicy"]
-
 
 class MpiPolicy(KubernetesModel):
     """MPI: host file, SSH keys and launcher."""

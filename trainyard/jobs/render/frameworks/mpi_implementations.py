@@ -16,16 +16,6 @@ from typing import Final
 
 from trainyard.api import Body
 
-__all__ = [
-    "HOROVOD",
-    "HOST_FILE_DIRECTORY",
-    "HOST_FILE_NAME",
-    "IMPLEMENTATIONS",
-    "MPI_RANKS",
-    "MPI_SIZES",
-    "Implementation",
-]
-
 HOST_FILE_DIRECTORY: Final = "/etc/mpi"
 HOST_FILE_NAME: Final = "hostfile"
 

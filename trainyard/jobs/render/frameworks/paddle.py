@@ -34,8 +34,6 @@ from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.reserved_env import reserved_errors
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["FRAMEWORK", "Paddle", "PaddlePolicy"]
-
 _MASTER: Final = "PADDLE_MASTER"
 _NODES: Final = "PADDLE_NNODES"
 _PROCESSES: Final = "PADDLE_NPROC_PER_NODE"

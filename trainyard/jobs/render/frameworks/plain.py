@@ -7,8 +7,6 @@ from typing import Final
 from trainyard.api import KubernetesModel
 from trainyard.jobs.render.frameworks.base import Framework
 
-__all__ = ["PLAIN_LABEL", "Plain"]
-
 PLAIN_LABEL: Final = "plainml"
 """Value of the framework label of runtimes without a framework."""
 

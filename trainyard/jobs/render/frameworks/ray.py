@@ -43,8 +43,6 @@ from trainyard.jobs.render.reserved_env import reserved_errors
 from trainyard.jobs.render.resolution import Resolution
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["FRAMEWORK", "Ray", "RayPolicy"]
-
 _ADDRESS: Final = "RAY_ADDRESS"
 _API_ADDRESS: Final = "RAY_API_SERVER_ADDRESS"
 _HEAD_HOST: Final = "RAY_HEAD_HOST"

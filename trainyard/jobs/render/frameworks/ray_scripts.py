@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["HEAD", "NODE", "WORKER"]
-
 _SETUP: Final = """set -u
 ulimit -n 65536 2>/dev/null || true
 trap 'exit 143' TERM INT

@@ -14,19 +14,6 @@ from trainyard.jobs.render.pod_editing import copied, field_ref_env, upsert_env
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolution import Resolution
 
-__all__ = [
-    "check_indexes",
-    "index_variable",
-    "named_port",
-    "number_workers",
-    "restore_resources",
-    "role_container",
-    "set_image_and_env",
-    "share_program",
-    "succeed_with",
-    "take_command",
-]
-
 _JOB_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-index']"
 
 

@@ -35,8 +35,6 @@ from trainyard.jobs.render.reserved_env import reserved_errors
 from trainyard.jobs.render.resolution import Resolution
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["HOST_FILE_VOLUME", "KEYS_VOLUME", "LaunchPolicy", "MountPath", "SshLaunched"]
-
 Policy = TypeVar("Policy", bound=KubernetesModel)
 
 _NODE: Final = CONTAINER_NODE

@@ -36,8 +36,6 @@ from trainyard.jobs.render.reserved_env import reserved_errors
 from trainyard.jobs.render.resolution import Resolution
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["FRAMEWORK", "Tensorflow", "TensorflowPolicy"]
-
 _CONFIG: Final = "TF_CONFIG"
 _INDEX: Final = "TF_TASK_INDEX"
 _PORT: Final = 2222

@@ -36,8 +36,6 @@ from trainyard.jobs.render.reserved_env import reserved_errors
 from trainyard.jobs.render.resolution import Resolution
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["FRAMEWORK", "RESERVED", "Torch", "TorchPolicy", "processes"]
-
 _NODES: Final = "PET_NNODES"
 _PROCESSES: Final = "PET_NPROC_PER_NODE"
 _NODE_RANK: Final = "PET_NODE_RANK"

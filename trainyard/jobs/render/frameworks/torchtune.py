@@ -20,8 +20,6 @@ from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["check_torchtune", "is_torchtune", "named_model", "set_command", "torchtune_warnings"]
-
 _ENTRYPOINT: Final = ["tune", "run"]
 _CONFIG: Final = "--config"
 _RUNTIME_NAME: Final = "spec.runtimeRef.name"

@@ -17,8 +17,6 @@ from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.pod_editing import add_ports, field_ref_env, prepend_env
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["FRAMEWORK", "Xgboost", "XgboostPolicy"]
-
 _TRACKER: Final = "DMLC_TRACKER_URI"
 _TRACKER_PORT: Final = "DMLC_TRACKER_PORT"
 _TASK: Final = "DMLC_TASK_ID"

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard.discovery import plugins_of
-from trainyard.jobs.render.gangs.base import Child, GangScheduler
-
-__all__ = ["CHILDREN", "GANGS", "LISTED", "METADATA_PREFIXES", "Child", "GangScheduler", "names_group"]
+from trainyard.jobs.render.gangs.base import GangScheduler
 
 GANGS: Final[Mapping[str, GangScheduler[Any]]] = plugins_of(__name__, __path__, "GANG_SCHEDULER", GangScheduler)
 """Gang schedulers by the name of their field in podGroupPolicy, in the order of these fields."""

@@ -13,8 +13,6 @@ from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["Child", "GangScheduler", "name_scheduler"]
-
 Policy = TypeVar("Policy", bound=KubernetesModel)
 
 

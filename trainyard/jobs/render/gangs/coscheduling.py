@@ -16,8 +16,6 @@ from trainyard.jobs.render.pod_editing import section
 from trainyard.jobs.render.resolved_job import ResolvedJob
 from trainyard.jobs.render.result import COSCHEDULING_SCHEDULER
 
-__all__ = ["COSCHEDULING_LABEL", "GANG_SCHEDULER", "Coscheduling", "CoschedulingPolicy"]
-
 COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 

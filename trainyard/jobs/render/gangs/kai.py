@@ -24,8 +24,6 @@ from trainyard.jobs.render.pod_editing import section
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["GANG_SCHEDULER", "KAI_QUEUE_LABEL", "KAI_SCHEDULER", "Kai", "KaiPolicy"]
-
 KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
 KAI_MIN_MEMBER_ANNOTATION: Final = "kai.scheduler/batch-min-member"

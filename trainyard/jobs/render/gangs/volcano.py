@@ -47,8 +47,6 @@ from trainyard.jobs.render.pod_editing import section
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["GANG_SCHEDULER", "NetworkTopology", "SubGroupPolicy", "Volcano", "VolcanoPolicy"]
-
 _QUEUE_PATH: Final = f"spec.annotations[{QUEUE_ANNOTATION}]"
 _QUEUE_FIX: Final = (
     f"set annotation {QUEUE_ANNOTATION} in spec.runtimePatches[].trainingRuntimeSpec.template.metadata to a leaf queue"

@@ -14,16 +14,6 @@ from trainyard.jobs.render.gangs.volcano_subgroups import Source, SubGroupPolicy
 from trainyard.jobs.render.gangs.volcano_topology import HARD, NetworkTopology
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = [
-    "ANNOTATIONS",
-    "MINIMUMS_ANNOTATION",
-    "MINIMUMS_PATH",
-    "check_requests",
-    "group_sources",
-    "requested_groups",
-    "requested_minimums",
-]
-
 SIZE_ANNOTATION: Final = "trainyard.dev/subgroup-size"
 TIER_ANNOTATION: Final = "trainyard.dev/subgroup-tier"
 MINIMUMS_ANNOTATION: Final = "trainyard.dev/min-task-member"

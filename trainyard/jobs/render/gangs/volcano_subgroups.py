@@ -33,17 +33,6 @@ from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = [
-    "INDEX_LABEL",
-    "JOB_INDEX_LABEL",
-    "Source",
-    "SubGroupPolicy",
-    "check_subgroups",
-    "group_policies",
-    "subgroup_policies",
-    "warn_subgroups",
-]
-
 JOB_INDEX_LABEL: Final = "jobset.sigs.k8s.io/job-index"
 INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
 

@@ -13,8 +13,6 @@ from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.pod_editing import section
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = ["check_task_minimums", "name_tasks"]
-
 _TASK_ANNOTATION: Final = "volcano.sh/task-spec"
 _PATH: Final = "spec.runtimeRef"
 _FIELD: Final = "podGroupPolicy.volcano.minTaskMember"

@@ -20,16 +20,6 @@ from trainyard.checks.finding import Finding
 from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
-__all__ = [
-    "HARD",
-    "NetworkTopology",
-    "check_topology",
-    "is_at_least",
-    "network_topology",
-    "tier_number",
-    "warn_topology",
-]
-
 _PATH: Final = "spec.runtimeRef"
 _FIELD: Final = "podGroupPolicy.volcano.networkTopology"
 HARD: Final = "hard"

@@ -11,12 +11,11 @@ from typing import Any, Final
 from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import TRAIN_JOB
 from trainyard.errors import TrainyardError
-from trainyard.jobs.render import Rejected, RenderContext, render
 from trainyard.jobs.render.gangs import METADATA_PREFIXES
+from trainyard.jobs.render.pipeline import render
+from trainyard.jobs.render.result import Rejected, RenderContext
 from trainyard.jobs.runtimes.samples import sample_train_job
 from trainyard.manifests.documents import objects
-
-__all__ = ["Aspect", "Change", "compare", "read_job"]
 
 
 class Aspect(StrEnum):

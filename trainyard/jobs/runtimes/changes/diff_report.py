@@ -10,8 +10,6 @@ from typing import Any, Final
 from trainyard.checks.printable_text import markdown, printable
 from trainyard.jobs.runtimes.changes.diff import Change
 
-__all__ = ["as_json", "as_markdown", "as_text"]
-
 _NOTHING: Final = "Nothing changes for a job."
 
 

@@ -11,8 +11,6 @@ from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, SNAPS
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 
-__all__ = ["Effect", "Reached", "Recorded", "reached", "read_recorded"]
-
 _FINAL: Final = ("Complete", "Failed")
 
 

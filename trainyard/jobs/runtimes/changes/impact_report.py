@@ -9,8 +9,6 @@ from typing import Any, Final
 from trainyard.checks.printable_text import markdown, printable
 from trainyard.jobs.runtimes.changes.impact import Effect, Reached
 
-__all__ = ["as_json", "as_markdown", "as_text"]
-
 _MEANS: Final = {
     Effect.CHANGES: "not started yet: uses the runtime at its start",
     Effect.SNAPSHOT: "started: keeps its runtime",

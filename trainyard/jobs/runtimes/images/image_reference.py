@@ -9,8 +9,6 @@ from typing import Final
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["ImageReference", "mirrored", "parse_image"]
-
 _DOCKER: Final = "docker.io"
 _PART: Final = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _REPOSITORY: Final = re.compile(rf"{_PART}(/{_PART})*")

@@ -16,8 +16,6 @@ from trainyard.jobs.runtimes.pods import containers_of, job_templates
 from trainyard.manifests.loader import load
 from trainyard.manifests.text_edits import dumped
 
-__all__ = ["ImageLock", "images_of", "installed", "read_lock", "written_lock"]
-
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _VARIABLES: Final = ("CACHE_IMAGE",)
 """Variables with the image of pods that an initializer creates: those of the data cache."""

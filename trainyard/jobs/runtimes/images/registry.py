@@ -22,8 +22,6 @@ import aiohttp
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.images.image_reference import ImageReference
 
-__all__ = ["Registry", "UnresolvedError", "docker_credentials", "trusting"]
-
 _MANIFESTS: Final = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",

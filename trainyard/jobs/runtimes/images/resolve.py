@@ -13,8 +13,6 @@ from trainyard.jobs.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.jobs.runtimes.images.lock import ImageLock
 from trainyard.jobs.runtimes.images.registry import Registry, UnresolvedError
 
-__all__ = ["Resolution", "Resolved", "locked", "resolve"]
-
 
 class Resolution(StrEnum):
     """Result of resolving one image."""

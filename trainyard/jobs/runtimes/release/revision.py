@@ -7,8 +7,6 @@ from pathlib import Path
 from trainyard.jobs.runtimes.folder import INDEX, LOCK, CatalogFolder
 from trainyard.manifests.revisions import texts_at
 
-__all__ = ["folder_at"]
-
 
 def folder_at(root: Path, revision: str) -> CatalogFolder:
     """Return a folder's content at the merge base of the current branch and a revision.

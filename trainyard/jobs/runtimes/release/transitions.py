@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from trainyard.api.constants import RELEASED_ANNOTATION
 from trainyard.checks.finding import Finding
-from trainyard.jobs.runtimes.catalog import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
+from trainyard.jobs.runtimes.catalog import Runtime, RuntimeVersion, State, spec_hash
 from trainyard.jobs.runtimes.folder import INDEX, CatalogFolder
-
-__all__ = ["Transitions", "transitions"]
 
 
 @dataclass(frozen=True)

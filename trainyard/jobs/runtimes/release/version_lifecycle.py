@@ -10,25 +10,14 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from trainyard.api.constants import RELEASED_ANNOTATION
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.jobs.runtimes.catalog import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
+from trainyard.jobs.runtimes.catalog import Runtime, RuntimeVersion, State, spec_hash
 from trainyard.jobs.runtimes.catalog_loader import runtimes_of
 from trainyard.jobs.runtimes.folder import INDEX, CatalogFolder, version_file
 from trainyard.jobs.runtimes.index import index_rank
 from trainyard.manifests.text_edits import removed, with_value
-
-__all__ = [
-    "Step",
-    "deprecate",
-    "find_runtime",
-    "find_version",
-    "metadata_rank",
-    "move_alias",
-    "release",
-    "retire",
-    "withdraw",
-]
 
 
 @dataclass(frozen=True)

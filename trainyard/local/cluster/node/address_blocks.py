@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["block_match"]
-
 _MAPPED = ipaddress.ip_network("::ffff:0:0/96")
 _ZEROS = re.compile(r"(?<![\w:.])0+(?=\d+\.)|(?<=\.)0+(?=\d)")
 """Leading zeros, which the API server accepts in decimal numbers."""

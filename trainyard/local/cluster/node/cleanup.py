@@ -18,8 +18,6 @@ from trainyard.local.cluster.node.node_processes import RELAY
 from trainyard.local.cluster.process import alive, read_record, stop
 from trainyard.progress import Step
 
-__all__ = ["clean_up", "clean_up_node", "processes_in", "stop_nodes"]
-
 _PATIENCE = 10.0
 _MACHINE = (Path("/proc/self/ns/net"), Path("/proc/1/ns/net"))
 """Network namespaces that never are those of a node."""

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["Hierarchy", "create", "hierarchies", "kill", "processes", "remove"]
-
 _PATIENCE = 10.0
 _CPUSET = ("cpuset.cpus", "cpuset.mems")
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from trainyard.checks.finding import Finding
 
-__all__ = ["failing_probes"]
-
 Run = Callable[[list[str]], "subprocess.CompletedProcess[str]"]
 _TIMEOUT = 20
 

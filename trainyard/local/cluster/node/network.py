@@ -14,8 +14,6 @@ from pathlib import Path
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.node.node_plan import GATEWAY, NAMESPACE_FOLDER, NodePlan, junction
 
-__all__ = ["connect", "disconnect", "is_connected", "namespaces", "network_commands", "run_ip"]
-
 _BRIDGE = "nodes"
 _PREFIX = 24
 _MARK = Path("/run/trainyard-netns")

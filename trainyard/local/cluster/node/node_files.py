@@ -11,17 +11,6 @@ import yaml
 
 from trainyard.local.cluster.node.node_plan import POD_RANGE, NodePlan
 
-__all__ = [
-    "CLUSTER_DNS",
-    "CONTAINERD_SOCKET",
-    "COVERED",
-    "FREE_MEMORY",
-    "NodeFolder",
-    "NodePrograms",
-    "files",
-    "init_file",
-]
-
 CLUSTER_DNS = "10.96.0.10"
 """Address of the Service of CoreDNS."""
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"

@@ -10,8 +10,6 @@ from pathlib import Path
 from trainyard.errors import TrainyardError
 from trainyard.local.images.image_build import BuiltImage
 
-__all__ = ["enter", "first_process", "import_images"]
-
 _NAMESPACE = "k8s.io"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.kube import Resource
 from trainyard.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -14,19 +13,9 @@ from trainyard.kube.kinds import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
+from trainyard.kube.resource import Resource
 from trainyard.local.cluster.node.node_files import CLUSTER_DNS
 from trainyard.local.cluster.node.node_plan import GATEWAY
-
-__all__ = [
-    "DNS",
-    "LABELS",
-    "SYSTEM",
-    "Objects",
-    "binding",
-    "restricted_container",
-    "restricted_pod",
-    "system_objects",
-]
 
 DNS = "coredns"
 """Name of the Deployment in ``kube-system``."""

@@ -12,19 +12,6 @@ from pathlib import Path
 
 from trainyard.errors import TrainyardError
 
-__all__ = [
-    "GATEWAY",
-    "MANY_NODES",
-    "NAMESPACE_FOLDER",
-    "NETWORK",
-    "POD_RANGE",
-    "NodePlan",
-    "control_group",
-    "junction",
-    "machine_name",
-    "plan_nodes",
-]
-
 NETWORK = "10.98.0.0/24"
 GATEWAY = "10.98.0.1"
 """Address of the API server in the network of the nodes."""

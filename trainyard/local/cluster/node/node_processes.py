@@ -22,8 +22,6 @@ from trainyard.local.cluster.process import ProcessSpec
 from trainyard.local.cluster.state import ClusterState
 from trainyard.settings.versions import KUBERNETES_VERSION
 
-__all__ = ["RELAY", "node_processes"]
-
 RELAY = "relay"
 
 _KUBELET_HEALTH = 10248

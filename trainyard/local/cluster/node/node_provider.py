@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from trainyard import pki
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.local.cluster.control_plane_certificates import read_pair
 from trainyard.local.cluster.embedded import EmbeddedProvider
 from trainyard.local.cluster.folders import private_folder, write_private
@@ -33,10 +33,8 @@ from trainyard.local.cluster.state import ClusterState, ProgramFile, load_state
 from trainyard.local.cluster.toolchain import own_program
 from trainyard.local.images.image_build import BuiltImage
 from trainyard.progress import Progress, Step
-from trainyard.scheduling.topology import compile_fabric
+from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.fabric import FabricSettings
-
-__all__ = ["NodeProvider"]
 
 T = TypeVar("T")
 

@@ -24,8 +24,6 @@ from trainyard.local.cluster.node.node_objects import (
     restricted_pod,
 )
 
-__all__ = ["PROVISIONER", "storage_objects"]
-
 PROVISIONER = "local-path-provisioner"
 """Name of the Deployment in ``kube-system``."""
 

@@ -8,13 +8,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainyard.kube import Client
 from trainyard.kube.change_watch import API_FAILURES, watch_changes
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES, NETWORK_POLICIES, PODS
 from trainyard.local.cluster.node.node_plan import NAMESPACE_FOLDER, NodePlan
 from trainyard.local.cluster.node.policy_rules import ruleset
-
-__all__ = ["enforce"]
 
 _PAUSE = 0.5
 _TOGETHER = 0.2

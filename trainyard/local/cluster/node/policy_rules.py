@@ -17,8 +17,6 @@ from typing import Any
 
 from trainyard.local.cluster.node.address_blocks import block_match
 
-__all__ = ["TABLE", "ruleset", "selects"]
-
 TABLE = "trainyard-policies"
 
 Body = Mapping[str, Any]

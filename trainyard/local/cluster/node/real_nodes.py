@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import DEPLOYMENTS, NODES
 from trainyard.local.cluster.node.node_objects import SYSTEM, Objects
 from trainyard.local.cluster.provider import NodeChanges
-from trainyard.scheduling.topology import FabricNode
-
-__all__ = ["available", "await_nodes", "await_system", "label_nodes", "obsolete", "ready"]
+from trainyard.scheduling.topology.fabric_compiler import FabricNode
 
 _PATIENCE = 90.0
 _POLL = 0.25

@@ -19,8 +19,6 @@ from trainyard.local.cluster.node.kernel_probes import failing_probes
 from trainyard.local.cluster.node.node_files import COVERED, FREE_MEMORY, NodePrograms
 from trainyard.quantity import parse
 
-__all__ = ["missing", "most_pods", "programs_on_machine", "require_suitable_machine", "reserved"]
-
 _PACKAGES: Mapping[str, str] = {
     "containerd": "containerd",
     "ctr": "containerd",

@@ -8,7 +8,5 @@ from typing import Final
 from trainyard.discovery import plugins_of
 from trainyard.local.cluster.providers.base import ClusterProvider
 
-__all__ = ["PROVIDERS", "ClusterProvider"]
-
 PROVIDERS: Final[Mapping[str, ClusterProvider]] = plugins_of(__name__, __path__, "PROVIDER", ClusterProvider)
 """Cluster providers by their name in the settings."""

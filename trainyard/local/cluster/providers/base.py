@@ -11,8 +11,6 @@ from trainyard.local.cluster.provider import Provider
 if TYPE_CHECKING:
     from trainyard.settings.cluster import ClusterSettings
 
-__all__ = ["ClusterProvider"]
-
 
 class ClusterProvider:
     """A cluster provider.

@@ -10,8 +10,6 @@ from trainyard.local.cluster.providers.base import ClusterProvider
 if TYPE_CHECKING:
     from trainyard.settings.cluster import ClusterSettings
 
-__all__ = ["PROVIDER"]
-
 
 class Embedded(ClusterProvider):
     """A control plane on this machine."""

@@ -11,8 +11,6 @@ from trainyard.local.cluster.providers.base import ClusterProvider
 if TYPE_CHECKING:
     from trainyard.settings.cluster import ClusterSettings
 
-__all__ = ["PROVIDER"]
-
 
 class Kind(ClusterProvider):
     """A kind cluster on this machine."""

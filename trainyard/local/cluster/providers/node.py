@@ -11,8 +11,6 @@ from trainyard.local.cluster.providers.base import ClusterProvider
 if TYPE_CHECKING:
     from trainyard.settings.cluster import ClusterSettings
 
-__all__ = ["PROVIDER"]
-
 
 class Node(ClusterProvider):
     """A control plane on this machine, and nodes with kubelets."""

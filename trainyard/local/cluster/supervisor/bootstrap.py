@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.kube import Client, Resource
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, STORAGE_CLASSES
 from trainyard.kube.leader import LEASES
-
-__all__ = ["bootstrap", "objects", "release_nodes"]
-
+from trainyard.kube.resource import Resource
 
 _NODE_LEASES = "kube-node-lease"
 _LABELS = {"app.kubernetes.io/managed-by": "trainyard-cluster"}

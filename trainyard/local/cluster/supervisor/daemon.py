@@ -12,8 +12,8 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from trainyard.kube import Client
 from trainyard.kube.change_watch import API_FAILURES, watch_changes
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import DEPLOYMENTS, NAMESPACES, PODS
 from trainyard.local.cluster.cluster_processes import cluster_processes
 from trainyard.local.cluster.controlplane import ControlPlaneProcess
@@ -29,8 +29,6 @@ from trainyard.local.cluster.supervisor.bootstrap import bootstrap, release_node
 from trainyard.local.cluster.supervisor.kubelet import Kubelet
 from trainyard.local.cluster.supervisor.process_supervisor import ProcessSupervisor
 from trainyard.logs import write_logs
-
-__all__ = ["run"]
 
 _KWOK = "kwok"
 _TENANT_LABEL = "trainyard.dev/tenant"

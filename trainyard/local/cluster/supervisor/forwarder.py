@@ -11,9 +11,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from trainyard.local.cluster.ports import HOST
-
-__all__ = ["Forwarder"]
+from trainyard.local.cluster.host_address import HOST
 
 _CONNECT_TIMEOUT = 5.0
 _BUFFER = 64 * 1024

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -29,14 +29,12 @@ from trainyard.local.cluster.ports import find_conflict, slot_name, slot_ports
 from trainyard.local.cluster.process import ProcessSpec
 from trainyard.local.cluster.state import ClusterState
 from trainyard.local.cluster.supervisor import volumes
-from trainyard.local.cluster.supervisor.host_programs import HostProgram, RunContext
+from trainyard.local.cluster.supervisor.host_programs.base import HostProgram, RunContext
 from trainyard.local.cluster.supervisor.identity import ServiceAccountIdentity
 from trainyard.local.cluster.supervisor.pod_requirements import HostContainer, local_paths
 from trainyard.local.cluster.supervisor.process_supervisor import ProcessSupervisor
 from trainyard.local.cluster.supervisor.readiness import Readiness
 from trainyard.local.cluster.toolchain import program_path
-
-__all__ = ["HostProcess"]
 
 _SOURCES = {"configMap": CONFIG_MAPS, "secret": SECRETS}
 _WEBHOOKS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from trainyard.kube import Client
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import SERVICE_ACCOUNTS
 from trainyard.local.cluster.folders import write_private
 from trainyard.local.cluster.kubeconfig import token_kubeconfig
-
-__all__ = ["ServiceAccountIdentity"]
 
 _LIFETIME = datetime.timedelta(hours=1)
 

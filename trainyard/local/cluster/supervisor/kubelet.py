@@ -16,7 +16,8 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Client, TransportError, WatchBrokenError
+from trainyard.kube.api_errors import ApiError, TransportError, WatchBrokenError
+from trainyard.kube.client import Client
 from trainyard.kube.kinds import PODS
 from trainyard.local.cluster.folders import ClusterFolder, write_private
 from trainyard.local.cluster.kwok_stages import ENDED_ANNOTATION, HEALTHY_ANNOTATION, HOST_PROCESS_LABEL
@@ -28,8 +29,6 @@ from trainyard.local.cluster.supervisor.host import HostProcess
 from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.local.cluster.supervisor.pod_requirements import ended, ending, grace_period, owned, parse, programs
 from trainyard.local.cluster.supervisor.slots import Placement, place, shortage
-
-__all__ = ["Kubelet"]
 
 _POD_FILE = "pod"
 """File with the uid of a slot's pod, so that a new supervisor keeps the process."""

@@ -14,19 +14,6 @@ from trainyard.errors import TrainyardError
 from trainyard.local.cluster.host_address import HOST
 from trainyard.local.cluster.kwok_stages import ENDED_ANNOTATION, HOST_PROCESS_LABEL
 
-__all__ = [
-    "HostContainer",
-    "VolumeSource",
-    "ended",
-    "ending",
-    "grace_period",
-    "local_paths",
-    "owned",
-    "parse",
-    "programs",
-    "unscheduled",
-]
-
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _GRACE = 30.0
 _CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -28,8 +28,6 @@ from trainyard.local.cluster.process import (
     write_record,
 )
 
-__all__ = ["ProcessSupervisor", "wait_for_exit"]
-
 _MAX_BACKOFF = 30.0
 _ERROR_BACKOFF = 2.0
 _GRACE, _KILL_PATIENCE = 15.0, 10.0

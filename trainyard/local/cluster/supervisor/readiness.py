@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Readiness"]
-
 
 class Readiness:
     """Readiness of a container from the results of its probes.

@@ -11,8 +11,6 @@ from typing import Any
 
 from trainyard.local.cluster.supervisor.pod_requirements import ended, ending, unscheduled
 
-__all__ = ["Placement", "place", "shortage"]
-
 
 @dataclass(frozen=True)
 class Placement:

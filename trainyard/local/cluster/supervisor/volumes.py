@@ -13,8 +13,6 @@ from typing import Any
 from trainyard.local.cluster.folders import private_folder
 from trainyard.local.cluster.supervisor.pod_requirements import VolumeSource
 
-__all__ = ["content", "sync"]
-
 _CURRENT = "..data"
 
 

@@ -24,8 +24,6 @@ from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import load_rules, rego_source, rule_folders
 from trainyard.settings.platform import PodTemplateSettings, PolicyState
 
-__all__ = ["Bundle", "build_bundle", "bundle_files", "package_name", "verify_bundle"]
-
 ROOT: Final = "trainyard"
 """Root of the bundle: it owns ``data.trainyard``, below which nothing else may be loaded."""
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 
-__all__ = ["CapabilityCheck", "capabilities_file", "environment"]
-
 _HARMLESS: Final = frozenset({"rand.intn", "time.now_ns", "uuid.rfc4122"})
 """Functions that are not deterministic, but read nothing."""
 _UNDEFINED: Final = re.compile(r"undefined function (\S+)")

@@ -7,8 +7,6 @@ from typing import Any
 
 from trainyard.policy.review import DecisionTimeoutError, DecisionUnavailableError
 
-__all__ = ["NamedTimeouts"]
-
 _Decide = Callable[[Mapping[str, Any]], Awaitable[list[dict[str, Any]]]]
 
 

@@ -19,8 +19,6 @@ from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, bundle_files
 from trainyard.policy.engines.opa.capabilities import CapabilityCheck, environment
 
-__all__ = ["METRICS_TOKEN", "SOCKET_AUTHORIZATION", "OpaServer"]
-
 SOCKET_AUTHORIZATION: Final = """package system.authz
 
 import rego.v1

@@ -26,8 +26,6 @@ from trainyard.policy.engines.opa.protocol import (
 )
 from trainyard.policy.review import DecisionTimeoutError, DecisionUnavailableError
 
-__all__ = ["DecisionUnavailableError", "OpaAddress", "OpaClient"]
-
 
 class _Response(aiohttp.ClientResponse):
     """A response parsed by orjson."""

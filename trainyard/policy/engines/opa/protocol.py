@@ -10,8 +10,6 @@ import orjson
 
 from trainyard.policy.review import DecisionUnavailableError
 
-__all__ = ["PARAMETERS", "parse_result", "validate_decision", "validate_decisions", "written"]
-
 PARAMETERS: Final = {"strict-builtin-errors": "true", "provenance": "true"}
 """Query parameters of every request: a failing built-in is an error, and the response names its bundle revision."""
 

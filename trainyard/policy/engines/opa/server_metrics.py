@@ -10,8 +10,6 @@ import aiohttp
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["server_metrics"]
-
 _MOST: Final = 4 << 20
 _FIX: Final = "check that the policy server is running"
 

@@ -18,8 +18,6 @@ import orjson
 from trainyard.policy.engines.opa.protocol import PARAMETERS, parse_result, validate_decisions, written
 from trainyard.policy.review import DecisionTimeoutError, DecisionUnavailableError
 
-__all__ = ["SocketClient"]
-
 _PATH: Final = "/v1/data/trainyard/decisions?" + "&".join(f"{name}={value}" for name, value in PARAMETERS.items())
 
 

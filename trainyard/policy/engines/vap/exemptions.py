@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from trainyard.policy.rules.parameters import cel_literal
 from trainyard.settings.platform import ExemptionSettings
 
-__all__ = ["exemption_conditions"]
-
 _FIELDS = "dyn(object).metadata.?managedFields.orValue([])"
 
 

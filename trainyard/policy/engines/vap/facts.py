@@ -14,16 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-__all__ = [
-    "FACTS_PREFIX",
-    "PLATFORM_FACTS",
-    "PLATFORM_FACTS_NAMESPACE",
-    "TENANT_FACTS",
-    "platform_facts",
-    "policy_facts_in",
-    "tenant_facts",
-]
-
 FACTS_PREFIX: Final = "policy.trainyard.dev/"
 """Key prefix of facts; OBJ-002 rejects facts written by anyone but the platform."""
 

@@ -12,8 +12,6 @@ from trainyard.policy.rules.admission_rule import Match
 from trainyard.policy.rules.parameters import cel_literal
 from trainyard.settings.platform import PodTemplateSettings
 
-__all__ = ["fill_listed"]
-
 _SUBJECT = "variables.subject"
 
 

@@ -34,8 +34,6 @@ from trainyard.policy.rules.parameters import ParameterValue, cel_literal
 from trainyard.policy.rules.rule_catalog import fragments
 from trainyard.settings.platform import PolicySettings, PolicyState
 
-__all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "reject_unknown", "rule_state"]
-
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 TENANT_LABEL: Final = "trainyard.dev/tenant"

@@ -11,9 +11,7 @@ from trainyard.scheduling.topology.sources import (
     node_labels,
     topograph,
 )
-from trainyard.scheduling.topology.sources.base import Options, Source
-
-__all__ = ["SOURCES", "Options", "Source", "source"]
+from trainyard.scheduling.topology.sources.base import Source
 
 SOURCES: dict[str, Source] = {
     each.SOURCE.name: each.SOURCE

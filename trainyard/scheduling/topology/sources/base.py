@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from trainyard.errors import TrainyardError
 from trainyard.scheduling.topology.to_settings import ImportedFabric
 
-__all__ = ["MAX_TEXT", "Options", "Source"]
-
 MAX_TEXT = 256 * 1024 * 1024
 """Maximum number of characters of a source."""
 

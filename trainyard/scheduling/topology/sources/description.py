@@ -9,10 +9,7 @@ from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
 from trainyard.scheduling.topology.sources.base import Options, Source
 from trainyard.scheduling.topology.to_settings import ImportedFabric
-from trainyard.settings import parse_stack
-from trainyard.settings.stack_loader import stack_settings
-
-__all__ = ["SOURCE", "fabric_values"]
+from trainyard.settings.stack_loader import parse_stack, stack_settings
 
 _KEY = "trainyard:fabric"
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-__all__ = ["expand"]
-
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 

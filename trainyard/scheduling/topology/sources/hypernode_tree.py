@@ -21,8 +21,6 @@ from trainyard.scheduling.topology.sources.base import Options, Source
 from trainyard.scheduling.topology.sources.node_labels import shapes_of
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 
-__all__ = ["SOURCE"]
-
 _WHAT = "The list of HyperNodes"
 
 

@@ -17,8 +17,6 @@ from trainyard.scheduling.topology.sources.base import Options, Source
 from trainyard.scheduling.topology.sources.rails import Adapter, Wiring, levels_of, place
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 
-__all__ = ["SOURCE"]
-
 _WHAT = "The output of ibnetdiscover"
 _HEAD = re.compile(r'(Switch|Ca|Rt|Router)\s+\d+\s+"([SHR]-[0-9a-fA-F]{1,16})"\s*(?:#\s*"([^"]*)")?')
 _LINK = re.compile(

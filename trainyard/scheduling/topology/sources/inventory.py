@@ -24,8 +24,6 @@ from trainyard.scheduling.topology.sources.base import Options, Source
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 from trainyard.settings.fabric import NodeShape
 
-__all__ = ["SOURCE"]
-
 _NODE = ("node", "name", "hostname", "host")
 _AMOUNTS = ("gpus", "cpu", "memory")
 _UNITS = {"gpus": "gpu", "cpu": "cpu", "memory": ""}

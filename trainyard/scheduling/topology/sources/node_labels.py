@@ -19,8 +19,6 @@ from trainyard.scheduling.topology.sources.base import Options, Source
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 from trainyard.settings.fabric import NodeShape
 
-__all__ = ["SOURCE", "fabric_of_nodes", "shapes_of"]
-
 _WHAT = "The list of nodes"
 _PRODUCT = (SHAPE_LABEL, "nvidia.com/gpu.product", "node.kubernetes.io/instance-type")
 _ALWAYS = ("cpu", "memory", "pods")

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from trainyard.scheduling.topology.inventory import InventoryNode, dns_label, natural
 
-__all__ = ["Adapter", "Placement", "Wiring", "levels_of", "place"]
-
 
 class Adapter(NamedTuple):
     """One host adapter.

@@ -20,8 +20,6 @@ from trainyard.scheduling.topology.sources.base import Options, Source
 from trainyard.scheduling.topology.sources.hostlist import expand
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 
-__all__ = ["SOURCE"]
-
 _WHAT = "The topology"
 _PAIR = re.compile(r"(\w+)\s*=\s*((?:\[[^\]]*\]|\S)+)")
 _LEVELS = ("leaf", "spine", "core")

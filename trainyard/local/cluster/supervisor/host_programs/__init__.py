@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from trainyard.discovery import merged, plugins_of
-from trainyard.local.cluster.supervisor.host_programs.base import ComponentPrograms, HostProgram, RunContext, with_flags
-
-__all__ = ["HOST_PROGRAMS", "ComponentPrograms", "HostProgram", "RunContext", "with_flags"]
+from trainyard.local.cluster.supervisor.host_programs.base import ComponentPrograms, HostProgram
 
 HOST_PROGRAMS: Final[Mapping[str, HostProgram]] = merged(
     "host programs", [each.programs for each in plugins_of(__name__, __path__, "PROGRAMS", ComponentPrograms).values()]

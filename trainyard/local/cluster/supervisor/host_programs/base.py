@@ -12,15 +12,6 @@ from trainyard.local.cluster.health_probes import Probe
 from trainyard.local.cluster.host_address import HOST
 from trainyard.local.cluster.sizing import memory_limit
 
-__all__ = [
-    "ComponentPrograms",
-    "HostProgram",
-    "RunContext",
-    "health_probe",
-    "memory_variable",
-    "with_flags",
-]
-
 
 @dataclass(frozen=True)
 class RunContext:

@@ -15,8 +15,6 @@ from trainyard.local.cluster.supervisor.host_programs.base import (
     with_flags,
 )
 
-__all__ = ["PROGRAMS"]
-
 
 def _command(context: RunContext, arguments: list[str]) -> list[str]:
     own = arguments[arguments.index("serve") + 1 :] if "serve" in arguments else arguments[1:]

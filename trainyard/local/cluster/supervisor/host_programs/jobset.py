@@ -17,8 +17,6 @@ from trainyard.local.cluster.supervisor.host_programs.base import (
 from trainyard.local.cluster.supervisor.pod_requirements import local_paths
 from trainyard.manifests.loader import load
 
-__all__ = ["PROGRAMS"]
-
 
 def _command(context: RunContext, arguments: list[str]) -> list[str]:
     flags = {

@@ -22,8 +22,6 @@ from trainyard.local.cluster.supervisor.host_programs.base import (
 from trainyard.local.cluster.supervisor.pod_requirements import local_paths
 from trainyard.manifests.loader import load
 
-__all__ = ["PROGRAMS"]
-
 _LONGEST_SOCKET = 103
 """Maximum length of a Unix socket path in bytes on all systems."""
 

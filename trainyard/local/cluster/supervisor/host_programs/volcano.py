@@ -16,8 +16,6 @@ from trainyard.local.cluster.supervisor.host_programs.base import (
     with_flags,
 )
 
-__all__ = ["PROGRAMS"]
-
 _CRDS = (
     "podgroups.scheduling.volcano.sh",
     "queues.scheduling.volcano.sh",
