@@ -30,7 +30,7 @@ from benchmarks.recording import ROOT, result_file, save
 from trainyard.local.cluster.toolchain import program_path
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import Sources, read_sources
-from trainyard.policy.check.world import World
+from trainyard.policy.check.world import CheckContext
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.opa.local_server import OpaServer
 from trainyard.policy.engines.opa.opa_client import OpaClient
@@ -232,7 +232,7 @@ def asked(sources: Sources, settings: StackSettings, *, prefilter: bool = True) 
     texts = Prefilter(rules, settings.policies.parameters) if prefilter else None
     context = AdmissionContext(settings.policies, settings.exempt_namespaces, now, prefilter=texts)
     recorded = Recorded()
-    checker = Checker(rules, World(settings, sources.manifests), context)
+    checker = Checker(rules, CheckContext(settings, sources.manifests), context)
     asyncio.run(checker.check(sources, recorded))
     return recorded.documents
 

@@ -14,7 +14,7 @@ from benchmarks.recording import publish
 from trainyard.scheduling.queues.amounts import units
 from trainyard.scheduling.queues.plan import plan
 from trainyard.scheduling.queues.queue import Queue
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 from trainyard.scheduling.queues.tree import QueueTree
 
 QUEUES, JOBS, TEAMS = 1_000, 10_000, 50
@@ -59,7 +59,7 @@ def _tree(random: Random) -> dict[str, Queue]:
     return {**teams, **queues}
 
 
-def _jobs(random: Random, leaves: list[str]) -> list[Job]:
+def _jobs(random: Random, leaves: list[str]) -> list[QueuedJob]:
     jobs, free = [], GPUS
     for number in range(JOBS):
         gpus = random.choice((1, 1, 2, 2, 4, 8))
@@ -67,7 +67,7 @@ def _jobs(random: Random, leaves: list[str]) -> list[Job]:
         free -= gpus if running else 0
         request = units({"nvidia.com/gpu": str(gpus), "cpu": str(12 * gpus)})
         priority = random.choice((0, 0, 10))
-        jobs.append(Job(f"tenant/{number:05}", random.choice(leaves), request, running, priority, f"{number:05}"))
+        jobs.append(QueuedJob(f"tenant/{number:05}", random.choice(leaves), request, running, priority, f"{number:05}"))
     return jobs
 
 

@@ -17,7 +17,7 @@ from benchmarks.recording import publish
 from trainyard.checks.finding import Finding
 from trainyard.scheduling.queues.capacity import capacity_of
 from trainyard.scheduling.queues.queue_bodies import queue_objects
-from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Scheduling, SharePlugin
 from trainyard.scheduling.queues.tree_checks import check_queues
 from trainyard.scheduling.queues.units import compile_queues
 from trainyard.settings.stack import StackSettings
@@ -42,10 +42,10 @@ def main() -> None:
         results[f"proof_{units}_seconds"] = _proof(options.runs, settings, None, expected=units == "percentages")
     settings = _stack(options.queues, percent=False, faulty=False)
     for version in VOLCANO_VERSIONS:
-        for plugin in Plugin:
+        for plugin in SharePlugin:
             scheduling = Scheduling(version, frozenset({plugin}))
             key = f"proof_{version}_{plugin.value}_seconds"
-            results[key] = _proof(options.runs, settings, scheduling, expected=plugin is not Plugin.TREE)
+            results[key] = _proof(options.runs, settings, scheduling, expected=plugin is not SharePlugin.TREE)
     results["objects_seconds"] = _best(options.runs, lambda: queue_objects(settings))
     faulty = _stack(options.queues, percent=False, faulty=True)
     results["proof_of_faulty_seconds"] = _proof(options.runs, faulty, None, expected=True)

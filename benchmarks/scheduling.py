@@ -32,7 +32,7 @@ from trainyard.kube.kinds import DEPLOYMENTS
 from trainyard.local.simulate.bare_volcano import NAMESPACE, wait_until
 from trainyard.local.simulate.live import live_world
 from trainyard.local.simulate.scenario import Scenario, load_scenario
-from trainyard.local.simulate.session import Session
+from trainyard.local.simulate.session import ReplaySession
 from trainyard.progress import SilentProgress
 
 NODES_IN_RACK = 10
@@ -85,7 +85,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRAINYARD_STATE_HOME"] = folder
-        session = Session("scheduling")
+        session = ReplaySession("scheduling")
         try:
             session.open(SilentProgress(), nodes=options.nodes)
             seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
@@ -160,7 +160,7 @@ def _scenario(folder: Path, preset: str | None, nodes: int, gangs: int, *, topol
 
 
 async def _measure(
-    session: Session, client: Client, scenario: Scenario, configuration: str | None
+    session: ReplaySession, client: Client, scenario: Scenario, configuration: str | None
 ) -> tuple[float, float]:
     """Return the seconds until every pod is bound, and the scheduler's CPU seconds."""
     await session.prepare(client, scenario, configuration=configuration)
@@ -180,7 +180,7 @@ async def _measure(
         return elapsed, await _cpu_seconds(session)
 
 
-async def _cpu_seconds(session: Session) -> float:
+async def _cpu_seconds(session: ReplaySession) -> float:
     times = psutil.Process(await _scheduler(session) or 0).cpu_times()
     return times.user + times.system
 
@@ -189,11 +189,11 @@ async def _scale(client: Client, replicas: int) -> None:
     await client.merge_patch(DEPLOYMENTS, SCHEDULER, {"spec": {"replicas": replicas}}, namespace=NAMESPACE)
 
 
-async def _stopped(session: Session) -> bool:
+async def _stopped(session: ReplaySession) -> bool:
     return await _scheduler(session) is None
 
 
-async def _scheduler(session: Session) -> int | None:
+async def _scheduler(session: ReplaySession) -> int | None:
     """Return the process id of the scheduler, if it runs."""
     status = await asyncio.to_thread(session.status)
     return next((each.pid for each in status.processes if each.name == "vc-scheduler" and each.pid), None)

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.recording import publish
 from trainyard.insight.usage.account import Span
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Gang, Holding, Level, Line, QueueTenants, Share, TakenBack
+from trainyard.insight.usage.levels import Holding, Level, Line, QueueTenants, Share, TakenBack, UsageGang
 from trainyard.insight.usage.record import read_record
 from trainyard.insight.usage.record_parts import HEAD, Head, Segment
 from trainyard.insight.usage.usage_table import By, as_csv, rows
@@ -57,7 +57,7 @@ def record_of(jobs: int) -> list[Mapping[str, Any]]:
     events: list[tuple[int, str, Holding | None, bool]] = []
     for index in range(jobs):
         tenant = index % TENANTS
-        gang = Gang(f"tenant-{tenant}", "TrainJob", f"train-{index}", f"queue-{tenant}", f"torch-2.{index % 8}")
+        gang = UsageGang(f"tenant-{tenant}", "TrainJob", f"train-{index}", f"queue-{tenant}", f"torch-2.{index % 8}")
         at, waits = index * 5, Holding(gang, {GPU: 8000})
         runs = Holding(gang, {GPU: 8000}, True)
         events += [(at, f"{index}", waits, False), (at + 60, f"{index}", runs, False)]

@@ -16,7 +16,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster import cluster_name, provider
 from trainyard.local.cluster.provider import ClusterAccess
-from trainyard.platform.pulumi_sdk.engine import Engine
+from trainyard.platform.pulumi_sdk.engine import PulumiEngine
 from trainyard.platform.takeover.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
 from trainyard.platform.takeover.takeover_reader import TakeoverReader
 from trainyard.scheduling.queues.queue_bodies import QueueObjects
@@ -95,7 +95,7 @@ def open_stack() -> Iterator[Installation]:
 
 
 @contextmanager
-def reported_errors() -> Iterator[Engine]:
+def reported_errors() -> Iterator[PulumiEngine]:
     """Declare nothing after an error, and let Pulumi print the user's errors without a traceback.
 
     Yields the engine, for errors that occur after the program has run.
@@ -105,7 +105,7 @@ def reported_errors() -> Iterator[Engine]:
     pulumi.RunError
         Something inside raised a TrainyardError.
     """
-    engine = Engine()
+    engine = PulumiEngine()
     try:
         with upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext():
             yield engine

@@ -20,7 +20,7 @@ from trainyard.errors import TrainyardError
 from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE
 from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.pulumi_sdk.dependencies import await_dependencies
-from trainyard.platform.pulumi_sdk.engine import Engine
+from trainyard.platform.pulumi_sdk.engine import PulumiEngine
 from trainyard.settings.sections import SECTIONS
 from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import parse_stack
@@ -104,7 +104,9 @@ class TrainingPlatform(Component):
         with reported_errors() as engine:
             self._install(name, args, opts or pulumi.ResourceOptions(), engine)
 
-    def _install(self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions, engine: Engine) -> None:
+    def _install(
+        self, name: str, args: TrainingPlatformArgs, opts: pulumi.ResourceOptions, engine: PulumiEngine
+    ) -> None:
         owner, settings = owner_of(pulumi.get_project(), pulumi.get_stack()), _settings(args)
         queues = validate_stack(settings)
         chosen: pulumi.Input[str] | None = args.context

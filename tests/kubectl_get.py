@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trainyard.errors import TrainyardError
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.resource import Resource
 
 
@@ -17,10 +17,10 @@ class UnreadError(Exception):
     """Only kubectl can tell: arguments of other forms, an unknown kind, or an error of the server."""
 
 
-_kinds: weakref.WeakKeyDictionary[Session, dict[str, Resource]] = weakref.WeakKeyDictionary()
+_kinds: weakref.WeakKeyDictionary[BlockingSession, dict[str, Resource]] = weakref.WeakKeyDictionary()
 
 
-def read(session: Session, *arguments: str) -> Any:
+def read(session: BlockingSession, *arguments: str) -> Any:
     """Return the object, None if it does not exist, or the list.
 
     Parameters
@@ -69,7 +69,9 @@ def read(session: Session, *arguments: str) -> Any:
         raise UnreadError from error
 
 
-def _object(session: Session, kind: Resource, namespace: str, name: str, managed_fields: bool) -> dict[str, Any] | None:
+def _object(
+    session: BlockingSession, kind: Resource, namespace: str, name: str, managed_fields: bool
+) -> dict[str, Any] | None:
     answer = session.request("GET", kind.path(namespace=namespace, name=name))
     body: dict[str, Any] = json.loads(answer.payload)
     if answer.status == 404 and body.get("details", {}).get("name") == name:
@@ -80,7 +82,7 @@ def _object(session: Session, kind: Resource, namespace: str, name: str, managed
 
 
 def _items(
-    session: Session, kind: Resource, namespace: str | None, selector: str, managed_fields: bool
+    session: BlockingSession, kind: Resource, namespace: str | None, selector: str, managed_fields: bool
 ) -> Iterator[dict[str, Any]]:
     answer = session.request("GET", f"{kind.path(namespace=namespace)}{selector}")
     if not answer.ok:
@@ -95,7 +97,7 @@ def _printed(body: dict[str, Any], managed_fields: bool) -> dict[str, Any]:
     return body
 
 
-def _kind(session: Session, name: str) -> Resource:
+def _kind(session: BlockingSession, name: str) -> Resource:
     """Return a kind by one of its names; what is not known is looked up again."""
     if name not in _kinds.setdefault(session, {}):
         _kinds[session] = dict(reversed([*_discovered(session)]))  # the first group takes precedence
@@ -105,7 +107,7 @@ def _kind(session: Session, name: str) -> Resource:
         raise UnreadError from None
 
 
-def _discovered(session: Session) -> Iterator[tuple[str, Resource]]:
+def _discovered(session: BlockingSession) -> Iterator[tuple[str, Resource]]:
     groups = session.request("GET", "/apis")
     if not groups.ok:
         raise UnreadError

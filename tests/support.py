@@ -25,7 +25,7 @@ import pytest
 import yaml
 
 from tests.kubectl_get import UnreadError, read
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.kinds import PODS
 from trainyard.kube.training_kinds import TRAIN_JOBS
 from trainyard.local.cluster.process import MEMORY_VARIABLE
@@ -229,14 +229,14 @@ class LiveCluster:
         return response.body if response.ok else {}
 
 
-def shared_session(kubeconfig: Path) -> Session:
+def shared_session(kubeconfig: Path) -> BlockingSession:
     """Return the session with a cluster that all tests of this process share: its connections stay open."""
     return _session(kubeconfig, kubeconfig.stat().st_mtime_ns)
 
 
 @cache
-def _session(kubeconfig: Path, _modified: int) -> Session:
-    return Session(kubeconfig)
+def _session(kubeconfig: Path, _modified: int) -> BlockingSession:
+    return BlockingSession(kubeconfig)
 
 
 def stack_versions(cluster: LiveCluster, stack: str = "local") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Protocol, TypeVar
 
 
-class Plugin(Protocol):
+class RegistryPlugin(Protocol):
     """A plug-in of a registry."""
 
     @property
@@ -21,7 +21,7 @@ class Plugin(Protocol):
         """Position in the registry and in texts for users; unique."""
 
 
-Found = TypeVar("Found", bound=Plugin)
+Found = TypeVar("Found", bound=RegistryPlugin)
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 

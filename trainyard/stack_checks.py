@@ -26,7 +26,7 @@ from trainyard.scheduling.queues.paths import ManifestPaths, SettingsPaths
 from trainyard.scheduling.queues.queue_bodies import QueueObjects, prove_queues
 from trainyard.scheduling.queues.queue_manifests import is_manifest, read_manifests
 from trainyard.scheduling.queues.queued_gangs import requires_domain
-from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Scheduling, SharePlugin
 from trainyard.scheduling.queues.tree_checks import check_queues, check_tree
 from trainyard.scheduling.queues.units import queue_tree
 from trainyard.scheduling.scheduler.configuration_lint import DROPPING_RULES, lint
@@ -75,7 +75,7 @@ class CheckOptions:
             raise TrainyardError(f"Volcano {version} is not supported", fix=f"use one of {', '.join(VOLCANO_VERSIONS)}")
         if self.configuration is not None:
             scheduling = read_scheduling(self.configuration, version)
-        known = {plugin.value: plugin for plugin in Plugin}
+        known = {plugin.value: plugin for plugin in SharePlugin}
         if unknown := [name for name in self.plugins if name not in known]:
             raise TrainyardError(f"Plug-in {unknown[0]!r} does not exist", fix=f"use one of {', '.join(known)}")
         plugins = frozenset(known[name] for name in self.plugins) or scheduling.plugins

@@ -20,7 +20,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.resource import Resource
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
-from trainyard.policy.testing.cases import World, load_world
+from trainyard.policy.testing.cases import CaseWorld, load_world
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import without_descriptions
 
@@ -183,7 +183,7 @@ def _body(api_version: str, kind: str, spec: Body, annotations: Mapping[str, str
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def _world() -> World:
+def _world() -> CaseWorld:
     return load_world(data_folder("policies"))
 
 
@@ -199,7 +199,7 @@ def _namespace(name: str, labels: Mapping[str, str] | None = None, facts: Mappin
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def _tenant_policy(world: World, namespace: str) -> Body:
+def _tenant_policy(world: CaseWorld, namespace: str) -> Body:
     return {
         "apiVersion": "trainyard.dev/v1alpha1",
         "kind": "TenantPolicy",

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from trainyard import pki
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.client import Client
 from trainyard.local.cluster import ports, process
 from trainyard.local.cluster.control_plane_certificates import ensure_certificates, read_pair
@@ -54,9 +54,9 @@ class Plane:
         """Return a client with the administrator's rights."""
         return Client.from_kubeconfig(self.folder.kubeconfig, timeout=120)
 
-    def session(self) -> Session:
+    def session(self) -> BlockingSession:
         """Return a plain connection with the administrator's rights."""
-        return Session(self.folder.kubeconfig)
+        return BlockingSession(self.folder.kubeconfig)
 
     def tenant_certificate(self) -> Path:
         """Return the file with certificate and key of a user with a tenant's rights."""

@@ -19,7 +19,7 @@ from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, PLATFORM_
 from trainyard.data import data_folder
 from trainyard.jobs.render.accelerators import ACCELERATORS
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, rule_state
-from trainyard.policy.rules.admission_rule import PARTS, Gate, ParameterSource, Reach, Rule
+from trainyard.policy.rules.admission_rule import PARTS, AdmissionRule, EnforcementPoint, ParameterSource, Reach
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import rego_source, rule_folders
 from trainyard.settings.platform import PolicySettings, PolicyState
@@ -143,7 +143,7 @@ passes_by if {
 
 
 def gatekeeper_objects(
-    rules: Iterable[Rule], settings: PolicySettings, exempt_namespaces: Iterable[str]
+    rules: Iterable[AdmissionRule], settings: PolicySettings, exempt_namespaces: Iterable[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return ConstraintTemplates and constraints of every rule that the CRDs do not carry themselves.
 
@@ -161,17 +161,17 @@ def gatekeeper_objects(
     templates, constraints = [], []
     for rule in rules:
         state = rule_state(rule, settings)
-        if rule.gate is not Gate.CRD and state is not PolicyState.OFF:
+        if rule.gate is not EnforcementPoint.CRD and state is not PolicyState.OFF:
             templates.append(_template(rule, state, rego_source(rule, folders[rule.id])))
             constraints.append(_constraint(rule, state, exempt))
     return templates, constraints
 
 
-def webhook_rules(rules: Iterable[Rule]) -> list[dict[str, Any]]:
+def webhook_rules(rules: Iterable[AdmissionRule]) -> list[dict[str, Any]]:
     """Return what the API server is to ask Gatekeeper about: what any rule evaluates."""
     wanted: dict[tuple[str, str, str], set[str]] = {}
     for rule in rules:
-        if rule.gate is not Gate.CRD:
+        if rule.gate is not EnforcementPoint.CRD:
             for match in rule.matches:
                 wanted.setdefault((match.group, match.version, match.resource), set()).update(match.operations)
     return [
@@ -197,7 +197,7 @@ def library(source: str, folder: Path | None = None) -> list[str]:
     return [text for _, text in sorted(found.items())]
 
 
-def entry_point(rule: Rule, state: PolicyState) -> str:
+def entry_point(rule: AdmissionRule, state: PolicyState) -> str:
     """Return the Rego that says when a rule applies, and whether what it reads exists."""
     source = rule.source is not ParameterSource.NONE
     missing = ""
@@ -216,12 +216,12 @@ def entry_point(rule: Rule, state: PolicyState) -> str:
     }
 
 
-def kind_of(rule: Rule) -> str:
+def kind_of(rule: AdmissionRule) -> str:
     """Return the kind of a rule's constraints."""
     return f"Trainyard{rule.id.title().replace('-', '')}"
 
 
-def _template(rule: Rule, state: PolicyState, source: str) -> dict[str, Any]:
+def _template(rule: AdmissionRule, state: PolicyState, source: str) -> dict[str, Any]:
     moved = re.sub(r"^package trainyard\.rules\.\w+$", "package lib.rule", _moved(source), flags=re.M)
     kind, entry = kind_of(rule), entry_point(rule, state)
     libraries = [moved, *library(f"{moved}\n{entry}")]
@@ -236,7 +236,7 @@ def _template(rule: Rule, state: PolicyState, source: str) -> dict[str, Any]:
     }
 
 
-def _constraint(rule: Rule, state: PolicyState, exempt: list[str]) -> dict[str, Any]:
+def _constraint(rule: AdmissionRule, state: PolicyState, exempt: list[str]) -> dict[str, Any]:
     match: dict[str, Any] = {
         "kinds": [
             {"apiGroups": [group], "kinds": sorted({each.kind for each in rule.matches if each.group == group})}
@@ -256,7 +256,7 @@ def _constraint(rule: Rule, state: PolicyState, exempt: list[str]) -> dict[str, 
     }
 
 
-def _operations(rule: Rule) -> dict[str, list[str]]:
+def _operations(rule: AdmissionRule) -> dict[str, list[str]]:
     """Return the operations that are reviewed, by group, kind and subresource."""
     found: dict[str, set[str]] = {}
     for match in rule.matches:
@@ -265,7 +265,7 @@ def _operations(rule: Rule) -> dict[str, list[str]]:
     return {key: sorted(operations) for key, operations in sorted(found.items())}
 
 
-def _touching(rule: Rule) -> dict[str, list[str]]:
+def _touching(rule: AdmissionRule) -> dict[str, list[str]]:
     """Return, by group and kind, the parts of which an update must change one; absent where it is reviewed anyway."""
     always = rule.cel is not None and rule.cel.unchanged
     return {

@@ -24,7 +24,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.resource import Object
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 from trainyard.kube.training_kinds import JOB_SETS, POD_GROUPS, TRAIN_JOBS
 
 RUNTIME = ROOT / "runtimes" / "torch-distributed" / "1.0.yaml"
@@ -51,7 +51,7 @@ async def _run(kubeconfig: Path) -> None:
                 group.create_task(_write(client, queue, template))
 
 
-def _added(queue: asyncio.Queue[Object], change: Change) -> None:
+def _added(queue: asyncio.Queue[Object], change: StoreChange) -> None:
     if change.old is None and change.new is not None:
         queue.put_nowait(change.new)
 

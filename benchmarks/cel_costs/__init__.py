@@ -21,7 +21,7 @@ from trainyard.data import data_folder
 from trainyard.local.cluster.go import find_go
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects, policy_name
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.cases import load_world
 from trainyard.settings.platform import PolicySettings
@@ -77,7 +77,7 @@ def costs(bodies: Mapping[str, Mapping[str, Any]]) -> tuple[Limits, list[Cost]]:
     bodies
         The objects, by a name.
     """
-    rules = {policy_name(rule.id): rule for rule in load_rules() if rule.gate is Gate.ADMISSION}
+    rules = {policy_name(rule.id): rule for rule in load_rules() if rule.gate is EnforcementPoint.ADMISSION}
     policies = [each for each in _objects() if each["kind"] == "ValidatingAdmissionPolicy"]
     inputs = [
         {"name": name, "policies": list(_matching(body)), "variables": _variables(body)}
@@ -105,7 +105,7 @@ def _objects() -> list[dict[str, Any]]:
 
 def _matching(body: Mapping[str, Any]) -> Iterator[str]:
     for rule in load_rules():
-        if rule.gate is Gate.ADMISSION and any(
+        if rule.gate is EnforcementPoint.ADMISSION and any(
             (match.api_version, match.kind) == (body["apiVersion"], body["kind"])
             and "CREATE" in match.operations
             and "/" not in match.resource

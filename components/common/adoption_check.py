@@ -36,7 +36,7 @@ from .ownership import LiveObjects
 from .replacement import Replacements
 
 
-class Existing(Protocol):
+class ExistingObjects(Protocol):
     """Reader of existing objects."""
 
     def observe(self, resource: Resource, declared: Mapping[str, Any]) -> Observation | None:
@@ -74,7 +74,7 @@ class Ownership:
     live: LiveObjects
     stack: str
     may_adopt: bool
-    reader: Existing
+    reader: ExistingObjects
     replacements: Replacements
     plurals: Mapping[tuple[str, str], str]
     installed: Collection[str] = ()

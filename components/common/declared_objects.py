@@ -17,8 +17,8 @@ import pulumi
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.toolchain import built_program
-from trainyard.policy.pack.review_pack import REVIEW_VARIABLE, WHOLE, PolicyPack, Report
-from trainyard.policy.pack.stack_resources import Resource
+from trainyard.policy.pack.review_pack import REVIEW_VARIABLE, WHOLE, PackReport, PolicyPack
+from trainyard.policy.pack.stack_resources import StackResource
 from trainyard.policy.pack.stack_values import properties
 from trainyard.settings.stack import StackSettings
 
@@ -57,9 +57,9 @@ def review(settings: StackSettings, declared: Sequence[DeclaredObject]) -> None:
     """
     pack = PolicyPack(lambda: built_program("opa"), settings)
     read = (each for each in declared if pack.reads(str(each.body["kind"])))
-    resources = [Resource(each.name, each.type, properties(each.body)) for each in read]
+    resources = [StackResource(each.name, each.type, properties(each.body)) for each in read]
 
-    async def evaluate() -> list[Report]:
+    async def evaluate() -> list[PackReport]:
         return await asyncio.to_thread(pack.evaluate, resources)
 
     try:
@@ -74,7 +74,7 @@ def review(settings: StackSettings, declared: Sequence[DeclaredObject]) -> None:
         )
 
 
-def _finding(report: Report) -> Finding:
+def _finding(report: PackReport) -> Finding:
     message, _, fix = report.message.rpartition(". Fix: ")
     rule = None if report.policy == WHOLE else report.policy
     return Finding(report.urn, f"{rule} {message or fix}" if rule else message or fix, fix if message else "", rule)

@@ -56,7 +56,7 @@ CONTROLLER_LOG: Final = LogFlag("log-level", _NAMES)
 
 
 @dataclass(frozen=True)
-class Program:
+class ContainerProgram:
     """Program of a container.
 
     Parameters
@@ -91,7 +91,7 @@ class PodTable:
         own = self.settings.of(program).replicas
         return default if own is None else own
 
-    def applied(self, deployment: Mapping[str, Any], programs: Mapping[str, Program]) -> dict[str, Any]:
+    def applied(self, deployment: Mapping[str, Any], programs: Mapping[str, ContainerProgram]) -> dict[str, Any]:
         """Return a Deployment with the settings of its programs.
 
         Parameters
@@ -144,7 +144,7 @@ class PodTable:
             elif value is not None:
                 pod.pop(key, None)
 
-    def _set_container(self, container: dict[str, Any], program: Program) -> Iterator[Finding]:
+    def _set_container(self, container: dict[str, Any], program: ContainerProgram) -> Iterator[Finding]:
         settings = self.settings.of(program.name)
         before = container.get("resources") or {}
         defaults = ResourceSettings.model_construct(

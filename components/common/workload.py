@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from .pod_settings import LogFlag, PodTable, Program
+from .pod_settings import ContainerProgram, LogFlag, PodTable
 
 CONTROLLER_PORT = 9443
 """Container port of the controller's webhooks and of progress reports."""
@@ -169,7 +169,7 @@ def deployment(workload: Workload) -> dict[str, Any]:
             "template": {"metadata": {"labels": labels, **annotations}, "spec": pod},
         },
     }
-    programs = {each.program: Program(each.program, each.log_flag) for each in (workload, *workload.sidecars)}
+    programs = {each.program: ContainerProgram(each.program, each.log_flag) for each in (workload, *workload.sidecars)}
     return workload.pods.applied(body, programs)
 
 

@@ -15,7 +15,7 @@ from tests.support import LiveCluster, require
 from trainyard.api import TrainJob, parse
 from trainyard.api.verdicts import decoded, violations
 from trainyard.errors import TrainyardError
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.response import Response
 
 pytestmark = pytest.mark.cluster
@@ -30,7 +30,7 @@ Body = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def server(cluster: LiveCluster) -> Iterator[Session]:
+def server(cluster: LiveCluster) -> Iterator[BlockingSession]:
     """A connection to a cluster that has our CRDs."""
     text = "\n---\n".join(json.dumps(definition) for definition in definitions())
     require(cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text))
@@ -38,7 +38,7 @@ def server(cluster: LiveCluster) -> Iterator[Session]:
     require(cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names))
     for plural in ("trainjobs", "trainingruntimes", "tenantpolicies"):
         require(cluster.kubectl("get", plural, "-n", "default"))
-    with Session(cluster.kubeconfig) as session:
+    with BlockingSession(cluster.kubeconfig) as session:
         yield session
     require(cluster.kubectl("delete", *names))
 
@@ -49,7 +49,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def stored(server: Session) -> Iterator[Body]:
+def stored(server: BlockingSession) -> Iterator[Body]:
     """A TrainJob that has a value in every field that may not change."""
     job = Kind("TrainJob")
     body = job.body("spec", deepcopy(FULL), "stored")
@@ -59,7 +59,7 @@ def stored(server: Session) -> Iterator[Body]:
     server.request("DELETE", f"{job.address}/stored")
 
 
-def created(server: Session, kind: Kind, body: Mapping[str, Any]) -> Response:
+def created(server: BlockingSession, kind: Kind, body: Mapping[str, Any]) -> Response:
     return server.request("POST", kind.address, body, dry_run=True)
 
 
@@ -82,7 +82,7 @@ def files_say(kind: Kind, body: Body) -> bool:
     return not any(violations(kind.model, body))
 
 
-def test_bounds(server: Session, kind: Kind) -> None:
+def test_bounds(server: BlockingSession, kind: Kind) -> None:
     cases = list(bounds(kind))
     faults = [found for case in cases if (found := fault(case, created(server, kind, case.body)))]
     assert faults == []
@@ -95,7 +95,7 @@ def test_bounds(server: Session, kind: Kind) -> None:
     assert [str(case) for case in reviewed if files_say(kind, case.body) != case.accepted] == []
 
 
-def test_bounds_of_the_status(server: Session, stored: Body) -> None:
+def test_bounds_of_the_status(server: BlockingSession, stored: Body) -> None:
     job = Kind("TrainJob")
     faults = []
     for case in bounds(job, "status"):
@@ -105,7 +105,7 @@ def test_bounds_of_the_status(server: Session, stored: Body) -> None:
     assert [found for found in faults if found] == []
 
 
-def test_defaults(server: Session, kind: Kind) -> None:
+def test_defaults(server: BlockingSession, kind: Kind) -> None:
     tried = 0
     for field in kind.fields():
         schema = kind.node(field.path)
@@ -121,7 +121,7 @@ def test_defaults(server: Session, kind: Kind) -> None:
     assert tried == {"TrainJob": 6, "TenantPolicy": 4, "Platform": 9}.get(kind.kind, tried)
 
 
-def test_unknown_fields_are_dropped_everywhere(server: Session, kind: Kind) -> None:
+def test_unknown_fields_are_dropped_everywhere(server: BlockingSession, kind: Kind) -> None:
     for field in kind.fields():
         schema = kind.node(field.path)
         if schema.get("type") != "object" or "additionalProperties" in schema:
@@ -135,7 +135,7 @@ def test_unknown_fields_are_dropped_everywhere(server: Session, kind: Kind) -> N
         assert kept == schema.get("x-kubernetes-preserve-unknown-fields", False), field.path
 
 
-def test_every_rule(server: Session, kind: Kind) -> None:
+def test_every_rule(server: BlockingSession, kind: Kind) -> None:
     ruled = RULED.get(kind.kind, RUNTIME_RULES)
     found = {
         (field.path, rule["message"])
@@ -161,7 +161,7 @@ def test_every_rule(server: Session, kind: Kind) -> None:
             assert not files_say(kind, body), (path, value)
 
 
-def test_the_rule_of_the_status(server: Session, stored: Body) -> None:
+def test_the_rule_of_the_status(server: BlockingSession, stored: Body) -> None:
     address = f"{Kind('TrainJob').address}/stored/status"
     body = {**stored, "status": {"trainerStatus": {"progressPercentage": 1}}}
     answer = server.request("PUT", address, body, dry_run=True)
@@ -170,7 +170,7 @@ def test_the_rule_of_the_status(server: Session, stored: Body) -> None:
     assert server.request("PUT", address, body, dry_run=True).ok
 
 
-def test_immutability(server: Session, stored: Body) -> None:
+def test_immutability(server: BlockingSession, stored: Body) -> None:
     job = Kind("TrainJob")
     immutable = {
         field.path
@@ -203,7 +203,9 @@ def test_immutability(server: Session, stored: Body) -> None:
         ("spec.activeDeadlineSeconds", None),
     ],
 )
-def test_what_may_change_as_far_as_the_schema_goes(server: Session, stored: Body, path: str, value: Any) -> None:
+def test_what_may_change_as_far_as_the_schema_goes(
+    server: BlockingSession, stored: Body, path: str, value: Any
+) -> None:
     body = changed(stored, path, value)
     answer = server.request("PUT", f"{Kind('TrainJob').address}/stored", body, dry_run=True)
     assert answer.ok, answer.message
@@ -211,7 +213,7 @@ def test_what_may_change_as_far_as_the_schema_goes(server: Session, stored: Body
 
 
 @pytest.mark.parametrize("plural", ["trainingruntimes", "clustertrainingruntimes"])
-def test_the_template_is_jobsets(server: Session, plural: str) -> None:
+def test_the_template_is_jobsets(server: BlockingSession, plural: str) -> None:
     kind = Kind({"trainingruntimes": "TrainingRuntime"}.get(plural, "ClusterTrainingRuntime"))
     jobs = [{"name": "node", "template": {"spec": {"template": {}}}}]
     answer = created(server, kind, kind.body("spec", {"template": {"spec": {"replicatedJobs": jobs}}}))

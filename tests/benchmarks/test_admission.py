@@ -12,7 +12,7 @@ from benchmarks.admission.calls import Said
 from benchmarks.admission.report import percentile, ratios, summary, table
 from benchmarks.admission.scene import resource_of
 from benchmarks.admission.templates import entry_point, gatekeeper_objects, kind_of, library, webhook_rules
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.cases import CaseDecision
 from trainyard.settings.platform import PolicySettings, PolicyState
@@ -64,7 +64,7 @@ def test_the_table_has_a_row_a_request_and_contender() -> None:
 
 def test_every_rule_that_no_crd_carries_has_a_template_and_a_constraint() -> None:
     templates, constraints = gatekeeper_objects(RULES.values(), PolicySettings(), SYSTEM)
-    wanted = {kind_of(rule) for rule in RULES.values() if rule.gate is not Gate.CRD}
+    wanted = {kind_of(rule) for rule in RULES.values() if rule.gate is not EnforcementPoint.CRD}
     assert {each["spec"]["crd"]["spec"]["names"]["kind"] for each in templates} == wanted
     assert {each["kind"] for each in constraints} == wanted
     assert all(each["metadata"]["name"] == each["spec"]["crd"]["spec"]["names"]["kind"].lower() for each in templates)

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.gator import figures_of, findings, known_to_gator
 from benchmarks.policy import STACK
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.stack_loader import load_stack
 
@@ -42,6 +42,6 @@ def test_rates_leave_out_what_one_manifest_takes() -> None:
 def test_gator_knows_every_rule_and_what_it_reads() -> None:
     known = known_to_gator(load_stack(STACK))
     kinds = [body["kind"] for body in known]
-    reviewed = [rule for rule in load_rules() if rule.gate is not Gate.CRD]
+    reviewed = [rule for rule in load_rules() if rule.gate is not EnforcementPoint.CRD]
     assert kinds.count("ConstraintTemplate") == sum(kind.startswith("Trainyard") for kind in kinds) == len(reviewed)
     assert {"Platform", "TenantPolicy", "Namespace"} < set(kinds)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 
 from tests.cluster.bypass_objects import KINDS, OF_PODS, TENANT, Body, good
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.response import Response
 
 GROUPS: Final = {role: (f"{TENANT}-{role}",) for role in ("submit", "author", "raw")} | {"careless": ("careless",)}
@@ -103,7 +103,7 @@ class Cluster:
         Connection with the rights of an administrator, who can impersonate any user.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BlockingSession) -> None:
         self.session = session
 
     def send(self, who: str, method: str, path: str, body: Any = None, *, patch: str = "merge-patch") -> Response:

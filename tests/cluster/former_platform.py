@@ -25,7 +25,7 @@ from tests.components.release_record import FOLDER, recorded_stack
 from tests.support import ROOT, LiveCluster, require, run
 from trainyard.local.cluster import cluster_name, provider
 from trainyard.local.cluster.provider import ClusterAccess
-from trainyard.platform.deploy.workspace import Program, open_workspace
+from trainyard.platform.deploy.workspace import StackProgram, open_workspace
 from trainyard.settings.stack_loader import load_stack
 
 STACK = "local"
@@ -35,7 +35,7 @@ COMMITS = {"initial": "0931907c8278b8181cad07a3f9a15dc3fb9a1289"}
 
 
 @dataclass
-class Declarations(Program):
+class Declarations(StackProgram):
     """A program that declares recorded resources."""
 
     resources: list[dict[str, Any]] = field(default_factory=list)

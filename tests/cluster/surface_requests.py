@@ -13,7 +13,7 @@ from tests.cluster.bypass_objects import KINDS, TENANT, Body
 from tests.policy.shipped import RULES
 from tests.policy.surface_cases import SurfaceCase
 from tests.policy.surface_places import DENIED
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.client import Client
 from trainyard.kube.response import Response
 from trainyard.policy.rules.admission_rule import POD_CONTROLLERS
@@ -79,7 +79,7 @@ def _sets_variables(case: SurfaceCase) -> bool:
     )
 
 
-def send_all(session: Session, cases: Sequence[SurfaceCase]) -> list[Response]:
+def send_all(session: BlockingSession, cases: Sequence[SurfaceCase]) -> list[Response]:
     """Create the object of each case as a dry run, in order; some at the same time."""
 
     async def sent(client: Client) -> list[Response]:

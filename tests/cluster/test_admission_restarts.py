@@ -27,7 +27,7 @@ from tests.support import LiveCluster, awaited, require
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.errors import TrainyardError
 from trainyard.kube.api_errors import TransportError
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.response import Response
 from trainyard.policy.engines.vap.facts import platform_facts, policy_facts_in, tenant_facts
 
@@ -61,8 +61,8 @@ RECOVERY = 2 * (REFLECTORS + USUAL)
 
 
 @pytest.fixture
-def session(platform: LiveCluster) -> Iterator[Session]:
-    with Session(platform.kubeconfig) as session:
+def session(platform: LiveCluster) -> Iterator[BlockingSession]:
+    with BlockingSession(platform.kubeconfig) as session:
         yield session
 
 
@@ -97,7 +97,7 @@ class Stream:
         self._thread.join()
 
     def _run(self) -> None:
-        with Session(self.kubeconfig) as session:
+        with BlockingSession(self.kubeconfig) as session:
             due, number = time.monotonic(), 0
             # A TrainJob whose creation was not answered exists when it is sent again.
             while not self._ended.wait(max(0.0, due - time.monotonic())):
@@ -113,7 +113,7 @@ class Stream:
         alone = self.controllers < 2 and UNSERVED in answer.message
         return answer.status in NOT_READY or STARTING in answer.message or alone
 
-    def _sent(self, session: Session, name: str) -> Response:
+    def _sent(self, session: BlockingSession, name: str) -> Response:
         patches = [lasting("1s")]
         body = train_job(name, TENANT, "torch-distributed", nodes=1, accelerators=1, runtimePatches=patches)
         while True:
@@ -144,7 +144,7 @@ def restart(platform: LiveCluster) -> Outage:
 
     def ready() -> bool:
         try:
-            with Session(platform.kubeconfig) as session:
+            with BlockingSession(platform.kubeconfig) as session:
                 return session.request("GET", "/readyz").status == 200
         except (TrainyardError, TransportError):
             return False
@@ -163,7 +163,7 @@ def api_server(platform: LiveCluster) -> dict[str, Any]:
     return next(each for each in processes(platform) if each["name"] == "kube-apiserver")
 
 
-def complete(session: Session, name: str) -> bool:
+def complete(session: BlockingSession, name: str) -> bool:
     body = session.request("GET", f"{JOBS}/{name}").body
     conditions = {each["type"] for each in body.get("status", {}).get("conditions", ())}
     assert "Failed" not in conditions, body
@@ -216,7 +216,7 @@ def longest(start: float, end: float, outages: Sequence[Outage]) -> float:
     return max(until - since for since, until in zip(begins, ends, strict=True))
 
 
-def life(session: Session, name: str) -> Life:
+def life(session: BlockingSession, name: str) -> Life:
     """Read what the API server and the controllers noted about a job that has ended."""
     job = session.request("GET", f"{JOBS}/{name}").body
     job_set = session.request("GET", f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{TENANT}/jobsets/{name}").body
@@ -254,7 +254,7 @@ def test_no_restart_of_the_api_server_rejects_a_train_job(platform: LiveCluster)
                 outages.append(restart(platform))
                 awaited("more TrainJobs", functools.partial(stream.reached, stream.answered + 5), timeout=RECOVERY)
         assert stream.rejected == []
-        with Session(platform.kubeconfig) as session:
+        with BlockingSession(platform.kubeconfig) as session:
             for name in stream.accepted:
                 awaited(f"the end of {name}", functools.partial(complete, session, name), timeout=2 * RECOVERY)
             lives = [life(session, name) for name in stream.accepted]
@@ -267,7 +267,7 @@ def test_no_restart_of_the_api_server_rejects_a_train_job(platform: LiveCluster)
         require(platform.kubectl("delete", "trainjobs", "-n", TENANT, "--all", "--wait=false"))
 
 
-def reviewed_within(session: Session, path: str, spec: dict[str, Any], queue: str, *, allowed: bool) -> float:
+def reviewed_within(session: BlockingSession, path: str, spec: dict[str, Any], queue: str, *, allowed: bool) -> float:
     """Change an object; return the seconds until a job for the queue is reviewed by it."""
     # A Job: the policy server, which the trainer's webhooks ask, is not asked about it.
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "registry.example/main:1"}]}
@@ -286,7 +286,7 @@ def reviewed_within(session: Session, path: str, spec: dict[str, Any], queue: st
     return time.monotonic() - started
 
 
-def test_a_changed_tenant_policy_is_reviewed_within_a_second(session: Session) -> None:
+def test_a_changed_tenant_policy_is_reviewed_within_a_second(session: BlockingSession) -> None:
     spec, taken = session.request("GET", POLICY).body["spec"], []
     try:
         for _ in range(ROUNDS):
@@ -298,7 +298,7 @@ def test_a_changed_tenant_policy_is_reviewed_within_a_second(session: Session) -
     assert median(taken) < SECOND, taken
 
 
-def test_a_changed_platform_is_reviewed_within_a_second(session: Session) -> None:
+def test_a_changed_platform_is_reviewed_within_a_second(session: BlockingSession) -> None:
     spec, taken = session.request("GET", PLATFORM).body["spec"], []
     fewer = {"leafQueues": [queue for queue in spec["leafQueues"] if queue != TENANT]}
     try:
@@ -310,7 +310,7 @@ def test_a_changed_platform_is_reviewed_within_a_second(session: Session) -> Non
     assert median(taken) < SECOND, taken
 
 
-def test_foreign_writes_on_a_namespace_are_reverted(session: Session) -> None:
+def test_foreign_writes_on_a_namespace_are_reverted(session: BlockingSession) -> None:
     policy, platform = (session.request("GET", path).body["spec"] for path in (POLICY, PLATFORM))
     for name, facts in ((TENANT, tenant_facts(policy)), ("kube-system", platform_facts(platform))):
         path = f"/api/v1/namespaces/{name}"

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.bypass import GROUPS, Attempt, Cluster, load_attempts
 from tests.cluster.bypass_objects import KINDS, TENANT
 from tests.support import LiveCluster, awaited
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.response import Response
 from trainyard.quantity import parse
 from trainyard.settings.tenancy import TenantSettings
@@ -81,7 +81,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
     reference = {"apiGroup": api, "kind": "ClusterRole", "name": "careless"}
     subjects = [{"apiGroup": api, "kind": "Group", "name": name} for name in GROUPS["careless"]]
     common = {"apiVersion": f"{api}/v1", "metadata": {"name": "careless"}}
-    with Session(platform.kubeconfig) as session:
+    with BlockingSession(platform.kubeconfig) as session:
         cluster = Cluster(session)
         session.create(f"/apis/{api}/v1/clusterroles", {**common, "kind": "ClusterRole", "rules": rules})
         binding = {**common, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects}

@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.bypass import Cluster
 from tests.cluster.bypass_objects import POD_SPEC, TENANT
 from tests.support import LiveCluster, awaited
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 
 pytestmark = pytest.mark.cluster
 
@@ -22,7 +22,7 @@ REPORTS = "/apis/wgpolicyk8s.io/v1alpha2"
 
 @pytest.fixture(scope="module")
 def cluster(platform: LiveCluster) -> Iterator[Cluster]:
-    with Session(platform.kubeconfig) as session:
+    with BlockingSession(platform.kubeconfig) as session:
         yield Cluster(session)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.bypass import Cluster
 from tests.cluster.bypass_objects import TENANT, good
 from tests.support import LiveCluster, awaited, require
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.response import Response
 
 pytestmark = pytest.mark.cluster
@@ -26,7 +26,7 @@ QUICK = {"annotations": {"trainyard.dev/simulated-duration": "1s"}}
 
 @pytest.fixture(scope="module")
 def cluster(platform: LiveCluster) -> Iterator[Cluster]:
-    with Session(platform.kubeconfig) as session:
+    with BlockingSession(platform.kubeconfig) as session:
         yield Cluster(session)
 
 

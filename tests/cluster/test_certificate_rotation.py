@@ -22,7 +22,7 @@ from cryptography import x509
 from tests.cluster.jobs import train_job
 from tests.support import LiveCluster, awaited, repeated, require
 from trainyard.controller.certificates import SERVED_ANNOTATION
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 
 pytestmark = pytest.mark.cluster
 
@@ -148,7 +148,7 @@ def renewed(server: tuple[str, int], before: int) -> bool:
         return False
 
 
-def dry_run(session: Session, component: str) -> str:
+def dry_run(session: BlockingSession, component: str) -> str:
     path, body = REQUESTS[component]
     answer = session.request("POST", path, body, dry_run=True)
     return "accepted" if answer.ok else f"{component}: {answer.status} {answer.message}"
@@ -162,7 +162,7 @@ def test_renewed_certificates_reach_every_server_and_no_request_is_rejected(shor
     for component, server in servers.items():
         awaited(f"{component} serves another certificate", lambda c=component, s=server: renewed(s, before[c]))
     with ExitStack() as streams:
-        sessions = {component: streams.enter_context(Session(platform.kubeconfig)) for component in REQUESTS}
+        sessions = {component: streams.enter_context(BlockingSession(platform.kubeconfig)) for component in REQUESTS}
         answers = {
             component: streams.enter_context(repeated(functools.partial(dry_run, session, component), every=1.0))
             for component, session in sessions.items()

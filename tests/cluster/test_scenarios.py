@@ -20,7 +20,7 @@ from trainyard.insight.usage.usage_table import By, rows
 from trainyard.local.simulate.replay import Replay
 from trainyard.local.simulate.replay_usage import replay_usage
 from trainyard.local.simulate.scenario import load_scenario
-from trainyard.local.simulate.session import Session
+from trainyard.local.simulate.session import ReplaySession
 from trainyard.progress import SilentProgress
 from trainyard.scheduling.queues.forecast import ForecastState
 
@@ -49,11 +49,11 @@ def by_fleet(path: Path) -> tuple[int, str, str]:
 
 
 @pytest.fixture(scope="module")
-def session(state_home: Path) -> Iterator[Session]:
+def session(state_home: Path) -> Iterator[ReplaySession]:
     """A control plane with Volcano."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_STATE_HOME", str(state_home))
-        session = Session(CLUSTER)
+        session = ReplaySession(CLUSTER)
         try:
             session.open(SilentProgress(), nodes=max(len(load_scenario(path).fabric.nodes) for path in SCENARIOS))
             yield session
@@ -62,7 +62,7 @@ def session(state_home: Path) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS, key=by_fleet), ids=lambda path: path.stem)
-def test_a_scenario_holds(session: Session, state_home: Path, path: Path) -> None:
+def test_a_scenario_holds(session: ReplaySession, state_home: Path, path: Path) -> None:
     replay = session.replay(load_scenario(path))
     unmet = [str(verdict) for verdict in replay.results if not verdict.holds]
     logs = ("cluster", "logs", "vc-scheduler", "--name", CLUSTER)
@@ -101,7 +101,9 @@ def tally() -> Tally:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_forecasts_that_are_no_estimates_come_true(session: Session, tmp_path: Path, tally: Tally, seed: int) -> None:
+def test_forecasts_that_are_no_estimates_come_true(
+    session: ReplaySession, tmp_path: Path, tally: Tally, seed: int
+) -> None:
     state = random_state(seed, tmp_path)
     for _ in range(ATTEMPTS):
         try:
@@ -146,7 +148,7 @@ def example(folder: Path) -> Path:
 
 
 def test_the_example_of_the_documentation_holds_and_is_drawn(
-    session: Session, state_home: Path, tmp_path: Path
+    session: ReplaySession, state_home: Path, tmp_path: Path
 ) -> None:
     page = tmp_path / "timeline.html"
     command = ("simulate", str(example(tmp_path)), "--name", CLUSTER, "--out", str(page))
@@ -157,7 +159,7 @@ def test_the_example_of_the_documentation_holds_and_is_drawn(
 
 
 def test_an_expectation_that_does_not_hold_exits_1_with_what_was_seen(
-    session: Session, state_home: Path, tmp_path: Path
+    session: ReplaySession, state_home: Path, tmp_path: Path
 ) -> None:
     path = example(tmp_path)
     document = yaml.safe_load(path.read_text())

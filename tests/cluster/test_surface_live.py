@@ -13,7 +13,7 @@ from tests.policy.shipped import RULES
 from tests.policy.surface_cases import surface_cases
 from tests.support import LiveCluster, awaited
 from tools.reference.surface_ledger import load_ledger
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 
 pytestmark = pytest.mark.cluster
 
@@ -29,7 +29,7 @@ GROUPS: Final = {
 
 
 @pytest.fixture(scope="module")
-def session(platform: LiveCluster) -> Iterator[Session]:
+def session(platform: LiveCluster) -> Iterator[BlockingSession]:
     """A platform with the accounts and RuntimeClasses that values of the ledger name, and a user with wide rights."""
     objects: list[tuple[str, dict[str, Any]]] = [
         *(
@@ -42,7 +42,7 @@ def session(platform: LiveCluster) -> Iterator[Session]:
         ),
         *((roles(each["kind"]), each) for each in wide_rights()),
     ]
-    with Session(platform.kubeconfig) as session:
+    with BlockingSession(platform.kubeconfig) as session:
         try:
             for path, body in objects:
                 session.create(path, body)
@@ -54,7 +54,9 @@ def session(platform: LiveCluster) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=" ".join)
-def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use(session: Session, level: tuple[str, str]) -> None:
+def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use(
+    session: BlockingSession, level: tuple[str, str]
+) -> None:
     cases = LEVELS[level]
     faults = {each.name: fault(each, answer) for each, answer in zip(cases, send_all(session, cases), strict=True)}
     lines = [f"{name}: {text}" for name, text in faults.items() if text]
@@ -95,7 +97,7 @@ def wide_rights() -> Iterator[dict[str, Any]]:
     }
 
 
-def allowed(session: Session) -> bool:
+def allowed(session: BlockingSession) -> bool:
     """Return whether the API server knows both bindings."""
     return all(
         session.request(

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.local.cluster.supervisor.slots import Placement, place, shortage
+from trainyard.local.cluster.supervisor.slots import SlotPlacement, place, shortage
 
 
 def pod(uid: str, *, age: int = 0, node: str = "platform-0", **metadata: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def deployment(replicas: int | None, *conditions: dict[str, str]) -> dict[str, A
     return {"metadata": {"name": "d", "namespace": "n"}, "spec": spec, "status": {"conditions": list(conditions)}}
 
 
-def uids(placement: Placement) -> dict[int, str]:
+def uids(placement: SlotPlacement) -> dict[int, str]:
     return {slot: each["metadata"]["uid"] for slot, each in placement.slots.items()}
 
 

@@ -15,7 +15,7 @@ from components.registry import declarations, image_repositories
 from trainyard.errors import TrainyardError
 from trainyard.kube.api_errors import TransportError
 from trainyard.local.cluster.provider import ClusterAccess
-from trainyard.platform.takeover.installations import LiveInstallation, Program
+from trainyard.platform.takeover.installations import InstalledProgram, LiveInstallation
 from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import parse_stack
 
@@ -52,7 +52,7 @@ def test_a_stack_that_installs_everything_reads_nothing(monkeypatch: pytest.Monk
 
 def test_what_is_missing_is_an_error_and_what_is_unverified_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = settings(jobset={"install": "existing", "featureGates": ["RestartJob"]})
-    warnings = answering(monkeypatch, LiveInstallation("jobset-system", (Program("manager", "jobset:main"),)))
+    warnings = answering(monkeypatch, LiveInstallation("jobset-system", (InstalledProgram("manager", "jobset:main"),)))
     with pytest.raises(TrainyardError, match="gate RestartJob is not on in Deployment jobset-system/manager"):
         check(chosen)
     assert any("the version of jobset is unknown" in each for each in warnings)

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.common.pod_settings import KLOG, OPA_LOG, PodTable, Program
+from components.common.pod_settings import KLOG, OPA_LOG, ContainerProgram, PodTable
 from tests.components.recording import Recording, record, service_access, stack_config
 from trainyard.local.cluster.ports import PORT_NAMES, slot_ports
 from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
@@ -257,7 +257,7 @@ def test_a_deployment_of_an_upstream_manifest_follows_the_settings() -> None:
         {"nodeSelector": {"pool": "system"}, "tolerations": [], "logLevel": "error", "programs": {"x": {"replicas": 2}}}
     )
     original = copy.deepcopy(UPSTREAM)
-    programs = {"main": Program("x", KLOG), "proxy": Program("x-proxy")}
+    programs = {"main": ContainerProgram("x", KLOG), "proxy": ContainerProgram("x-proxy")}
     spec = PodTable(settings).applied(UPSTREAM, programs)["spec"]
     assert original == UPSTREAM
     assert spec["replicas"] == 2

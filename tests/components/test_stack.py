@@ -21,8 +21,8 @@ from trainyard.kube.api_errors import ApiError
 from trainyard.platform.pulumi_sdk.recorded_objects import recorded_objects
 from trainyard.platform.takeover.former_objects import FormerObject
 from trainyard.platform.takeover.takeover_plan import PlannedTakeoverError
-from trainyard.policy.pack.review_pack import PolicyPack, Report
-from trainyard.policy.pack.stack_resources import Resource
+from trainyard.policy.pack.review_pack import PackReport, PolicyPack
+from trainyard.policy.pack.stack_resources import StackResource
 from trainyard.settings.stack_loader import parse_stack
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
@@ -382,12 +382,12 @@ def test_a_rejection_stops_everything_before_it_is_declared(monkeypatch: pytest.
 def test_a_reviewed_update_declares_nothing_after_a_mandatory_violation(
     mandatory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reviewed: list[Resource] = []
+    reviewed: list[StackResource] = []
 
-    def evaluate(_: PolicyPack, resources: Iterable[Resource]) -> list[Report]:
+    def evaluate(_: PolicyPack, resources: Iterable[StackResource]) -> list[PackReport]:
         reviewed.extend(resources)
         asyncio.run(asyncio.sleep(0))  # as the review does
-        return [Report("IMG-001", "ClusterTrainingRuntime/plain", mandatory, "spec: not pinned. Fix: pin it")]
+        return [PackReport("IMG-001", "ClusterTrainingRuntime/plain", mandatory, "spec: not pinned. Fix: pin it")]
 
     monkeypatch.setattr(PolicyPack, "evaluate", evaluate)
     monkeypatch.setenv("TRAINYARD_REVIEW", "true")

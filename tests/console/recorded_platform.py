@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.explain.recorded_clusters import NOW, TRAINER, Cluster, body, minutes_ago
 from trainyard import pki
 from trainyard.insight.console.access_guard import AccessGuard
-from trainyard.insight.console.recorded_source import RecordedSource, Source
+from trainyard.insight.console.recorded_source import RecordedSource, StateSource
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.shared_reader import SharedReader
 from trainyard.insight.console.web_application import application
@@ -71,7 +71,7 @@ def platform(racks: int = 2, *, days: int = 300) -> Cluster:
     return cluster
 
 
-def guarded(source: Source, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
+def guarded(source: StateSource, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
     """Return a client of a console that has no cookie yet."""
     pages = application(SharedReader(source, explains=explains), scenarios)
     return TestClient(AccessGuard(pages, PORT), base_url=ADDRESS, follow_redirects=False)

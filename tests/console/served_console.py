@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainyard.insight.console.loopback_server import serve
-from trainyard.insight.console.recorded_source import Source
+from trainyard.insight.console.recorded_source import StateSource
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 
 PROGRAM = Path(sys.executable).with_name("trainyard")
 
 
 @contextlib.contextmanager
-def served(source: Source, scenarios: ScenarioFolder | None = None) -> Iterator[str]:
+def served(source: StateSource, scenarios: ScenarioFolder | None = None) -> Iterator[str]:
     """Serve a source; return the address with its token."""
     addresses: queue.Queue[str | BaseException] = queue.Queue()
     loop = asyncio.new_event_loop()

@@ -7,7 +7,7 @@ import datetime
 from tests.explain.recorded_clusters import NOW, Cluster, Job, ended, minutes_ago
 from trainyard.insight.console.views.job_timeline import WIDTH, JobTimeline, StateChange, job_timeline
 from trainyard.insight.console.views.platform_view import PlatformView
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 
 
 def placed(job: Job, minutes: int, *pods: int) -> None:
@@ -17,7 +17,7 @@ def placed(job: Job, minutes: int, *pods: int) -> None:
         job.pods[index]["status"]["conditions"] = [condition]
 
 
-def timeline(cluster: Cluster, *changes: tuple[int, State], name: str = "train") -> JobTimeline:
+def timeline(cluster: Cluster, *changes: tuple[int, ExplainedState], name: str = "train") -> JobTimeline:
     view = PlatformView(cluster.observed)
     seen = [StateChange(NOW - datetime.timedelta(minutes=minutes), state) for minutes, state in changes]
     return job_timeline(Situation(view.cluster, view.roots[f"trainjob/vision/{name}"]), NOW, seen)
@@ -48,21 +48,21 @@ def test_what_was_taken_back_is_waited_for() -> None:
     job = cluster.job("train", minutes=60)
     cluster.event(job.pod_group, "Evict", "because of reclaim")
     cluster.bodies[-1]["lastTimestamp"] = minutes_ago(20)
-    seen = timeline(cluster, (50, State.RUNNING), (19, State.WAITING))
+    seen = timeline(cluster, (50, ExplainedState.RUNNING), (19, ExplainedState.WAITING))
     assert phases(seen) == [("waiting", 60, 50), ("running", 50, 20), ("taken back", 20, 0)]
     assert phases(timeline(cluster)) == [("waiting", 60, 20), ("taken back", 20, 0)], "nobody saw it run"
     placed(job, 5, 0, 1)
     for pod, node in zip(job.pods, cluster.names, strict=False):
         pod["spec"]["nodeName"] = node
         pod["status"]["phase"] = "Running"
-    again = timeline(cluster, (50, State.RUNNING), (19, State.WAITING), (5, State.RUNNING))
+    again = timeline(cluster, (50, ExplainedState.RUNNING), (19, ExplainedState.WAITING), (5, ExplainedState.RUNNING))
     assert phases(again) == [("waiting", 60, 50), ("running", 50, 20), ("taken back", 20, 5), ("running", 5, 0)]
 
 
 def test_a_restart_without_an_eviction_is_not_taken_back() -> None:
     cluster = Cluster()
     cluster.job("train", minutes=60)
-    found = timeline(cluster, (50, State.RUNNING), (20, State.WAITING))
+    found = timeline(cluster, (50, ExplainedState.RUNNING), (20, ExplainedState.WAITING))
     assert phases(found) == [("waiting", 60, 50), ("running", 50, 20), ("waiting", 20, 0)]
 
 
@@ -100,7 +100,7 @@ def test_the_timeline_of_an_ended_job_ends_with_it() -> None:
 def test_of_very_many_changes_the_newest_are_drawn_inside_the_drawing() -> None:
     cluster = Cluster()
     cluster.job("train", minutes=5_000)
-    states = (State.RUNNING, State.WAITING)
+    states = (ExplainedState.RUNNING, ExplainedState.WAITING)
     found = timeline(cluster, *((4_900 - number, states[number % 2]) for number in range(4_800)))
     assert len(found.phases) == 200
     assert all(each.width >= 1 and each.left >= 0 and each.left + each.width <= WIDTH for each in found.drawn)

@@ -24,7 +24,7 @@ from trainyard.insight.console.views.platform_health import health
 from trainyard.insight.console.views.platform_view import PlatformView, age_text
 from trainyard.insight.console.views.queue_bars import WIDTH, borrowed, lent_amounts, queue_bars
 from trainyard.insight.console.views.scenario_reports import scenario_report
-from trainyard.insight.explain.situation import State
+from trainyard.insight.explain.situation import ExplainedState
 from trainyard.scheduling.queues.amounts import text, units
 from trainyard.scheduling.queues.usage import QueueUsage
 
@@ -78,7 +78,7 @@ def test_places_follow_the_order_of_the_scheduler() -> None:
     rows = {row.name: row for row in PlatformView(cluster.observed).jobs}
     places = {name: (row.place, row.ahead) for name, row in rows.items()}
     assert places == {"urgent": (1, 3), "early": (2, 3), "late": (3, 3), "busy-vision": (0, 0)}
-    assert rows["busy-vision"].state is State.RUNNING
+    assert rows["busy-vision"].state is ExplainedState.RUNNING
     assert rows["urgent"].devices == "16 nvidia.com/gpu"
 
 

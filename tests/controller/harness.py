@@ -13,11 +13,11 @@ from trainyard.controller.adoption import adopt
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policy_review import Policies
+from trainyard.controller.policy_review import PolicyReviewer
 from trainyard.controller.reconcile import Reconciler
 from trainyard.kube.event_recorder import EventRecorder
 from trainyard.kube.informer import Informer
-from trainyard.policy.gate import Gate
+from trainyard.policy.gate import PolicyGate
 
 Body = dict[str, Any]
 TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
@@ -71,11 +71,13 @@ def train_job(name: str = "job", **spec: Any) -> Body:
 class Controller:
     """One process of the controller."""
 
-    def __init__(self, api: FakeApi, clock: Clock, gate: Gate | None = None, *, record_seconds: float = 0.1) -> None:
+    def __init__(
+        self, api: FakeApi, clock: Clock, gate: PolicyGate | None = None, *, record_seconds: float = 0.1
+    ) -> None:
         self.api = api
         self.client = api.client(patience=0)
         self.cache = ClusterCache(self.client, namespaces=gate is not None)
-        policies = Policies(self.cache, gate) if gate is not None else None
+        policies = PolicyReviewer(self.cache, gate) if gate is not None else None
         self.events = EventRecorder(self.client, component="trainjob_controller", clock=clock)
         self.metrics = Metrics()
         self.reconciler = Reconciler(
@@ -118,7 +120,7 @@ class Controller:
 
 @asynccontextmanager
 async def controller(
-    api: FakeApi, clock: Clock | None = None, gate: Gate | None = None, **options: float
+    api: FakeApi, clock: Clock | None = None, gate: PolicyGate | None = None, **options: float
 ) -> AsyncIterator[Controller]:
     process = Controller(api, clock or Clock(), gate, **options)
     await process.start()

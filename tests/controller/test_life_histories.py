@@ -23,7 +23,7 @@ from trainyard.controller import status as statuses
 from trainyard.controller.actions import Action, Inputs
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import as_created, summary
-from trainyard.controller.lifecycle import Observed
+from trainyard.controller.lifecycle import ObservedJob
 
 Body = dict[str, Any]
 IMAGES = ("image:1", "image:2")
@@ -217,10 +217,12 @@ class TrainJobHistory(RuleBasedStateMachine):
             observed = self.observe(found, read, absent=absent, inputs=inputs)
         return self.execute(lifecycle.decide(observed))
 
-    def observe(self, found: Body | None, read: Body | None, *, absent: bool, inputs: Inputs | None = None) -> Observed:
+    def observe(
+        self, found: Body | None, read: Body | None, *, absent: bool, inputs: Inputs | None = None
+    ) -> ObservedJob:
         job_set = self.cached or found
         same = read is not None and job_set is not None and read["metadata"]["uid"] == job_set["metadata"]["uid"]
-        return Observed(self.job, NOW, job_set, read if same else None, absent, (), inputs, created=self.created)
+        return ObservedJob(self.job, NOW, job_set, read if same else None, absent, (), inputs, created=self.created)
 
     def execute(self, action: Action) -> bool:
         match action:

@@ -21,7 +21,7 @@ from trainyard.controller.actions import Inputs
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import FROZEN_DIGEST, TTL_ANNOTATION, as_created, summary
 from trainyard.controller.lifecycle import (
-    Observed,
+    ObservedJob,
     decide,
     needs_confirmation,
     needs_search,
@@ -121,7 +121,7 @@ def observed(
     gang: bool = True,
     created: str | None = None,
     read: bool = True,
-) -> Observed:
+) -> ObservedJob:
     job = job_of(record, end, suspend=suspend)
     state = JOB_SETS[job_set]
     whole = None if state is None else stored_job_set(job, state)
@@ -133,15 +133,15 @@ def observed(
     groups = ((POD_GROUPS, {"metadata": {"name": "job", "namespace": "team", "uid": "g"}}),) if gang else ()
     kept = None if whole is None else summary(whole)
     stored = whole if read else None
-    return Observed(job, NOW, kept, stored, confirmed, groups, inputs, created=created)
+    return ObservedJob(job, NOW, kept, stored, confirmed, groups, inputs, created=created)
 
 
 @cache
-def everything() -> tuple[Observed, ...]:
+def everything() -> tuple[ObservedJob, ...]:
     return tuple(combinations())
 
 
-def combinations() -> Iterator[Observed]:
+def combinations() -> Iterator[ObservedJob]:
     flags = (False, True)
     for record, end, job_set, given, suspend, confirmed, gang in itertools.product(
         RECORDS, ENDS, JOB_SETS, GIVEN, flags, flags, flags
@@ -236,7 +236,7 @@ def test_a_job_set_is_deleted_only_to_be_recreated_without_pods_after_the_deadli
     assert seen == {"remake", "deadline", "goes on"}
 
 
-def is_second_run(each: Observed) -> bool:
+def is_second_run(each: ObservedJob) -> bool:
     """Whether the JobSet is ours and another than the recorded or created one, so that this one is gone."""
     record = (each.train_job.get("status") or {}).get("jobSet") or {}
     known = None if "remake" in record else record.get("uid")
@@ -332,17 +332,17 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed(), actions.Nothing),
         (observed(given="rendered"), actions.Create),
         (observed(given="rendered", suspend=True), actions.Create),
-        (observed(given="blocked"), actions.Report),
+        (observed(given="blocked"), actions.ReportErrors),
         (observed("recorded", job_set="running"), actions.Nothing),
         (observed("recorded", job_set="running", suspend=True), actions.Suspend),
         (observed("recorded", job_set="with pods", suspend=True, given="blocked"), actions.Suspend),
         (observed("recorded", job_set="suspended", suspend=True), actions.Nothing),
         (observed("recorded", job_set="suspended", given="rendered"), actions.Resume),
-        (observed("recorded", job_set="suspended", given="blocked"), actions.Report),
+        (observed("recorded", job_set="suspended", given="blocked"), actions.ReportErrors),
         (observed("recorded", job_set="frozen differently", given="rendered"), actions.Recreate),
         (observed("recorded", job_set="frozen differently, with pods", given="rendered"), actions.Resume),
         (observed("recorded", job_set="frozen differently", given="rendered", read=False), actions.Nothing),
-        (observed("recorded", job_set="frozen differently, not suspended yet", given="rendered"), actions.Report),
+        (observed("recorded", job_set="frozen differently, not suspended yet", given="rendered"), actions.ReportErrors),
         (observed("recorded", job_set="suspended and ended", given="rendered"), actions.Nothing),
         (observed("remake", job_set="suspended"), actions.Recreate),
         (observed("remake", job_set="suspended", suspend=True), actions.Recreate),
@@ -370,7 +370,7 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed("another", job_set="running", suspend=True), actions.Suspend),
     ],
 )
-def test_rows_to_read(given: Observed, action: type) -> None:
+def test_rows_to_read(given: ObservedJob, action: type) -> None:
     assert type(decide(given)) is action
 
 
@@ -378,7 +378,7 @@ def test_a_job_of_another_controller_and_one_that_is_going_away_are_left_alone()
     each = observed("recorded", job_set="running", suspend=True)
     for change in ({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}, {"metadata": {"deletionTimestamp": "now"}}):
         job = {name: {**each.train_job[name], **change.get(name, {})} for name in ("metadata", "spec", "status")}
-        assert decide(Observed(job, NOW, each.job_set)) == actions.Nothing()
+        assert decide(ObservedJob(job, NOW, each.job_set)) == actions.Nothing()
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_a_deleted_job_that_a_finalizer_keeps_stops(
     job["metadata"] |= {"deletionTimestamp": "now", "finalizers": finalizers}
     if managed_by is not None:
         job["spec"]["managedBy"] = managed_by
-    action = decide(Observed(job, NOW, each.job_set))
+    action = decide(ObservedJob(job, NOW, each.job_set))
     assert type(action) is (actions.Suspend if stops else actions.Nothing)
 
 
@@ -420,6 +420,6 @@ def test_the_time_to_live_waits_in_an_annotation_until_the_end_is_recorded() -> 
     assert created["metadata"]["labels"][TRAIN_JOB_LABEL] == "job"
     created["metadata"]["uid"] = JOB_SET_UID
     created["status"] = {"conditions": [condition_of("Completed", "AllJobsCompleted")]}
-    action = decide(Observed(job, NOW, summary(created)))
+    action = decide(ObservedJob(job, NOW, summary(created)))
     assert isinstance(action, actions.Finish)
     assert action.patch == {"metadata": {"uid": JOB_SET_UID}, "spec": {"ttlSecondsAfterFinished": 60}}

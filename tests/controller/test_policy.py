@@ -27,7 +27,7 @@ from trainyard.controller.policy_review import policy_client
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.opa.bundle import bundle_files
-from trainyard.policy.gate import Gate
+from trainyard.policy.gate import PolicyGate
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.settings.platform import PolicySettings
 
@@ -72,8 +72,8 @@ class Decisions:
         return [each for each in self.asked if each["request"]["object"]["kind"] == kind]
 
 
-def gate(decisions: Decisions, *reported: str) -> Gate:
-    return Gate(decisions, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system", reported=reported)
+def gate(decisions: Decisions, *reported: str) -> PolicyGate:
+    return PolicyGate(decisions, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system", reported=reported)
 
 
 def messages(api: FakeApi) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from trainyard.controller.metrics import Metrics
 from trainyard.controller.usage_recorder import UsageRecorder
 from trainyard.insight.usage.account import Gap, Span, Sums, Usage
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Gang
+from trainyard.insight.usage.levels import UsageGang
 from trainyard.insight.usage.record import read_record
 from trainyard.insight.usage.record_parts import HEAD, LABEL, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
 from trainyard.kube.api_errors import ApiError
@@ -31,7 +31,7 @@ PODS, CONFIG_MAPS = "/api/v1/pods", "/api/v1/configmaps"
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
 TRAIN_JOBS = "/apis/trainer.kubeflow.org/v1alpha1/trainjobs"
 START = 1_700_000_000
-JOB = Gang("team", "TrainJob", "train", "vision", "torch-2.8")
+JOB = UsageGang("team", "TrainJob", "train", "vision", "torch-2.8")
 
 
 class Clock:
@@ -161,7 +161,7 @@ def usage(api: FakeApi, start: int = 0, end: int = 1_000_000) -> Usage:
     return record.usage(Span(START + start, START + end))
 
 
-def device_seconds(found: Usage, gang: Gang = JOB) -> dict[str, int]:
+def device_seconds(found: Usage, gang: UsageGang = JOB) -> dict[str, int]:
     sums = found.jobs.get((gang, GPU), Sums())
     return {
         name: getattr(sums, name) // 1000
@@ -235,7 +235,7 @@ async def test_a_volcano_job_that_waits_without_pods_asks_for_its_minimum(api: F
     async with leading(api, clock) as recorder:
         await recorder.flush(0)
         await recorder.flush(30)
-    assert device_seconds(usage(api), Gang("team", "Job", "old", "vision")) == {"asked": 480, "waited": 480}
+    assert device_seconds(usage(api), UsageGang("team", "Job", "old", "vision")) == {"asked": 480, "waited": 480}
 
 
 @pytest.mark.parametrize("kind", ["JobSet", "Job"])
@@ -263,8 +263,8 @@ async def test_other_jobs_count_for_their_namespace_and_queue(api: FakeApi, cloc
         api.put(PODS, pod(bound=0, job_set="", group=""))
         await recorder.flush(0)
         await recorder.flush(10)
-    assert [key for key, _ in usage(api).jobs] == [Gang("team", "Job", "train-node-0", "")]
-    assert usage(api).jobs[Gang("team", "Job", "train-node-0", ""), GPU].borrowed == 0, "there is no share"
+    assert [key for key, _ in usage(api).jobs] == [UsageGang("team", "Job", "train-node-0", "")]
+    assert usage(api).jobs[UsageGang("team", "Job", "train-node-0", ""), GPU].borrowed == 0, "there is no share"
 
 
 async def test_pods_without_devices_are_not_recorded(api: FakeApi, clock: Clock) -> None:
@@ -317,7 +317,7 @@ async def test_finished_pods_are_not_counted_again_by_the_next_leader(
         async with leading(api, clock) as recorder:
             await recorder.flush(at)
     assert device_seconds(usage(api))["allocated"] == 8 * 50
-    other = Gang("team", "JobSet", "other", "")
+    other = UsageGang("team", "JobSet", "other", "")
     assert device_seconds(usage(api), other) == {"asked": 8 * 60, "allocated": 8 * 60}
 
 
@@ -571,7 +571,7 @@ async def test_no_tenant_reads_the_name_of_another_one(api: FakeApi, clock: Cloc
 @pytest.mark.parametrize("status", [413, 422, 500])
 async def test_a_namespace_that_cannot_be_written_stops_no_other(api: FakeApi, clock: Clock, status: int) -> None:
     install(api)
-    other = Gang("other", "JobSet", "large", "")
+    other = UsageGang("other", "JobSet", "large", "")
 
     def pods_of_the_other(name: str) -> Body:
         body = pod(name, bound=0, job_set=name, group="")

@@ -27,14 +27,14 @@ from trainyard.checks.finding import Finding
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration, WebhookClients
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policy_review import Policies
+from trainyard.controller.policy_review import PolicyReviewer
 from trainyard.controller.review_bodies import BODY_LIMIT, ReviewBodies
 from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate, _file
 from trainyard.controller.webhook_clients import request_certificates
 from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
-from trainyard.kube.store import Change
-from trainyard.policy.gate import Gate, GateDecision
+from trainyard.kube.store import StoreChange
+from trainyard.policy.gate import GateDecision, PolicyGate
 
 NOW, LIFE = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
 SERVER_CA = pki.authority("server", now=NOW, lifetime=LIFE)
@@ -69,7 +69,7 @@ class Stranger:
 async def listening(
     api: FakeApi,
     clients: WebhookClients | None,
-    gate: Gate | None = None,
+    gate: PolicyGate | None = None,
     *,
     discreet: bool = True,
     bodies: ReviewBodies | None = None,
@@ -82,7 +82,7 @@ async def listening(
         request_certificates(context, clients)
     async with api.client() as client:
         cache = ClusterCache(client, namespaces=gate is not None)
-        policies = Policies(cache, gate) if gate is not None else None
+        policies = PolicyReviewer(cache, gate) if gate is not None else None
         tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
         await cache.wait_settled()
         admission = Admission(client, cache, policies=policies, discreet=discreet, clock=Clock())
@@ -141,7 +141,7 @@ async def test_metrics_ask_no_client_for_a_certificate_and_webhooks_ask_after_a_
             "tls.crt": base64.b64encode(pair.certificate).decode(),
             "tls.key": base64.b64encode(pair.key).decode(),
         }
-        serving._on_change(Change(("b", "a"), None, {"metadata": {}, "data": encoded}))
+        serving._on_change(StoreChange(("b", "a"), None, {"metadata": {}, "data": encoded}))
         assert serving.loaded.is_set()
         assert serving.webhook_context.verify_mode == ssl.CERT_OPTIONAL
 
@@ -239,7 +239,9 @@ async def test_an_answer_to_a_stranger_names_the_rules_that_a_job_violates_and_q
         cache = ClusterCache(client)
         tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
         await cache.wait_settled()
-        admission = Admission(client, cache, policies=cast("Policies", Quoting()), discreet=discreet, clock=Clock())
+        admission = Admission(
+            client, cache, policies=cast("PolicyReviewer", Quoting()), discreet=discreet, clock=Clock()
+        )
         answer = await admission.validate_train_job({"uid": "1", "namespace": "team", "object": train_job()})
         for task in tasks:
             task.cancel()

@@ -18,10 +18,10 @@ from tests.kube.fake_api import FakeApi
 from trainyard import pki
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policy_review import Policies
+from trainyard.controller.policy_review import PolicyReviewer
 from trainyard.controller.serving import _file
 from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
-from trainyard.policy.gate import Gate
+from trainyard.policy.gate import PolicyGate
 
 Body = dict[str, Any]
 
@@ -67,7 +67,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(api: FakeApi, gate: Gate | None = None) -> AsyncIterator[Server]:
+async def serving(api: FakeApi, gate: PolicyGate | None = None) -> AsyncIterator[Server]:
     now, life = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     ca = pki.authority("ca", now=now, lifetime=life)
     pair = pki.issue(ca, "w", now=now, lifetime=life, ip_addresses=["127.0.0.1"], server=True)
@@ -76,7 +76,7 @@ async def serving(api: FakeApi, gate: Gate | None = None) -> AsyncIterator[Serve
         context.load_cert_chain(path)
     async with api.client() as client:
         cache = ClusterCache(client, namespaces=gate is not None)
-        policies = Policies(cache, gate) if gate is not None else None
+        policies = PolicyReviewer(cache, gate) if gate is not None else None
         tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
         await cache.wait_settled()
         admission = Admission(client, cache, policies=policies, clock=Clock())

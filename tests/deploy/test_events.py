@@ -17,8 +17,8 @@ from trainyard.kube.client import Client
 from trainyard.platform.deploy import deletion_watch
 from trainyard.platform.deploy.engine_errors import _printed_errors, _with_fix, translate_errors
 from trainyard.platform.deploy.engine_events import EventLog, address_of, component_of, resource_of
-from trainyard.platform.deploy.operation_result import Change, Result
-from trainyard.platform.deploy.workspace import Program
+from trainyard.platform.deploy.operation_result import OperationResult, ResourceChange
+from trainyard.platform.deploy.workspace import StackProgram
 
 QUEUE = (
     "urn:pulumi:local::trainyard::trainyard:queues:Queues$kubernetes:scheduling.volcano.sh/v1beta1:Queue::Queue/vision"
@@ -68,7 +68,7 @@ def test_unchanged_resources_are_no_changes() -> None:
 def test_a_change_names_its_fields() -> None:
     log = EventLog()
     log(event(resource_pre_event=step(QUEUE, "update", {"spec.capability": {}})))
-    assert log.changes == [Change("update", "Queue/vision", "Queues", ("spec.capability",))]
+    assert log.changes == [ResourceChange("update", "Queue/vision", "Queues", ("spec.capability",))]
 
 
 RETIRED = "urn:pulumi:local::trainyard::trainyard:queues:Queues$trainyard:retired:RetiredObject::Queue/vision"
@@ -77,7 +77,7 @@ RETIRED = "urn:pulumi:local::trainyard::trainyard:queues:Queues$trainyard:retire
 def test_an_import_is_a_change() -> None:
     log = EventLog()
     log(event(resource_pre_event=step(QUEUE, "import")))
-    result = Result("up", "local", {"import": 2, "create": 1}, tuple(log.changes), 1.0)
+    result = OperationResult("up", "local", {"import": 2, "create": 1}, tuple(log.changes), 1.0)
     assert result.summary == "1 created, 2 imported, 0 unchanged"
     assert result.lines()[1].strip().startswith("= Queue/")
 
@@ -86,7 +86,7 @@ def test_another_run_that_holds_the_stack_is_no_failure_of_resources(tmp_path: P
     locked = "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end"
     with (
         pytest.raises(TrainyardError, match="Another run holds the stack local") as caught,
-        translate_errors("up", "local", EventLog(), Program(), tmp_path / "up.log"),
+        translate_errors("up", "local", EventLog(), StackProgram(), tmp_path / "up.log"),
     ):
         raise create_command_error(CommandResult(stderr=locked, stdout="", code=255))
     assert "run the command again" in caught.value.fix
@@ -96,7 +96,7 @@ def test_another_run_that_holds_the_stack_is_no_failure_of_resources(tmp_path: P
 def test_a_state_that_a_killed_run_has_left_unreadable_is_repaired_by_up(tmp_path: Path) -> None:
     with (
         pytest.raises(TrainyardError, match="preview of stack local failed") as caught,
-        translate_errors("preview", "local", EventLog(), Program(), tmp_path / "preview.log"),
+        translate_errors("preview", "local", EventLog(), StackProgram(), tmp_path / "preview.log"),
     ):
         raise create_command_error(
             CommandResult(stderr="error: could not get stack: failed to load checkpoint: EOF", stdout="", code=255)
@@ -110,7 +110,7 @@ def test_an_object_that_nothing_succeeds_is_deleted() -> None:
         log(event(resource_pre_event=step(urn, operation)))
         log(event(res_outputs_event=step(urn, operation)))
     log(event(summary_event=SimpleNamespace(resource_changes={"replace": 1, "same": 3})))
-    assert log.changes == [Change("delete", "Queue/vision", "Queues")]
+    assert log.changes == [ResourceChange("delete", "Queue/vision", "Queues")]
     assert log.counts == {"delete": 1, "same": 3}
 
 
@@ -119,7 +119,7 @@ def test_a_replacement_is_one_change() -> None:
     for operation in ("create-replacement", "replace", "delete-replaced"):
         log(event(resource_pre_event=step(QUEUE, operation)))
     log(event(summary_event=SimpleNamespace(resource_changes={"replace": 1})))
-    assert log.changes == [Change("replace", "Queue/vision", "Queues")]
+    assert log.changes == [ResourceChange("replace", "Queue/vision", "Queues")]
     assert log.counts == {"replace": 1}
 
 
@@ -132,7 +132,7 @@ def test_what_components_report_is_noted_once() -> None:
     for urn, text in ((QUEUE, "of the provider"), (None, "the version is not verified"), (stack, "a node is missing")):
         log(event(diagnostic_event=diagnostic(text, urn, "warning")))
     assert log.notes == ["it stays", "the version is not verified", "a node is missing"]
-    assert Result("up", "local", {}, (), 1.0, notes=("it stays",)).lines() == ["Notes", "  ! it stays"]
+    assert OperationResult("up", "local", {}, (), 1.0, notes=("it stays",)).lines() == ["Notes", "  ! it stays"]
 
 
 def test_a_failure_carries_the_message_of_its_resource_without_markup() -> None:
@@ -150,14 +150,17 @@ def test_a_failed_deployment_points_at_its_log() -> None:
 
 
 def test_nothing_to_do_says_so() -> None:
-    result = Result("up", "local", {"same": 137}, (), 1.0)
+    result = OperationResult("up", "local", {"same": 137}, (), 1.0)
     assert not result.changed
     assert result.summary == "nothing to change, 137 resources are as declared"
 
 
 def test_changes_are_counted_and_grouped() -> None:
-    changes = (Change("update", "Queue/vision", "Queues", ("spec.capability",)), Change("delete", "Queue/x", "Queues"))
-    result = Result("preview", "local", {"update": 1, "delete": 1, "same": 3}, changes, 1.0)
+    changes = (
+        ResourceChange("update", "Queue/vision", "Queues", ("spec.capability",)),
+        ResourceChange("delete", "Queue/x", "Queues"),
+    )
+    result = OperationResult("preview", "local", {"update": 1, "delete": 1, "same": 3}, changes, 1.0)
     assert result.summary == "1 to delete, 1 to update, 3 unchanged"
     assert result.lines() == ["Queues", "  ~ Queue/vision  spec.capability", "  - Queue/x"]
     assert result.as_json()["changed"] is True

@@ -22,7 +22,7 @@ from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS
 from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.deploy import interrupted_run, operations, takeover_restoration
 from trainyard.platform.deploy.engine_events import EventLog
-from trainyard.platform.deploy.operation_result import Result
+from trainyard.platform.deploy.operation_result import OperationResult
 from trainyard.platform.deploy.takeover_restoration import _restore, read_former, restore_former
 from trainyard.platform.takeover.former_objects import FormerObject, read_record, save_record
 from trainyard.progress import SilentProgress
@@ -82,7 +82,7 @@ def discovered(request: web.Request) -> web.StreamResponse | None:
 
 
 @pytest.fixture
-def empty_state(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> Callable[[], Result]:
+def empty_state(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> Callable[[], OperationResult]:
     """`destroy` with a state without resources."""
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ def empty_state(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> Callable[[], R
 
 @pytest.mark.parametrize("denied", ["", "/apis/apps/v1/deployments"])
 async def test_a_running_platform_that_the_state_lacks_is_not_overwritten(
-    denied: str, api: FakeApi, empty_state: Callable[[], Result]
+    denied: str, api: FakeApi, empty_state: Callable[[], OperationResult]
 ) -> None:
     """The engine has deleted nothing: what was taken over is in use."""
     metadata = {"name": "volcano-scheduler", "namespace": "volcano-system", "uid": "former"}
@@ -138,7 +138,7 @@ def test_a_record_that_cannot_be_read_stops_destroy_before_the_first_deletion(mo
 def test_the_exit_code_says_whether_everything_is_restored(
     unrestored: tuple[Finding, ...], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = Result(
+    result = OperationResult(
         "destroy", "local", {"delete": 3}, (), 1.0, restored=("Queue a was restored",), unrestored=unrestored
     )
     destroyed: Callable[..., Any] = lambda *_, **__: result  # noqa: E731

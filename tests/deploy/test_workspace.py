@@ -14,7 +14,7 @@ from pulumi.automation.errors import CommandError
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 from trainyard.platform.deploy.workspace import (
-    Program,
+    StackProgram,
     _collection,
     _exists,
     _failure,
@@ -40,7 +40,7 @@ def test_the_program_keeps_the_error_that_is_meant_for_the_user(tmp_path: Path) 
         "try:\n    raise TrainyardError('wrong', fix='right')\n"
         "except TrainyardError as error:\n    raise RuntimeError(str(error)) from error\n"
     )
-    program = Program(path)
+    program = StackProgram(path)
     with pytest.raises(RuntimeError):
         program()
     assert isinstance(program.error, TrainyardError)
@@ -66,7 +66,7 @@ def test_what_the_program_imports_is_imported_before_it_runs(tmp_path: Path, mon
     monkeypatch.syspath_prepend(str(tmp_path))
     path = tmp_path / "__main__.py"
     path.write_text("import sys\nassert 'early_example' in sys.modules\nfrom early_example import NAME\n")
-    program = Program(path)
+    program = StackProgram(path)
     program.prepare()
     program()
     assert program.error is None
@@ -75,7 +75,7 @@ def test_what_the_program_imports_is_imported_before_it_runs(tmp_path: Path, mon
 def test_a_program_that_cannot_be_prepared_says_so_when_it_runs(tmp_path: Path) -> None:
     path = tmp_path / "__main__.py"
     path.write_text("from no_such_module import anything\n")
-    program = Program(path)
+    program = StackProgram(path)
     program.prepare()
     with pytest.raises(ModuleNotFoundError):
         program()

@@ -22,7 +22,7 @@ from trainyard.manifests.loader import load
 from trainyard.policy.check.baseline import read_baseline
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_job_check import Resolved, resolved
-from trainyard.policy.check.world import World
+from trainyard.policy.check.world import CheckContext
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import load_stack, stack_settings
@@ -44,8 +44,8 @@ def stack() -> StackSettings:
 
 
 @cache
-def _world() -> World:
-    return World(stack())
+def _world() -> CheckContext:
+    return CheckContext(stack())
 
 
 def faults_of(documents: list[Any], folder: Path) -> Found:
@@ -66,7 +66,7 @@ def faults_of(documents: list[Any], folder: Path) -> Found:
 def of_train_job(body: dict[str, Any], others: list[Manifest] | None = None) -> tuple[Resolved, list[Finding]]:
     """Return what becomes of a TrainJob on stack local, and everything that is said about it."""
     runtimes = [other for other in others or () if other.kind in RUNTIME_MODELS]
-    world = World(stack(), runtimes) if runtimes else _world()
+    world = CheckContext(stack(), runtimes) if runtimes else _world()
     became = resolved(_manifest(body), world)
     found = [*became.errors, *became.warnings]
     if became.objects and became.runtime is not None:

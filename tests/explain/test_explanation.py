@@ -21,7 +21,7 @@ from trainyard.insight.explain.causes import CAUSES, FAMILIES
 from trainyard.insight.explain.explanation import as_text, explain
 from trainyard.insight.explain.named_objects import NAMED_KINDS
 from trainyard.insight.explain.ranking import RANKS
-from trainyard.insight.explain.situation import ClusterView, State
+from trainyard.insight.explain.situation import ClusterView, ExplainedState
 
 
 def test_every_cause_is_declared_once_and_ranked_once() -> None:
@@ -168,16 +168,16 @@ def test_a_gang_whose_other_pods_ended_runs() -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     job.pods[0]["status"]["phase"] = "Succeeded"
     found = cluster.explain("train")
-    assert (found.state, found.cause) == (State.RUNNING, None)
+    assert (found.state, found.cause) == (ExplainedState.RUNNING, None)
 
 
 def test_an_elastic_gang_with_its_minimum_runs() -> None:
     cluster = Cluster()
     job = cluster.job("train", pods=4, nodes=cluster.names[:2])
-    assert cluster.explain("train").state is State.WAITING
+    assert cluster.explain("train").state is ExplainedState.WAITING
     job.pod_group["spec"]["minMember"] = 2
     found = cluster.explain("train")
-    assert (found.state, found.cause) == (State.RUNNING, None)
+    assert (found.state, found.cause) == (ExplainedState.RUNNING, None)
 
 
 def test_job_set_job_and_pod_of_a_person() -> None:
@@ -197,7 +197,7 @@ def test_volcano_job() -> None:
     spec = {"queue": "gone", "tasks": [{"name": "t", "replicas": 2, "template": template}]}
     cluster.bodies.append(body("batch.volcano.sh/v1alpha1", "Job", "vc", "vision", spec=spec))
     found = cluster.explain("vcjob/vc")
-    assert (found.kind, found.cause, found.state) == ("Volcano Job", "queue-missing", State.WAITING)
+    assert (found.kind, found.cause, found.state) == ("Volcano Job", "queue-missing", ExplainedState.WAITING)
 
 
 def test_missing_job_names_the_namespace_in_which_it_is() -> None:
@@ -298,7 +298,11 @@ def test_every_state_has_an_answer(changes: list[tuple[int, Any]], name: str) ->
         return
     assert as_text(found)
     assert json.dumps(found.as_json())
-    assert found.cause is not None or found.state in (State.RUNNING, State.STARTING, State.COMPLETE)
+    assert found.cause is not None or found.state in (
+        ExplainedState.RUNNING,
+        ExplainedState.STARTING,
+        ExplainedState.COMPLETE,
+    )
 
 
 @given(st.sets(st.sampled_from(sorted({each["kind"] for each in STATE} - {"TrainJob"}))))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, minutes_ago
-from trainyard.insight.explain.situation import State
+from trainyard.insight.explain.situation import ExplainedState
 
 CORE = "v1"
 
@@ -34,9 +34,9 @@ def test_a_volcano_job_that_is_being_aborted() -> None:
 
 @pytest.mark.parametrize(
     ("phase", "state", "cause"),
-    [("Completing", State.COMPLETE, None), ("Terminating", State.FAILED, "job-failed")],
+    [("Completing", ExplainedState.COMPLETE, None), ("Terminating", ExplainedState.FAILED, "job-failed")],
 )
-def test_a_volcano_job_that_is_ending_has_ended(phase: str, state: State, cause: str | None) -> None:
+def test_a_volcano_job_that_is_ending_has_ended(phase: str, state: ExplainedState, cause: str | None) -> None:
     cluster = Cluster()
     volcano_job(cluster, phase)
     found = cluster.explain("vcjob/vc")
@@ -66,7 +66,7 @@ def test_a_job_set_that_is_suspended_below_its_train_job() -> None:
     job = suspended_job_set(cluster)
     found = cluster.explain("train")
     check(found, "child-suspended", "within a minute", object="JobSet train", since=minutes_ago(3))
-    assert found.state is State.SUSPENDED
+    assert found.state is ExplainedState.SUSPENDED
     job.train_job["spec"]["suspend"] = True
     assert cluster.causes("train") == ["suspended-by-user"]
     job.train_job["spec"]["suspend"] = job.job_set["spec"]["suspend"] = False

@@ -9,7 +9,7 @@ import pytest
 from tests.explain.recorded_clusters import Cluster, Job, body, check, ended, minutes_ago, owner
 from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.insight.explain.explanation import UNKNOWN
-from trainyard.insight.explain.situation import State
+from trainyard.insight.explain.situation import ExplainedState
 
 CORE = "v1"
 
@@ -33,7 +33,7 @@ def test_image_that_cannot_be_pulled(reason: str) -> None:
     placed(cluster, containerStatuses=waiting(reason, "manifest unknown"))
     found = cluster.explain("train")
     check(found, "image-pull", "pull secret", count=2, pods=2, image="train:1", reason=reason)
-    assert found.state is State.STARTING
+    assert found.state is ExplainedState.STARTING
 
 
 def test_pods_are_counted_whose_images_cannot_be_pulled() -> None:
@@ -49,7 +49,7 @@ def test_container_that_is_being_created_is_no_failed_pull() -> None:
     cluster = Cluster()
     placed(cluster, containerStatuses=waiting("ContainerCreating"))
     found = cluster.explain("train")
-    assert (found.causes, found.state, found.cause) == ((), State.STARTING, None)
+    assert (found.causes, found.state, found.cause) == ((), ExplainedState.STARTING, None)
 
 
 def test_container_that_cannot_be_created() -> None:
@@ -163,7 +163,7 @@ def test_initializer_that_runs() -> None:
     with_initializer(cluster)
     found = cluster.explain("train")
     check(found, "initializer-running", "kubectl logs -n vision", initializers=["dataset-initializer"])
-    assert found.state is State.WAITING
+    assert found.state is ExplainedState.WAITING
     assert len(found.causes) == 1
 
 
@@ -257,7 +257,7 @@ def test_gang_that_restarted_and_runs_again() -> None:
     cluster.event(body(CORE, "Pod", "train-node-0-1", "vision"), "Evict", "Pod is evicted, because of reclaim")
     found = cluster.explain("train")
     check(found, "gang-restarted", "request within the share", restarts=2, bound=" of at most 3")
-    assert (found.state, len(found.causes)) == (State.RUNNING, 1)
+    assert (found.state, len(found.causes)) == (ExplainedState.RUNNING, 1)
     assert "pod train-node-0-1 was evicted" in found.message
     job.job_set["status"]["restarts"] = 0
     assert cluster.causes("train") == []
@@ -296,7 +296,7 @@ def test_restarts_are_exhausted() -> None:
     found = cluster.explain("train")
     check(found, "restarts-exhausted", "higher maxRestarts", restarts=3)
     assert "BackoffLimitExceeded" in found.message
-    assert found.state is State.FAILED
+    assert found.state is ExplainedState.FAILED
 
 
 def test_missing_runtime() -> None:
@@ -335,7 +335,7 @@ def test_suspended_by_a_person() -> None:
     cluster.without(*job.pods)
     found = cluster.explain("train")
     check(found, "suspended-by-user", "kubectl patch trainjob train -n vision", since=minutes_ago(10))
-    assert found.state is State.SUSPENDED
+    assert found.state is ExplainedState.SUSPENDED
     job.train_job["spec"]["suspend"] = False
     assert "suspended-by-user" not in cluster.causes("train")
 
@@ -392,7 +392,7 @@ def test_failed_job(reason: str, cause: tuple[str, str]) -> None:
     job.train_job["status"] = ended("Failed", reason, "it ended")
     found = cluster.explain("train")
     check(found, *cause)
-    assert (found.state, len(found.causes)) == (State.FAILED, 1)
+    assert (found.state, len(found.causes)) == (ExplainedState.FAILED, 1)
 
 
 def test_exit_code_of_a_failed_job() -> None:
@@ -410,7 +410,7 @@ def test_job_that_is_complete_needs_no_cause() -> None:
     cluster = Cluster()
     cluster.job("train").train_job["status"] = ended("Complete", "AllJobsCompleted")
     found = cluster.explain("train")
-    assert (found.state, found.cause, found.fix) == (State.COMPLETE, None, "")
+    assert (found.state, found.cause, found.fix) == (ExplainedState.COMPLETE, None, "")
 
 
 def test_unknown_cause_names_what_was_looked_at() -> None:

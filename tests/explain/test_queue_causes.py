@@ -6,7 +6,7 @@ import pytest
 
 from tests.explain.recorded_clusters import GPU, NOT_READ, Cluster, check, minutes_ago
 from trainyard.insight.explain.explanation import as_text
-from trainyard.insight.explain.situation import State
+from trainyard.insight.explain.situation import ExplainedState
 
 
 def full(cluster: Cluster, *, vision: int = 4, language: int = 4) -> Cluster:
@@ -23,7 +23,7 @@ def test_a_job_that_runs_needs_no_cause() -> None:
     cluster = Cluster()
     cluster.fill("vision", cluster.names[:2])
     found = cluster.explain("busy-vision")
-    assert (found.state, found.cause, found.fix, found.causes) == (State.RUNNING, None, "", ())
+    assert (found.state, found.cause, found.fix, found.causes) == (ExplainedState.RUNNING, None, "", ())
     assert found.message == "TrainJob vision/busy-vision runs."
 
 

@@ -16,7 +16,7 @@ from trainyard.cluster_state.job_snapshot import read_job
 from trainyard.cluster_state.observed import Kind
 from trainyard.errors import TrainyardError
 from trainyard.insight.explain.explanation import as_text, explain
-from trainyard.insight.explain.situation import State
+from trainyard.insight.explain.situation import ExplainedState
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.client import Client
 
@@ -108,8 +108,8 @@ async def test_a_gang_whose_pods_may_not_be_read_runs_by_the_status_of_others() 
     waiting.pod_group["status"]["phase"] = "Inqueue"
     observed = await read_cluster(cast("Client", Reads(cluster.bodies, forbidden={"Pod"})), "vision")
     assert (explain(observed, "train", "vision").state, explain(observed, "other", "vision").state) == (
-        State.RUNNING,
-        State.WAITING,
+        ExplainedState.RUNNING,
+        ExplainedState.WAITING,
     )
 
 

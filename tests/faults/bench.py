@@ -24,7 +24,7 @@ from tests.support import awaited
 from trainyard.api import crds
 from trainyard.controller.configuration import Configuration
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SERVICE_ACCOUNTS
 from trainyard.kube.resource import Resource
 from trainyard.kube.response import Response
@@ -58,7 +58,7 @@ class Api:
     """Requests of the test, as administrator and past every proxy."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self.session = Session(kubeconfig)
+        self.session = BlockingSession(kubeconfig)
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Body | None:
         """Return an object, None where it does not exist."""
@@ -205,7 +205,7 @@ class Bench:
             "spec": {"expirationSeconds": seconds},
         }
         path = SERVICE_ACCOUNTS.path(namespace=HOME, name=account, subresource="token")
-        with Session(self.server.kubeconfig) as session:
+        with BlockingSession(self.server.kubeconfig) as session:
             answer = session.request("POST", path, body)
         assert answer.ok, answer.message
         return str(answer.body["status"]["token"])

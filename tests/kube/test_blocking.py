@@ -16,12 +16,12 @@ from tests.kube.fake_api import FakeApi, error
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard.errors import TrainyardError
 from trainyard.kube.api_errors import ApiError, TransportError
-from trainyard.kube.blocking import Session, wait_for
+from trainyard.kube.blocking import BlockingSession, wait_for
 from trainyard.kube.resource import Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 PATH = "/api/v1/namespaces/ns/configmaps"
-In = Callable[[Callable[[Session], Any]], Any]
+In = Callable[[Callable[[BlockingSession], Any]], Any]
 
 
 def config_map(name: str) -> dict[str, Any]:
@@ -36,13 +36,13 @@ def file(api: FakeApi, tmp_path: Path) -> Path:
 @pytest.fixture
 async def within(file: Path) -> AsyncIterator[In]:
     """Call with a session, in a thread: the server answers on the loop of the test."""
-    session = await asyncio.to_thread(Session, file)
+    session = await asyncio.to_thread(BlockingSession, file)
     yield lambda call: asyncio.to_thread(call, session)
     await asyncio.to_thread(session.close)
 
 
 async def test_a_response_is_returned_whatever_its_status(within: In) -> None:
-    def requests(session: Session) -> list[tuple[int, bool]]:
+    def requests(session: BlockingSession) -> list[tuple[int, bool]]:
         found = [
             session.request("POST", PATH, config_map("a")),
             session.request("POST", PATH, config_map("a")),
@@ -103,7 +103,7 @@ async def test_throttling_is_waited_out(api: FakeApi, within: In) -> None:
 
 
 async def test_threads_share_a_session_and_the_calls_of_the_client(within: In) -> None:
-    def many(session: Session) -> list[str]:
+    def many(session: BlockingSession) -> list[str]:
         with ThreadPoolExecutor(8) as workers:
             list(workers.map(lambda number: session.create(PATH, config_map(f"c-{number:02}")), range(40)))
         return [body["metadata"]["name"] for body in session.run(lambda client: client.list(CONFIG_MAPS, limit=7))]
@@ -122,7 +122,7 @@ async def test_a_broken_connection_is_an_error_and_closing_ends_the_thread(
     with pytest.raises(TransportError, match="POST"):
         await within(lambda session: session.request("POST", PATH, config_map("a")))
     with pytest.raises(TrainyardError, match=f"No control plane answers through {file}: GET /version"):
-        await asyncio.to_thread(Session, file)
+        await asyncio.to_thread(BlockingSession, file)
     assert sum(thread.name == "trainyard-session" for thread in threading.enumerate()) == 1
 
 
@@ -139,7 +139,7 @@ def test_no_control_plane_is_an_error_with_a_fix(
 ) -> None:
     file = kubeconfig(tmp_path, "https://127.0.0.1:1", user, **cluster)
     with pytest.raises(TrainyardError, match=reason) as raised:
-        Session(file)
+        BlockingSession(file)
     assert fix in raised.value.fix
 
 
@@ -149,7 +149,7 @@ def test_what_does_not_happen_in_time_is_an_error() -> None:
 
 
 async def test_a_closed_session_raises_instead_of_waiting(file: Path) -> None:
-    session = await asyncio.to_thread(Session, file)
+    session = await asyncio.to_thread(BlockingSession, file)
     await asyncio.to_thread(session.close)
     await asyncio.to_thread(session.close)
     with pytest.raises(TrainyardError, match="is closed"):
@@ -157,7 +157,7 @@ async def test_a_closed_session_raises_instead_of_waiting(file: Path) -> None:
 
 
 async def test_threads_that_wait_while_the_session_is_closed_get_an_error(file: Path) -> None:
-    def endless(session: Session) -> str:
+    def endless(session: BlockingSession) -> str:
         try:
             while True:
                 session.request("GET", PATH)
@@ -165,7 +165,7 @@ async def test_threads_that_wait_while_the_session_is_closed_get_an_error(file: 
             return type(error).__name__
 
     for _ in range(20):
-        session = await asyncio.to_thread(Session, file)
+        session = await asyncio.to_thread(BlockingSession, file)
         calls = asyncio.gather(*(asyncio.to_thread(endless, session) for _ in range(4)))
         await asyncio.sleep(0)
         await asyncio.to_thread(session.close)
@@ -174,5 +174,5 @@ async def test_threads_that_wait_while_the_session_is_closed_get_an_error(file: 
 
 def test_an_unusable_kubeconfig_keeps_its_own_fix(tmp_path: Path) -> None:
     with pytest.raises(TrainyardError) as raised:
-        Session(tmp_path / "absent")
+        BlockingSession(tmp_path / "absent")
     assert raised.value.fix == "Name an existing kubeconfig file and context"

@@ -13,7 +13,7 @@ from tests.kube.fake_api import FakeApi, error, eventually, line
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.informer import Informer
 from trainyard.kube.resource import Resource
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 PATH = "/api/v1/configmaps"
@@ -29,7 +29,7 @@ class Running:
         self.changes: list[str] = []
         informer.subscribe(self._keep)
 
-    def _keep(self, change: Change) -> None:
+    def _keep(self, change: StoreChange) -> None:
         kind = "added" if change.old is None else "deleted" if change.new is None else "modified"
         self.changes.append(f"{kind} {change.key[1]}")
 
@@ -312,7 +312,7 @@ async def test_a_server_restored_from_a_backup_is_believed(api: FakeApi) -> None
 async def test_a_failing_handler_does_not_stop_the_informer(api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
     async with running(api) as state:
 
-        def fail(change: Change) -> None:
+        def fail(change: StoreChange) -> None:
             raise RuntimeError("boom")
 
         state.informer.subscribe(fail)

@@ -19,7 +19,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from trainyard.kube.resource import Resource
 from trainyard.local.cluster.provider import ClusterAccess
-from trainyard.platform.takeover.installations import LiveInstallation, Program, read_installation
+from trainyard.platform.takeover.installations import InstalledProgram, LiveInstallation, read_installation
 from trainyard.platform.takeover.job_set_gates import check_gates
 from trainyard.platform.takeover.scheduler_drift import check_scheduler
 from trainyard.settings.stack import StackSettings
@@ -74,7 +74,7 @@ def settings(**sections: Any) -> StackSettings:
 
 
 def configured(text: str) -> LiveInstallation:
-    program = Program(
+    program = InstalledProgram(
         "volcano-scheduler", "vc-scheduler:v1.14.1", (f"--scheduler-conf=/conf/{CONFIGURATION}",), {"/conf": "conf"}
     )
     return LiveInstallation("volcano-system", (program,), {"conf": {CONFIGURATION: text}})
@@ -121,8 +121,8 @@ def test_a_plugin_that_is_off_and_one_that_is_new_are_named() -> None:
 
 def test_a_scheduler_without_a_readable_configuration_is_not_verified() -> None:
     for program in (
-        Program("volcano-scheduler", "vc-scheduler:v1.14.1"),
-        Program("volcano-scheduler", "vc-scheduler:v1.14.1", ("--scheduler-conf=/elsewhere/x.conf",), {}),
+        InstalledProgram("volcano-scheduler", "vc-scheduler:v1.14.1"),
+        InstalledProgram("volcano-scheduler", "vc-scheduler:v1.14.1", ("--scheduler-conf=/elsewhere/x.conf",), {}),
     ):
         (finding,) = check_scheduler(settings(), LiveInstallation("volcano-system", (program,)))
         assert "is not verified" in finding.message
@@ -139,7 +139,7 @@ def test_every_scheduler_of_the_namespace_is_linted() -> None:
 
     chosen = settings()
     live = configured(configuration(chosen))
-    second = Program(
+    second = InstalledProgram(
         "second", "vc-scheduler:v1.14.1", (f"--scheduler-conf=/other/{CONFIGURATION}",), {"/other": "other"}
     )
     files = {**live.files, "other": {CONFIGURATION: "actions: allocate"}}
@@ -260,14 +260,14 @@ def test_another_version_an_unknown_one_and_a_missing_program_are_named() -> Non
 @pytest.mark.parametrize(
     ("program", "missing"),
     [
-        (Program("m", "jobset:v0.12.0"), ["InPlaceRestart"]),
-        (Program("m", "jobset:v0.12.0", ("--feature-gates=InPlaceRestart=false",)), ["InPlaceRestart"]),
-        (Program("m", "jobset:v0.12.0", ("--feature-gates", "RestartJob=true,InPlaceRestart=true")), []),
-        (Program("m", "jobset:v0.12.0", ("--config=/conf/file",), {"/conf": "conf"}), []),
-        (Program("m", "jobset:v0.12.0", ("--config=/conf/other",), {"/conf": "conf"}), ["InPlaceRestart"]),
+        (InstalledProgram("m", "jobset:v0.12.0"), ["InPlaceRestart"]),
+        (InstalledProgram("m", "jobset:v0.12.0", ("--feature-gates=InPlaceRestart=false",)), ["InPlaceRestart"]),
+        (InstalledProgram("m", "jobset:v0.12.0", ("--feature-gates", "RestartJob=true,InPlaceRestart=true")), []),
+        (InstalledProgram("m", "jobset:v0.12.0", ("--config=/conf/file",), {"/conf": "conf"}), []),
+        (InstalledProgram("m", "jobset:v0.12.0", ("--config=/conf/other",), {"/conf": "conf"}), ["InPlaceRestart"]),
     ],
 )
-def test_gates_of_the_settings_are_on_in_the_live_manager(program: Program, missing: list[str]) -> None:
+def test_gates_of_the_settings_are_on_in_the_live_manager(program: InstalledProgram, missing: list[str]) -> None:
     files = {"conf": {"file": "featureGates: {InPlaceRestart: true}", "other": "featureGates: ["}}
     live = LiveInstallation("jobset-system", (program,), files)
     stack = settings(jobset={"install": "existing", "featureGates": ["InPlaceRestart"]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.cluster_state.runtime_users import read_users
-from trainyard.jobs.runtimes.changes.impact import Effect, reached
+from trainyard.jobs.runtimes.changes.impact import RuntimeEffect, reached
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.training_kinds import TRAIN_JOBS
 
@@ -32,7 +32,10 @@ async def test_jobs_with_a_snapshot_keep_it() -> None:
     ]
     client = FakeClient([job("old"), job("new")], config_maps)
     found = reached(await read_users(client), ["plain"])  # type: ignore[arg-type]
-    assert {each.job: each.effect for each in found} == {"n/old": Effect.SNAPSHOT, "n/new": Effect.CHANGES}
+    assert {each.job: each.effect for each in found} == {
+        "n/old": RuntimeEffect.SNAPSHOT,
+        "n/new": RuntimeEffect.CHANGES,
+    }
 
 
 async def test_without_jobs_nothing_else_is_read() -> None:

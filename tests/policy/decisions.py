@@ -10,7 +10,7 @@ from typing import Any
 from trainyard.checks.report.report import Report
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import read_sources
-from trainyard.policy.check.world import World
+from trainyard.policy.check.world import CheckContext
 from trainyard.policy.review import AdmissionContext
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
@@ -114,5 +114,5 @@ async def checked(
     """Check files by the fake source, for the local stack."""
     settings = settings or local_stack()
     sources = read_sources([str(path) for path in paths], stdin=str)
-    checker = Checker(RULES, World(settings, sources.manifests), admission_context(settings))
+    checker = Checker(RULES, CheckContext(settings, sources.manifests), admission_context(settings))
     return await checker.check(sources, decisions or Decisions(), changed=changed)

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.testing.cases import SCALE, Case, CaseDecision
 
 HOLD: Final = "example.com/hold"
@@ -64,7 +64,11 @@ def requests_that_say_so(cases: Iterable[Case]) -> Iterator[Case]:
 
 
 def _denied_update(case: Case) -> bool:
-    denied = case.verdict is not CaseDecision.ALLOW and case.operation == "UPDATE" and case.rule.gate is not Gate.OPA
+    denied = (
+        case.verdict is not CaseDecision.ALLOW
+        and case.operation == "UPDATE"
+        and case.rule.gate is not EnforcementPoint.OPA
+    )
     if not denied or not _can_be_held(case) or case.content.refused or _added_finalizers(case):
         return False
     return _writes(case.content.object, case.content.old_object)

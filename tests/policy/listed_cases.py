@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from trainyard.data import data_folder
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
@@ -48,7 +48,7 @@ _OF_VOLCANO: Final = "annotations[scheduling.volcano.sh/group-min-member]"
 """Volcano reads the annotation of kinds of Kubernetes only."""
 
 
-def listed_rules() -> list[Rule]:
+def listed_rules() -> list[AdmissionRule]:
     """Return the shipped rules with the listed kinds."""
     return with_listed_controllers(load_rules(), LISTED)
 

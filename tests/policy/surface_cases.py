@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.policy.surface_places import DENIED, places
-from tools.reference.surface_ledger import ABSENT, BELOW, Entry, Ledger
-from trainyard.policy.rules.admission_rule import Rule
-from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, World
+from tools.reference.surface_ledger import ABSENT, BELOW, Entry, SurfaceLedger
+from trainyard.policy.rules.admission_rule import AdmissionRule
+from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, CaseWorld
 
 Body = dict[str, Any]
 
@@ -85,7 +85,7 @@ _FRAMEWORKS: Final = {"JAX_COORDINATOR_ADDRESS": "jax", "DMLC_TRACKER_URI": "xgb
 """Frameworks of variables, where they are not those of torch."""
 
 
-def in_the_world(world: World) -> World:
+def in_the_world(world: CaseWorld) -> CaseWorld:
     """Return the world of the rules' cases with the tenant of the ledger's values."""
     changes = {"platform": WORLD_CHANGES["platform"], "tenant_policy": WORLD_CHANGES["tenantPolicy"]}
     return world.model_copy(update={name: {**getattr(world, name), **change} for name, change in changes.items()})
@@ -134,7 +134,7 @@ class SurfaceCase:
         return f"{self.body['apiVersion']} {self.body['kind']}", str(part)
 
 
-def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[SurfaceCase]:
+def surface_cases(ledger: SurfaceLedger, rules: Mapping[str, AdmissionRule]) -> Iterator[SurfaceCase]:
     """Yield each value of each entry that rules evaluate, at each level.
 
     Raises
@@ -182,7 +182,9 @@ def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[Surface
                     raise ValueError(f"{type_name} {field}: no rule of {entry.rules} evaluates {value!r}")
 
 
-def levels_without_rules(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+def levels_without_rules(
+    ledger: SurfaceLedger, rules: Mapping[str, AdmissionRule]
+) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     """Yield type, field and kind of each level for which a value is meant and that no rule of the entry evaluates."""
     for type_name, entry in ledger.all():
         for field in entry.fields if entry.rules and entry.attack is not None else ():
@@ -309,7 +311,7 @@ def _pod_specs(node: Any) -> Iterator[Body]:
             yield from _pod_specs(below)
 
 
-def _evaluates(rule: Rule, body: Body) -> bool:
+def _evaluates(rule: AdmissionRule, body: Body) -> bool:
     group = body["apiVersion"].rpartition("/")[0]
     return any(
         (each.group, each.kind) == (group, body["kind"]) and "CREATE" in each.operations for each in rule.matches

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tools.reference.surface_ledger import Ledger
+from tools.reference.surface_ledger import SurfaceLedger
 
 Place = tuple[str | int, ...]
 
@@ -111,14 +111,14 @@ _JOB_SET_METADATA: Final = {
 """Metadata of the templates of Jobs and JobSets."""
 
 
-def places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, Place]]:
+def places(type_name: str, field: str, ledger: SurfaceLedger) -> Iterator[tuple[str, Place]]:
     """Yield each kind that has a field of a type, with its place, where it means something."""
     for kind, place in _all_places(type_name, field, ledger):
         if not _meaningless(type_name, field, kind, place):
             yield kind, place
 
 
-def _all_places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, Place]]:
+def _all_places(type_name: str, field: str, ledger: SurfaceLedger) -> Iterator[tuple[str, Place]]:
     if type_name == "PersistentVolumeClaimSpec":
         for kind, claim in _CLAIMS.items():
             yield kind, steps(f"{claim}.{field}")

@@ -17,7 +17,7 @@ from trainyard.cli import check
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import read_sources
-from trainyard.policy.check.world import World
+from trainyard.policy.check.world import CheckContext
 from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
 
 RUNTIME = """
@@ -70,7 +70,7 @@ def manifest(container: dict[str, Any], pod: dict[str, Any]) -> str:
 async def report(folder: Path, text: str, validator: ApiValidator) -> Report:
     (folder / "a.yaml").write_text(text)
     sources = read_sources([str(folder / "a.yaml")], stdin=str)
-    world = World(local_stack(), sources.manifests)
+    world = CheckContext(local_stack(), sources.manifests)
     checker = Checker(RULES, world, admission_context(local_stack()), validator=validator)
     return await checker.check(sources, Decisions())
 

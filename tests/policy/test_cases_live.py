@@ -17,11 +17,11 @@ from tests.policy.test_amounts import OF_WEBHOOKS, built, places
 from tests.support import LiveCluster, awaited, require
 from trainyard.cli.check import policy_program
 from trainyard.data import data_folder
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.vap.facts import tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.apiserver import ApiServerEngine
 from trainyard.policy.testing.case_files import load_cases
@@ -49,7 +49,7 @@ def reports(kinds: LiveCluster) -> list[EngineReport]:
 def test_every_engine_reviews_every_case_as_its_author_says(reports: list[EngineReport]) -> None:
     assert [report.engine for report in reports] == ["OPA", "API server"]
     cases = load_cases(data_folder("policies"), load_rules())
-    of_the_api_server = [case for case in cases if case.rule.gate is not Gate.OPA and case.has_labels]
+    of_the_api_server = [case for case in cases if case.rule.gate is not EnforcementPoint.OPA and case.has_labels]
     for report, reviewed_cases in zip(reports, (cases, of_the_api_server), strict=True):
         assert [f"{each.case.id}: {each.fault}" for each in report.faults] == []
         assert report.faults == ()
@@ -73,7 +73,7 @@ def test_a_listed_kind_is_evaluated_like_a_deployment(kinds: LiveCluster) -> Non
     cases, world = listed_cases(), load_world(data_folder("policies"))
     assert len(cases) > 70
     assert len({case.rule.id for case in cases}) > 20
-    with Session(kinds.kubeconfig) as session:
+    with BlockingSession(kinds.kubeconfig) as session:
         engines = OpaEngine(policy_program, build_bundle(rules=listed_rules())), ApiServerEngine(session)
         for engine in engines:
             results = [compare(case, found) for case, found in zip(cases, engine.evaluate(cases, world), strict=True)]
@@ -88,11 +88,11 @@ def test_a_rule_evaluates_what_a_finalizer_keeps(kinds: LiveCluster) -> None:
     changed, said = while_deleted(known), list(requests_that_say_so(known))
     cases = [*changed, *releases(known), *said]
     updated = {rule.id for rule in rules if any("UPDATE" in match.operations for match in rule.matches)}
-    apart = {rule.id for rule in rules if rule.gate is Gate.OPA or (rule.cel and rule.cel.deleting)}
+    apart = {rule.id for rule in rules if rule.gate is EnforcementPoint.OPA or (rule.cel and rule.cel.deleting)}
     assert {case.rule.id for case in changed} == updated - apart
     assert {case.rule.id for case in said} == {"TEN-004", "TEN-012"}
     world = load_world(data_folder("policies"))
-    with Session(kinds.kubeconfig) as session:
+    with BlockingSession(kinds.kubeconfig) as session:
         for engine in (OpaEngine(policy_program, build_bundle()), ApiServerEngine(session)):
             results = [compare(case, found) for case, found in zip(cases, engine.evaluate(cases, world), strict=True)]
             assert "\n".join(f"{engine.name}: {each.case.id}: {each.fault}" for each in results if each.fault) == ""
@@ -119,7 +119,7 @@ def test_a_mutating_webhook_is_not_called_for_amounts_that_are_too_long(kinds: L
     configuration = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
     body = {**configuration, "metadata": {"name": "unanswered"}, "webhooks": webhooks}
 
-    def called(session: Session, amount: str, api_version: str, kind: str, place: str) -> bool:
+    def called(session: BlockingSession, amount: str, api_version: str, kind: str, place: str) -> bool:
         scope = "" if kind == "Queue" else "/namespaces/default"
         made = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, **built(place.split("."), amount)}
         answer = session.request("POST", f"/apis/{api_version}{scope}/{plurals[kind]}", made, dry_run=True)
@@ -127,7 +127,7 @@ def test_a_mutating_webhook_is_not_called_for_amounts_that_are_too_long(kinds: L
 
     asked = [each for each in places() if (each[0].partition("/")[0], each[1]) in OF_WEBHOOKS]
     assert len(asked) > 60
-    with Session(kinds.kubeconfig) as session:
+    with BlockingSession(kinds.kubeconfig) as session:
         session.create(path, with_bounded_amounts(body))
         try:
             awaited("the webhook", lambda: called(session, "1", *asked[0]))
@@ -145,7 +145,7 @@ def test_the_scale_of_a_listed_kind_has_the_limits_of_its_pods(kinds: LiveCluste
     labels = {TENANT_LABEL: "tenant"}
     body = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "served"}}
     created = []
-    with Session(kinds.kubeconfig) as session:
+    with BlockingSession(kinds.kubeconfig) as session:
 
         def make(path: str, manifest: dict[str, Any]) -> None:
             session.create(path, manifest)

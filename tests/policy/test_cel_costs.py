@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.cel_costs import Cost, Limits, costs
 from benchmarks.largest import ACCEPTED, LARGEST, TEMPLATES, TOGETHER, small
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 
 pytestmark = pytest.mark.cluster
@@ -30,7 +30,9 @@ def test_every_policy_evaluates_the_largest_objects_within_the_limits(largest: t
     assert limits == Limits(expression=1_000_000, policy=10_000_000, conditions=2_500_000)
     assert [(each.rule, each.name, each.error) for each in found if each.error] == []
     assert [(each.rule, each.name, each.expression) for each in found if each.share(limits) >= 1] == []
-    of_tenants = {rule.id for rule in load_rules() if rule.gate is Gate.ADMISSION and _matches(rule.matches)}
+    of_tenants = {
+        rule.id for rule in load_rules() if rule.gate is EnforcementPoint.ADMISSION and _matches(rule.matches)
+    }
     # Other policies have a match condition that such an object does not meet.
     assert of_tenants - {each.rule for each in found} <= {"GNG-001", "GNG-005", "OBJ-001", "TEN-006", "TEN-009"}
 

@@ -20,7 +20,7 @@ from tests.policy.decisions import (
 from trainyard.checks.report.report import Report
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import read_sources
-from trainyard.policy.check.world import World
+from trainyard.policy.check.world import CheckContext
 from trainyard.policy.review import DecisionUnavailableError
 
 RUNTIME = """
@@ -329,7 +329,7 @@ async def test_a_stack_without_tenants_leaves_namespaces_without_policy(tmp_path
 async def test_without_a_stack_rules_without_parameters_are_one_note(tmp_path: Path, optional: bool) -> None:
     (tmp_path / "a.yaml").write_text(pod() + "---" + pod(name="q"))
     sources = read_sources([str(tmp_path)], stdin=str)
-    world = World(None, sources.manifests)
+    world = CheckContext(None, sources.manifests)
     checker = Checker(RULES, world, admission_context(), optional_parameters=optional)
     report = await checker.check(sources, WithoutParameters())
     rules = [result.rule for result in report.findings]

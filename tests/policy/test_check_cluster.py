@@ -14,7 +14,7 @@ from trainyard.policy.check.audit import existing
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.policy_reports import policy_reports, write_reports
 from trainyard.policy.check.report_kinds import report_definitions
-from trainyard.policy.check.world import World
+from trainyard.policy.check.world import CheckContext
 
 REPORTS = "/apis/wgpolicyk8s.io/v1alpha2/policyreports"
 
@@ -36,7 +36,7 @@ def cluster() -> FakeApi:
 async def audited(api: FakeApi, decisions: Decisions) -> Report:
     async with serving(api), api.client() as client:
         sources, context = await existing(client, RULES)
-        checker = Checker(RULES, World(None, context.manifests), admission_context(), live=True)
+        checker = Checker(RULES, CheckContext(None, context.manifests), admission_context(), live=True)
         return await checker.check(sources, decisions)
 
 

@@ -14,7 +14,7 @@ from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.opa.local_server import OpaServer
 from trainyard.policy.engines.opa.opa_client import OpaClient
-from trainyard.policy.gate import NO_DECISION, Gate, GateDecision
+from trainyard.policy.gate import NO_DECISION, GateDecision, PolicyGate
 from trainyard.policy.review import DecisionUnavailableError, Review
 from trainyard.settings.platform import PolicySettings
 
@@ -71,7 +71,7 @@ async def ruled(address: OpaAddress, *made: dict[str, Any], **changes: Any) -> G
         "tenant_policy": TENANT,
     }
     async with OpaClient(address, timeout=20) as client:
-        gate = Gate(client, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system")
+        gate = PolicyGate(client, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system")
         return await gate.review(Review("CREATE", TRAIN_JOB, **{**facts, **changes}), made)
 
 
@@ -100,6 +100,6 @@ def test_too_few_answers_are_no_decision() -> None:
         async def decide_all(self, documents: Any) -> list[dict[str, Any]]:
             return []
 
-    gate = Gate(Short(), PolicySettings(), (), namespace="kubeflow-system")
+    gate = PolicyGate(Short(), PolicySettings(), (), namespace="kubeflow-system")
     with pytest.raises(DecisionUnavailableError):
         asyncio.run(gate.review(Review("CREATE", TRAIN_JOB)))

@@ -8,7 +8,7 @@ import pytest
 
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle, bundle_files, package_name, verify_bundle
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 
 
@@ -21,7 +21,7 @@ def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
         entry = catalog[rule.id]
         assert entry["state"] == rule.state
         assert [match["kind"] for match in entry["matches"]] == [match.kind for match in rule.matches]
-        if rule.gate is Gate.ADMISSION and rule.cel is not None:
+        if rule.gate is EnforcementPoint.ADMISSION and rule.cel is not None:
             assert (entry["unchanged"], entry["stopping"]) == (rule.cel.unchanged, rule.cel.stopping)
             assert entry["deleting"] == rule.cel.deleting
         source = bundle.files[f"rules/{rule.id}-{rule.slug}.rego"].decode()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.policy.shipped import CASES, POLICIES, RULES
 from trainyard.policy.prefilter import Prefilter
-from trainyard.policy.rules.admission_rule import Rule, RuleInput
+from trainyard.policy.rules.admission_rule import AdmissionRule, RuleInput
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.cases import Case, CaseDecision, load_world, spec_of
 
@@ -21,7 +21,7 @@ def request(**fields: Any) -> dict[str, Any]:
     return {"object": None, "oldObject": None, "runtime": None, **fields}
 
 
-def rego(rule: Rule) -> str:
+def rego(rule: AdmissionRule) -> str:
     return rego_source(rule, POLICIES / rule.family / f"{rule.id}-{rule.slug}")
 
 

@@ -27,7 +27,7 @@ from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.required_texts import REQUIRED_TEXTS, valid_texts
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.testing.cases import CaseDecision
 
 COMMAND: Final = "run: trainyard policy texts --out policies/lib/required-texts.json"
@@ -208,7 +208,7 @@ def test_a_part_is_searchable_where_neither_numbers_nor_syntax_contain_it(text: 
     assert Absence(frozenset({Assumption("part", text)})).part(text) is part
 
 
-def rule_of(rule_id: str) -> Rule:
+def rule_of(rule_id: str) -> AdmissionRule:
     return next(rule for rule in RULES if rule.id == rule_id)
 
 

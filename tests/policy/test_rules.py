@@ -9,7 +9,7 @@ import pytest
 
 from tests.policy.shipped import CASES, POLICIES, RULES
 from trainyard.policy.rule_reference import reference
-from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, Gate, Rule
+from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, AdmissionRule, EnforcementPoint
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.case_files import shared_bases
 from trainyard.policy.testing.cases import Case, CaseDecision
@@ -131,11 +131,11 @@ REGO_MESSAGE = re.compile(r'(?:"message":|message :=) (?:sprintf\()?"((?:[^"\\]|
 PLACEHOLDER = re.compile(r"\{[a-zA-Z]+\}")
 
 
-def of(rule: Rule, *verdicts: CaseDecision) -> list[Case]:
+def of(rule: AdmissionRule, *verdicts: CaseDecision) -> list[Case]:
     return [case for case in CASES if case.rule.id == rule.id and case.verdict in verdicts]
 
 
-def ids(rule: Rule) -> str:
+def ids(rule: AdmissionRule) -> str:
     return rule.id
 
 
@@ -145,13 +145,13 @@ def test_ids_are_stable() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
-def test_a_rule_has_allowed_and_refused_cases(rule: Rule) -> None:
+def test_a_rule_has_allowed_and_refused_cases(rule: AdmissionRule) -> None:
     assert of(rule, CaseDecision.ALLOW)
     assert of(rule, CaseDecision.DENY if rule.state is PolicyState.DENY else CaseDecision.WARN)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
-def test_a_rule_has_a_case_of_every_kind_it_reviews(rule: Rule) -> None:
+def test_a_rule_has_a_case_of_every_kind_it_reviews(rule: AdmissionRule) -> None:
     reviewed = {
         (subject["apiVersion"], subject["kind"])
         for case in of(rule, *CaseDecision)
@@ -166,13 +166,13 @@ def test_a_rule_has_a_case_of_every_kind_it_reviews(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
-def test_a_rule_has_a_refused_case_of_every_operation_it_reviews(rule: Rule) -> None:
+def test_a_rule_has_a_refused_case_of_every_operation_it_reviews(rule: AdmissionRule) -> None:
     refused = {case.operation for case in of(rule, CaseDecision.DENY, CaseDecision.WARN)}
     assert refused == {operation for match in rule.matches for operation in match.operations}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
-def test_a_fix_continues_the_message_before_it(rule: Rule) -> None:
+def test_a_fix_continues_the_message_before_it(rule: AdmissionRule) -> None:
     assert rule.fix[0].islower()
 
 
@@ -187,7 +187,7 @@ def test_a_message_has_the_value_or_the_value_has_no_text() -> None:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.cel], ids=ids)
-def test_both_languages_have_the_same_messages(rule: Rule) -> None:
+def test_both_languages_have_the_same_messages(rule: AdmissionRule) -> None:
     """A placeholder matches a constant of the other language, and a placeholder alone any message."""
     source = rego_source(rule, POLICIES / rule.family / f"{rule.id}-{rule.slug}")
     rego = {re.sub(r"%[vsd]", "*", text).replace('\\"', "") for text in REGO_MESSAGE.findall(source)}
@@ -223,7 +223,7 @@ def test_the_rule_reference_is_up_to_date() -> None:
 def test_shape_rules_are_those_of_the_custom_resource_definitions() -> None:
     from trainyard.api import shape_rules
 
-    carried = {rule.id: rule for rule in RULES if rule.gate is Gate.CRD}
+    carried = {rule.id: rule for rule in RULES if rule.gate is EnforcementPoint.CRD}
     assert set(carried) <= set(shape_rules())
     assert {rule_id: rule.fix for rule_id, rule in carried.items()} == {
         rule_id: shape_rules()[rule_id].fix for rule_id in carried

@@ -16,7 +16,7 @@ from tests.support import ROOT
 from tools.reference import surface_schemas
 from tools.reference.kubernetes_fields import FILE, recorded_fields
 from tools.reference.surface import reference
-from tools.reference.surface_ledger import NAMED, Ledger, load_ledger
+from tools.reference.surface_ledger import NAMED, SurfaceLedger, load_ledger
 from tools.reference.surface_rbac import END, START, with_table
 from trainyard.errors import TrainyardError
 from trainyard.settings.versions import KUBERNETES_VERSION, supported_versions
@@ -74,49 +74,49 @@ usage, and the objects of trainyard simulate."""
 
 
 @pytest.fixture(scope="module")
-def ledger() -> Ledger:
+def ledger() -> SurfaceLedger:
     return load_ledger()
 
 
-def test_every_field_of_the_pinned_schemas_has_an_entry(ledger: Ledger) -> None:
+def test_every_field_of_the_pinned_schemas_has_an_entry(ledger: SurfaceLedger) -> None:
     assert list(ledger.missing()) == [], "who acts on it, and what can it do to others? Add it to policies/surface"
 
 
-def test_every_entry_has_a_field(ledger: Ledger) -> None:
+def test_every_entry_has_a_field(ledger: SurfaceLedger) -> None:
     assert list(ledger.stray()) == []
     assert ledger.entries.keys() <= {*ledger.sources, *NAMED}
 
 
-def test_the_rules_of_entries_exist(ledger: Ledger) -> None:
+def test_the_rules_of_entries_exist(ledger: SurfaceLedger) -> None:
     ids = {rule.id for rule in RULES}
     assert [(name, entry.fields, rule) for name, entry in ledger.all() for rule in entry.rules if rule not in ids] == []
 
 
-def test_a_reason_is_written_for_few_fields(ledger: Ledger) -> None:
+def test_a_reason_is_written_for_few_fields(ledger: SurfaceLedger) -> None:
     shared: Counter[str] = Counter()
     for _, entry in ledger.all():
         shared[entry.reason] += len(entry.fields) if entry.reason else 0
     assert {reason: count for reason, count in shared.items() if count > SHARED} == {}
 
 
-def test_the_number_of_open_entries_only_falls(ledger: Ledger) -> None:
+def test_the_number_of_open_entries_only_falls(ledger: SurfaceLedger) -> None:
     assert sum(bool(entry.open) for _, entry in ledger.all()) == OPEN, (
         "lower OPEN with each entry that a rule evaluates"
     )
 
 
-def test_a_key_has_one_entry(ledger: Ledger) -> None:
+def test_a_key_has_one_entry(ledger: SurfaceLedger) -> None:
     for name in NAMED:
         named = Counter(path for entry in ledger.entries[name] for path in entry.fields)
         assert {path for path, count in named.items() if count > 1} == set()
 
 
-def test_the_page_is_up_to_date(ledger: Ledger) -> None:
+def test_the_page_is_up_to_date(ledger: SurfaceLedger) -> None:
     page = ROOT / "docs" / "surface.md"
     assert page.read_text() == reference(ledger), "run: python -m tools.reference.surface > docs/surface.md"
 
 
-def test_the_page_about_attacks_lists_what_only_rbac_protects(ledger: Ledger) -> None:
+def test_the_page_about_attacks_lists_what_only_rbac_protects(ledger: SurfaceLedger) -> None:
     page = (ROOT / "docs" / "bypass.md").read_text()
     assert with_table(page, ledger) == page, "run: python -m tools.reference.surface_rbac docs/bypass.md"
     assert (
@@ -145,7 +145,7 @@ def test_a_new_field_of_kubernetes_requires_an_entry(
     types[type_name]["newField"] = ""
     monkeypatch.setattr(surface_schemas, "recorded_fields", lambda: types)
     ledger = load_ledger()
-    newer = Ledger(ledger.sources, ledger.entries)
+    newer = SurfaceLedger(ledger.sources, ledger.entries)
     assert any(found in each for each in (*newer.missing(), *newer.stray()))
 
 
@@ -169,7 +169,7 @@ def test_an_invalid_entry_is_an_error(tmp_path: Path, entry: dict[str, object], 
     assert message in str(caught.value.findings[0])
 
 
-def test_the_code_that_makes_an_entry_harmless_exists(ledger: Ledger) -> None:
+def test_the_code_that_makes_an_entry_harmless_exists(ledger: SurfaceLedger) -> None:
     missing = []
     for name, entry in ledger.all():
         for path, _, symbol in (each.partition(" ") for each in entry.code):
@@ -187,7 +187,7 @@ def test_a_reason_in_code_that_no_module_has_is_an_error() -> None:
     assert _source("components/common/ownership.py") == ROOT / "components" / "common" / "ownership.py"
 
 
-def test_the_documentation_names_the_configuration_of_the_nodes(ledger: Ledger) -> None:
+def test_the_documentation_names_the_configuration_of_the_nodes(ledger: SurfaceLedger) -> None:
     for name, entry in ledger.all():
         for page, anchor in re.findall(r"(docs/\w+\.md)#([\w-]+)", entry.node) if entry.node else ():
             headings = re.findall(r"(?m)^#+ (.*)$", (ROOT / page).read_text())
@@ -195,12 +195,12 @@ def test_the_documentation_names_the_configuration_of_the_nodes(ledger: Ledger) 
         assert not entry.node or "docs/" in entry.node, (name, entry.fields)
 
 
-def test_every_key_that_volcano_and_jobset_declare_has_an_entry(ledger: Ledger) -> None:
+def test_every_key_that_volcano_and_jobset_declare_has_an_entry(ledger: SurfaceLedger) -> None:
     known = {path for name in ("Annotations", "Labels") for entry in ledger.entries[name] for path in entry.fields}
     assert set(_declared()) - known - OF_OTHERS == set()
 
 
-def test_every_key_of_the_project_has_an_entry(ledger: Ledger) -> None:
+def test_every_key_of_the_project_has_an_entry(ledger: SurfaceLedger) -> None:
     known = {path for name in ("Annotations", "Labels") for entry in ledger.entries[name] for path in entry.fields}
     found = {key for file in (ROOT / "trainyard").rglob("*.py") for key in OWN_KEYS.findall(file.read_text())}
     assert found - known == OF_THE_PLATFORM, "who acts on it, and what can a tenant do with it?"

@@ -12,7 +12,7 @@ from tests.cluster.bypass import load_attempts
 from tests.cluster.surface_requests import one_per_level
 from tests.policy.shipped import POLICIES, RULES
 from tests.policy.surface_cases import SurfaceCase, in_the_world, levels_without_rules, surface_cases
-from tools.reference.surface_ledger import ABSENT, Entry, Ledger, load_ledger
+from tools.reference.surface_ledger import ABSENT, Entry, SurfaceLedger, load_ledger
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.testing.cases import CaseDecision, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
@@ -86,7 +86,7 @@ def test_a_value_that_no_rule_evaluates_is_an_error() -> None:
     ledger = load_ledger()
     entry = Entry(fields=("spec.type",), by="kube-proxy", effect="takes ports", rules=("TEN-005",), attack="NodePort")
     with pytest.raises(ValueError, match="no rule of"):
-        list(surface_cases(Ledger(ledger.sources, {"Service": (entry,)}), RULES_BY_ID))
+        list(surface_cases(SurfaceLedger(ledger.sources, {"Service": (entry,)}), RULES_BY_ID))
 
 
 def test_no_level_is_left_out_silently() -> None:

@@ -14,7 +14,7 @@ from tests.golden import assert_golden_objects
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.vap.facts import FACTS_PREFIX, PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
-from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, ParameterSource, Rule
+from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, AdmissionRule, ParameterSource
 from trainyard.policy.rules.rule_catalog import fragments, load_rules
 from trainyard.settings.platform import PolicySettings, PolicyState
 
@@ -105,7 +105,7 @@ def test_what_is_being_deleted_is_reviewed_but_for_the_removal_of_finalizers() -
     assert all("not-released" in conditions[name] for name in excusing)
 
 
-def reading(source: ParameterSource) -> Iterator[tuple[Rule, dict[str, Any]]]:
+def reading(source: ParameterSource) -> Iterator[tuple[AdmissionRule, dict[str, Any]]]:
     made = policies(objects())
     for rule in RULES:
         if rule.source is source and rule.cel is not None:
@@ -163,7 +163,7 @@ def test_a_rule_that_reads_params_is_wrong() -> None:
     body = rule.model_dump(by_alias=True)
     body["cel"]["validations"][0]["expression"] = "params.spec.queues.size() > 0"
     with pytest.raises(ValueError, match="policies have no params; use the variables of policies/lib"):
-        Rule.model_validate(body)
+        AdmissionRule.model_validate(body)
 
 
 def test_messages_start_with_the_rule_and_fit_a_warning() -> None:

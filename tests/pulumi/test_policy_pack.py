@@ -17,8 +17,8 @@ from tests.support import ROOT, environment, require, run
 from trainyard.errors import TrainyardError
 from trainyard.platform.deploy.analyzer import Analyzer
 from trainyard.platform.deploy.engine_events import EventLog
-from trainyard.policy.pack.review_pack import WHOLE, PolicyPack, Report
-from trainyard.policy.pack.stack_resources import Resource
+from trainyard.policy.pack.review_pack import WHOLE, PackReport, PolicyPack
+from trainyard.policy.pack.stack_resources import StackResource
 from trainyard.policy.pack.stack_values import (
     NOT_KNOWN,
     SUBSTITUTES,
@@ -46,7 +46,7 @@ TENANT = {
 }  # fmt: skip
 
 
-ReviewStack = Callable[..., list[Report]]
+ReviewStack = Callable[..., list[PackReport]]
 
 
 def pod_group(queue: Any, namespace: Any = "vision", **spec: Any) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def pod_group(queue: Any, namespace: Any = "vision", **spec: Any) -> dict[str, A
     }  # fmt: skip
 
 
-def resource(body: dict[str, Any], suffix: str = "") -> Resource:
+def resource(body: dict[str, Any], suffix: str = "") -> StackResource:
     kind = f"kubernetes:{body['apiVersion']}:{body['kind']}{suffix}"
-    return Resource(f"urn:pulumi:dev::team::{kind}::{body['metadata']['name']}", kind, properties(body))
+    return StackResource(f"urn:pulumi:dev::team::{kind}::{body['metadata']['name']}", kind, properties(body))
 
 
 def no_program() -> Path:
@@ -94,7 +94,7 @@ def review(monkeypatch: pytest.MonkeyPatch) -> ReviewStack:
     """Review a platform's stack with more objects in it, by one rule and without a policy server."""
     monkeypatch.setattr(PolicyPack, "_decisions", foreign_queues)
 
-    def reviewed(*bodies: dict[str, Any], platform: bool = True, **options: Any) -> list[Report]:
+    def reviewed(*bodies: dict[str, Any], platform: bool = True, **options: Any) -> list[PackReport]:
         around = [resource(PLATFORM), resource(TENANT)] if platform else []
         return PolicyPack(no_program, **options).evaluate([*around, *map(resource, bodies)])
 
@@ -194,10 +194,10 @@ def test_secrets_are_reviewed_and_not_printed(review: ReviewStack) -> None:
 
 
 def test_resources_without_a_review_are_listed(review: ReviewStack) -> None:
-    release = Resource("urn::release", "kubernetes:helm.sh/v3:Release", Properties({"chart": "x"}))
-    nameless = Resource("urn::object", "kubernetes:x:Y", Properties({"apiVersion": NOT_KNOWN, "kind": "Y"}))
+    release = StackResource("urn::release", "kubernetes:helm.sh/v3:Release", Properties({"chart": "x"}))
+    nameless = StackResource("urn::object", "kubernetes:x:Y", Properties({"apiVersion": NOT_KNOWN, "kind": "Y"}))
     reports = PolicyPack(no_program).evaluate(
-        [release, nameless, Resource("urn::bucket", "aws:s3:Bucket", Properties({}))]
+        [release, nameless, StackResource("urn::bucket", "aws:s3:Bucket", Properties({}))]
     )
     assert [(report.policy, report.urn, report.mandatory, report.undecided) for report in reports] == [
         (WHOLE, "urn::release", False, True),
@@ -347,7 +347,7 @@ def test_shipped_stacks_violate_nothing(stack: str, monkeypatch: pytest.MonkeyPa
     config = stack_config(stack)
     access = embedded_access() if stack == "local" else service_access()
     recording = record(config, monkeypatch, access=access, stack=stack, policies=True)
-    resources = [Resource(each.urn, each.type, Properties(each.inputs)) for each in recording.objects]
+    resources = [StackResource(each.urn, each.type, Properties(each.inputs)) for each in recording.objects]
     pack = PolicyPack(lambda: program_path("opa"), parse_stack(config, source=stack))
     try:
         assert pack.evaluate(resources) == []

@@ -13,7 +13,7 @@ from google.protobuf import struct_pb2
 from pulumi.runtime.proto import engine_pb2, resource_pb2
 
 from trainyard.errors import TrainyardError
-from trainyard.platform.pulumi_sdk.engine import Engine
+from trainyard.platform.pulumi_sdk.engine import PulumiEngine
 from trainyard.platform.pulumi_sdk.shortcuts import VARIABLE, Shortcut, enabled
 
 
@@ -59,7 +59,7 @@ def request(kind: str, *, custom: bool = True, parent: str = OWN) -> Any:
 
 @pytest.mark.parametrize("parent", [OWN, *OTHERS])
 def test_every_object_keeps_its_outputs(channels: Channels, parent: str) -> None:
-    Engine()
+    PulumiEngine()
     answer = channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap", parent=parent))
     assert (answer.urn, answer.id) == ("urn", "id")
     assert "status" in answer.object
@@ -67,7 +67,7 @@ def test_every_object_keeps_its_outputs(channels: Channels, parent: str) -> None
 
 def test_shortcuts_are_switched_off(channels: Channels, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "none")
-    engine = Engine()
+    engine = PulumiEngine()
     channels.engine.Log(engine_pb2.LogRequest(severity=engine_pb2.DEBUG, message="text"))
     assert len(channels.said) == 1
     engine.fail_registrations(pulumi.RunError("belongs to somebody else"))
@@ -84,20 +84,20 @@ def test_an_unknown_shortcut_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_components_and_the_provider_are_answered_unchanged(channels: Channels) -> None:
-    Engine()
+    PulumiEngine()
     for kind, custom in (("trainyard:volcano:Volcano", False), ("pulumi:providers:kubernetes", True)):
         assert "status" in channels.monitor.RegisterResource(request(kind, custom=custom)).object
 
 
 def test_debug_messages_are_dropped_and_others_are_sent(channels: Channels) -> None:
-    Engine()
+    PulumiEngine()
     for severity in (engine_pb2.DEBUG, engine_pb2.WARNING):
         channels.engine.Log(engine_pb2.LogRequest(severity=severity, message="text"))
     assert [each.severity for each in channels.said] == [engine_pb2.WARNING]
 
 
 def test_nothing_of_a_refused_stack_is_registered(channels: Channels) -> None:
-    engine = Engine()
+    engine = PulumiEngine()
     channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
     engine.fail_registrations(pulumi.RunError("belongs to somebody else"))
     with pytest.raises(pulumi.RunError, match="somebody else"):
@@ -109,7 +109,7 @@ def test_nothing_of_a_refused_stack_is_registered(channels: Channels) -> None:
 async def test_only_outputs_of_the_refused_stack_count_as_retrieved(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing awaits the outputs of registrations that fail with the error of the program."""
     failure = pulumi.RunError("belongs to somebody else")
-    engine = Engine()
+    engine = PulumiEngine()
     engine.fail_registrations(failure)
     wrapped = ValueError("While processing resource")
     wrapped.__cause__ = failure

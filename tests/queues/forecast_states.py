@@ -22,7 +22,7 @@ from trainyard.scheduling.queues.amounts import units
 from trainyard.scheduling.queues.capacity import capacity_of
 from trainyard.scheduling.queues.effective_limits import flattened, limits
 from trainyard.scheduling.queues.forecast import ForecastState, JobForecast, forecast
-from trainyard.scheduling.queues.queued_gangs import Job, Pod
+from trainyard.scheduling.queues.queued_gangs import GangPod, QueuedJob
 from trainyard.scheduling.queues.units import queue_tree
 from trainyard.scheduling.scheduler.stack_configuration import configuration
 from trainyard.settings.stack import StackSettings
@@ -190,20 +190,20 @@ def _changed(scenario: Scenario) -> StackSettings:
     return settings.model_copy(update={"queues": queues})
 
 
-def _job(scenario: Scenario, timeline: Timeline, name: str, before: int) -> Job:
+def _job(scenario: Scenario, timeline: Timeline, name: str, before: int) -> QueuedJob:
     job = scenario.jobs[name]
     settings = scenario.settings.priority_classes.get(job.priority_class or "")
     placed = _placed(timeline, name, before)
     critical = job.priority_class == CRITICAL
     request = units(job.per_pod)
-    return Job(
+    return QueuedJob(
         name=name,
         queue=job.queue,
         request={each: amount * (placed or job.pods) for each, amount in request.items()},
         running=placed >= job.min_member,
         priority=2_000_000_000 if critical else settings.value if settings else 0,
         created=f"{job.arrival:06}",
-        pods=tuple(Pod(request, index < placed, not critical) for index in range(job.pods)),
+        pods=tuple(GangPod(request, index < placed, not critical) for index in range(job.pods)),
         min_member=job.min_member,
         preempts=settings is None or settings.preempts,
     )
@@ -217,7 +217,7 @@ def _lost(timeline: Timeline, name: str, at: int) -> int:
     return sum(run.job == name and run.ended == at and run.ending is Ending.LOST for run in timeline.runs)
 
 
-def _outcome(job: Job, placed: int, lost: int) -> ForecastState:
+def _outcome(job: QueuedJob, placed: int, lost: int) -> ForecastState:
     ready = placed >= job.needed
     if not job.running:
         return ForecastState.STARTS if ready else ForecastState.WAITS

@@ -12,13 +12,13 @@ from tools.reference.queue_rules import rule_table
 from trainyard.checks.finding import Finding, Severity
 from trainyard.scheduling.queues.queue import Queue
 from trainyard.scheduling.queues.rules import RULES
-from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Scheduling, SharePlugin
 from trainyard.scheduling.queues.tree_checks import check_queues, check_tree
 
 TREE = Scheduling()
-FLAT = Scheduling(plugins=frozenset({Plugin.CAPACITY}))
-PROPORTION = Scheduling(plugins=frozenset({Plugin.PROPORTION}))
-BOTH = Scheduling(plugins=frozenset({Plugin.TREE, Plugin.PROPORTION}))
+FLAT = Scheduling(plugins=frozenset({SharePlugin.CAPACITY}))
+PROPORTION = Scheduling(plugins=frozenset({SharePlugin.PROPORTION}))
+BOTH = Scheduling(plugins=frozenset({SharePlugin.TREE, SharePlugin.PROPORTION}))
 NEWER = Scheduling(version="1.15.1")
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from trainyard.scheduling.queues.amounts import units
 from trainyard.scheduling.queues.forecast import ForecastState, JobForecast, forecast
 from trainyard.scheduling.queues.queue import Queue
-from trainyard.scheduling.queues.queued_gangs import Job, Pod, read_jobs, requires_domain
-from trainyard.scheduling.queues.scheduling import Plugin, Scheduling
+from trainyard.scheduling.queues.queued_gangs import GangPod, QueuedJob, read_jobs, requires_domain
+from trainyard.scheduling.queues.scheduling import Scheduling, SharePlugin
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
@@ -24,11 +24,11 @@ def gpus(count: int) -> dict[str, str]:
     return {GPU: str(count)}
 
 
-def job(name: str, queue: str, count: int, *, running: bool = False, priority: int = 0) -> Job:
-    return Job(name, queue, units(gpus(count)), running, priority, name)
+def job(name: str, queue: str, count: int, *, running: bool = False, priority: int = 0) -> QueuedJob:
+    return QueuedJob(name, queue, units(gpus(count)), running, priority, name)
 
 
-def outcomes(tree: Mapping[str, Queue], jobs: list[Job], capacity: int = 64) -> dict[str, str]:
+def outcomes(tree: Mapping[str, Queue], jobs: list[QueuedJob], capacity: int = 64) -> dict[str, str]:
     found = forecast(QueueTree(tree), jobs, units(gpus(capacity))).jobs
     return {name: each.state.value for name, each in found.items()}
 
@@ -139,18 +139,18 @@ def test_every_job_of_a_queue_above_its_share_is_reclaimable() -> None:
     assert [found[each.name].reclaimable for each in running] == [True, True, False]
 
 
-def gang(name: str, queue: str, pods: int, placed: int = 0, **fields: Any) -> Job:
+def gang(name: str, queue: str, pods: int, placed: int = 0, **fields: Any) -> QueuedJob:
     """Return a gang of pods that fill a node of eight GPUs each."""
     each = units(gpus(8))
-    members = tuple(Pod(each, index < placed) for index in range(pods))
+    members = tuple(GangPod(each, index < placed) for index in range(pods))
     fields.setdefault("created", name)
     fields.setdefault("min_member", pods)
     request = units(gpus(8 * (placed or pods)))
-    return Job(name, queue, request, placed >= fields["min_member"], pods=members, **fields)
+    return QueuedJob(name, queue, request, placed >= fields["min_member"], pods=members, **fields)
 
 
 def on_nodes(
-    tree: Mapping[str, Queue], jobs: list[Job], nodes: int = 8, scheduling: Scheduling | None = None
+    tree: Mapping[str, Queue], jobs: list[QueuedJob], nodes: int = 8, scheduling: Scheduling | None = None
 ) -> Mapping[str, JobForecast]:
     capacity, node = units(gpus(8 * nodes)), units(gpus(8))
     return forecast(QueueTree(tree), jobs, capacity, node=node, scheduling=scheduling).jobs
@@ -162,7 +162,7 @@ def test_a_priority_class_that_never_preempts_reclaims_nothing() -> None:
 
 
 def test_pods_that_are_not_evictable_are_kept() -> None:
-    kept = Job("old", "a", units(gpus(64)), True, pods=tuple([Pod(units(gpus(8)), True, False)] * 8))
+    kept = QueuedJob("old", "a", units(gpus(64)), True, pods=tuple([GangPod(units(gpus(8)), True, False)] * 8))
     assert on_nodes(SHARED, [kept, gang("mine", "b", 4)])["mine"].state is ForecastState.WAITS
 
 
@@ -205,7 +205,7 @@ def test_in_the_tree_the_limit_does_not_lower_a_share() -> None:
     tree["c"] = Queue(reclaimable=False)
     running = [gang("old", "a", 4, 4), gang("kept", "c", 4, 4), gang("mine", "b", 2)]
     assert on_nodes(tree, running)["old"].state is ForecastState.RUNS
-    flat = Scheduling(plugins=frozenset({Plugin.CAPACITY}))
+    flat = Scheduling(plugins=frozenset({SharePlugin.CAPACITY}))
     assert on_nodes(tree, running, scheduling=flat)["old"].state is ForecastState.TAKEN
 
 
@@ -290,7 +290,7 @@ def test_recorded_gangs_without_pods_are_estimates() -> None:
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> tuple[dict[str, Queue], list[Job]]:
+def scenes(draw: st.DrawFn) -> tuple[dict[str, Queue], list[QueuedJob]]:
     amounts = st.integers(0, 40)
     tree: dict[str, Queue] = {}
     for name in "abcde":
@@ -313,7 +313,7 @@ def scenes(draw: st.DrawFn) -> tuple[dict[str, Queue], list[Job]]:
 @pytest.mark.slow
 @given(scenes())
 def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
-    scene: tuple[dict[str, Queue], list[Job]],
+    scene: tuple[dict[str, Queue], list[QueuedJob]],
 ) -> None:
     tree, jobs = scene
     found = forecast(QueueTree(tree), jobs, units(gpus(64)))
@@ -337,7 +337,7 @@ def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
 
 
 def test_parts_of_nodes_make_estimates_of_whole_nodes_too() -> None:
-    small = Job("small", "a", units(gpus(8)), True, pods=tuple([Pod(units(gpus(1)), True)] * 8), min_member=1)
+    small = QueuedJob("small", "a", units(gpus(8)), True, pods=tuple([GangPod(units(gpus(1)), True)] * 8), min_member=1)
     found = on_nodes(SHARED, [small, gang("mine", "b", 7)])
     assert (found["mine"].state, found["mine"].estimate) == (ForecastState.STARTS, "totals are compared, not nodes")
 
@@ -366,7 +366,7 @@ def test_a_gang_requires_a_domain_also_for_its_subgroups(spec: dict[str, Any], r
 def test_pods_that_reclaim_may_evict_are_estimates_where_nodes_decide_whether_it_does() -> None:
     """A gang needs two nodes: one may be free, and one with a pod above the share; totals do not tell."""
     tree = {"a": Queue(deserved=gpus(16)), "b": Queue(deserved=gpus(16))}
-    small = Job("small", "a", units(gpus(4)), True, pods=(Pod(units(gpus(2)), True),) * 2, min_member=1)
+    small = QueuedJob("small", "a", units(gpus(4)), True, pods=(GangPod(units(gpus(2)), True),) * 2, min_member=1)
     found = on_nodes(tree, [small, gang("old", "a", 2, 2, min_member=1), gang("mine", "b", 2)], nodes=4)
     assert found["mine"].estimate != ""
     assert found["old"].estimate == found["small"].estimate == found["mine"].estimate
@@ -375,12 +375,12 @@ def test_pods_that_reclaim_may_evict_are_estimates_where_nodes_decide_whether_it
 def test_a_pod_that_fills_a_node_gets_the_free_cpu_of_the_node_it_reclaims() -> None:
     """The pods that it evicts request less cpu; the rest of their nodes' cpu was free."""
 
-    def running(pods: int, cpu: str, placed: int) -> tuple[Pod, ...]:
+    def running(pods: int, cpu: str, placed: int) -> tuple[GangPod, ...]:
         request = units({**gpus(8), "cpu": cpu})
-        return tuple(Pod(request, index < placed) for index in range(pods))
+        return tuple(GangPod(request, index < placed) for index in range(pods))
 
-    def of(name: str, queue: str, pods: tuple[Pod, ...]) -> Job:
-        return Job(name, queue, {}, pods[0].placed, created=name, pods=pods)
+    def of(name: str, queue: str, pods: tuple[GangPod, ...]) -> QueuedJob:
+        return QueuedJob(name, queue, {}, pods[0].placed, created=name, pods=pods)
 
     tree = {"a": Queue(deserved=gpus(16)), "b": Queue(deserved=gpus(16))}
     jobs = [of("old", "a", running(4, "8", 4)), of("owner", "b", running(2, "48", 0))]

@@ -16,10 +16,10 @@ from trainyard.cli.app import build
 from trainyard.cluster_state.queues import LiveQueues
 from trainyard.errors import TrainyardError
 from trainyard.scheduling.queues.amounts import units
-from trainyard.scheduling.queues.plan import Effect, Plan, plan
+from trainyard.scheduling.queues.plan import Plan, PlannedEffect, plan
 from trainyard.scheduling.queues.plan_report import as_json, as_markdown, as_text
 from trainyard.scheduling.queues.queue import Queue
-from trainyard.scheduling.queues.queued_gangs import Job, Pod
+from trainyard.scheduling.queues.queued_gangs import GangPod, QueuedJob
 from trainyard.scheduling.queues.snapshot import Snapshot, snapshot_of_cluster, snapshot_of_file
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.scheduling.queues.usage import draw_usage, drawn_resources, queue_usage
@@ -56,10 +56,10 @@ def test_a_plan_as_json() -> None:
 
 def test_an_evicted_job_names_the_job_that_reclaims() -> None:
     effects = {change.job.name: change for change in changed().jobs}
-    assert effects["vision/1"].effect is Effect.TAKEN
+    assert effects["vision/1"].effect is PlannedEffect.TAKEN
     assert effects["vision/0"].reason == "by language/1 of b"
     assert effects["vision/1"].reason == "by language/1 of b, and may start again"
-    assert effects["language/1"].effect is Effect.STARTS
+    assert effects["language/1"].effect is PlannedEffect.STARTS
     assert effects["lost/0"].reason == "queue old does not exist"
 
 
@@ -179,13 +179,15 @@ def test_a_queue_name_of_more_than_63_characters_is_found_in_every_command(
 
 def test_a_job_that_keeps_enough_pods_shrinks() -> None:
     each = units(gpus(8))
-    elastic = Job("vision/elastic", "a", units(gpus(64)), True, pods=tuple([Pod(each, True)] * 8), min_member=1)
-    waits = Job("language/gang", "b", units(gpus(32)), False, pods=tuple([Pod(each)] * 4))
+    elastic = QueuedJob(
+        "vision/elastic", "a", units(gpus(64)), True, pods=tuple([GangPod(each, True)] * 8), min_member=1
+    )
+    waits = QueuedJob("language/gang", "b", units(gpus(32)), False, pods=tuple([GangPod(each)] * 4))
     trees = ({"a": Queue(deserved=gpus(32)), "b": Queue()}, {"a": Queue(deserved=gpus(32)), "b": BEFORE["b"]})
     found = plan(*map(QueueTree, trees), jobs=[elastic, waits], capacity=units(gpus(64)), node=each)
     assert [(change.effect, change.lost, change.estimate) for change in found.jobs] == [
-        (Effect.SHRINKS, 4, ""),
-        (Effect.STARTS, 0, ""),
+        (PlannedEffect.SHRINKS, 4, ""),
+        (PlannedEffect.STARTS, 0, ""),
     ]
     assert "loses pods and continues with the others: by language/gang of b; 4 of its pods" in as_text(found)
     assert "estimates" not in as_text(found)
@@ -222,9 +224,9 @@ def test_used_amounts_are_those_of_the_scheduler_or_of_pods() -> None:
 
 def test_reclaimable_amounts_are_those_of_evictable_pods_above_the_share() -> None:
     each = units(gpus(8))
-    pods = (Pod(each, True), Pod(each, True), Pod(each, True, False))
+    pods = (GangPod(each, True), GangPod(each, True), GangPod(each, True, False))
     tree = {"a": Queue(deserved=gpus(4)), "b": Queue(deserved=gpus(8), reclaimable=False)}
-    jobs = [Job("x", "a", units(gpus(24)), True, pods=pods), Job("y", "b", units(gpus(16)), True)]
+    jobs = [QueuedJob("x", "a", units(gpus(24)), True, pods=pods), QueuedJob("y", "b", units(gpus(16)), True)]
     found = {each.queue: each for each in queue_usage(Snapshot(QueueTree(tree)), jobs, {})}
     assert (found["a"].reclaimable, found["b"].reclaimable) == (units(gpus(16)), {})
     assert found["a"].as_json()["reclaimable"] == gpus(16)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.real.isolated import RUN
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.local.cluster.node.requirements import missing
 
 NAME = os.environ.get(RUN, "")
@@ -139,7 +139,7 @@ def cluster_memory() -> int:
 
 def every_object(cluster: LiveCluster) -> set[str]:
     """Return all objects of all kinds, those with generated names without them; events are not listed."""
-    with Session(cluster.kubeconfig) as session:
+    with BlockingSession(cluster.kubeconfig) as session:
 
         def read(path: str) -> Any:
             response = session.request("GET", path)

@@ -16,7 +16,7 @@ from tests.real.real_jobs import IMAGE, PYTHON, job
 from tests.real.test_metrics import addresses
 from tests.real.test_network_policies import pod
 from tests.support import awaited, repeated, require
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 
 pytestmark = pytest.mark.real
 
@@ -81,7 +81,7 @@ def all_others(real: RealCluster, before: dict[str, set[int]]) -> bool:
     return all(len(now[component]) == 1 and not now[component] & before[component] for component in SERVERS)
 
 
-def dry_run(session: Session, component: str) -> str:
+def dry_run(session: BlockingSession, component: str) -> str:
     path, body = REQUESTS[component]
     answer = session.request("POST", path, body, dry_run=True)
     return "accepted" if answer.ok else f"{answer.status} {answer.message}"
@@ -98,7 +98,8 @@ def test_renewed_certificates_reach_all_pods_and_no_request_is_rejected(short_li
         answers = {
             component: streams.enter_context(
                 repeated(
-                    partial(dry_run, streams.enter_context(Session(real.cluster.kubeconfig)), component), every=1.0
+                    partial(dry_run, streams.enter_context(BlockingSession(real.cluster.kubeconfig)), component),
+                    every=1.0,
                 )
             )
             for component in REQUESTS

@@ -8,7 +8,7 @@ from typing import Any
 from trainyard.api import Body, ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.pipeline import render, validate
-from trainyard.jobs.render.result import Decision, Rejected, RenderContext, Rendered
+from trainyard.jobs.render.result import AdmissionDecision, Rejected, RenderContext, Rendered
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -106,7 +106,7 @@ def environment(entry: Body) -> dict[str, Any]:
     return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in entry.get("env", ())}
 
 
-def verdict(job: TrainJob, of: Any, *, old: TrainJob | None = None, **context: Any) -> Decision:
+def verdict(job: TrainJob, of: Any, *, old: TrainJob | None = None, **context: Any) -> AdmissionDecision:
     answer = validate(job, of, RenderContext(**context), old=old)
     if of is not None and job.spec and not old:
         assert isinstance(render(job, of, RenderContext(**context)), Rejected) == bool(answer.errors)

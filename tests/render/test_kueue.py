@@ -27,7 +27,7 @@ from trainyard.api.upstream_versions import RELEASES, TRAIN_JOB
 from trainyard.api.upstream_versions import runtime as runtime_fields
 from trainyard.jobs.render.kueue import IGNORED, IGNORED_POLICIES
 from trainyard.jobs.render.pipeline import admit
-from trainyard.jobs.render.result import Decision, RenderContext
+from trainyard.jobs.render.result import AdmissionDecision, RenderContext
 
 GATE = {"name": "kueue.x-k8s.io/topology"}
 TOLERATION = {"key": "spot", "operator": "Exists"}
@@ -258,8 +258,8 @@ def test_kueue_can_evict_a_job_that_an_earlier_version_accepted() -> None:
     }
     of = launched(nodes=4)
     with_own, without = queued(suspend=True, podTemplateOverrides=[own]), queued(suspend=True)
-    assert admit(without, of, RenderContext(), old=with_own) == (Decision(), ())
-    assert admit(with_own, of, RenderContext(), old=without) == (Decision(), ())
+    assert admit(without, of, RenderContext(), old=with_own) == (AdmissionDecision(), ())
+    assert admit(with_own, of, RenderContext(), old=without) == (AdmissionDecision(), ())
     assert only(verdict(queued(podTemplateOverrides=[own]), of, old=with_own).errors).path == "spec.runtimeRef"
     worse = queued(suspend=True, podTemplateOverrides=[{**own, "targetJobs": [{"name": "absent"}]}])
     assert only(verdict(worse, of, old=without).errors).path.startswith("spec.podTemplateOverrides")

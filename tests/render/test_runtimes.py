@@ -21,7 +21,7 @@ from tests.render.builders import (
 from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.jobs.render.frameworks import DECLARED
 from trainyard.jobs.render.gangs import GANGS
-from trainyard.jobs.render.result import Decision
+from trainyard.jobs.render.result import AdmissionDecision
 from trainyard.jobs.render.runtime_admission import validate_runtime
 
 JOBS = "spec.template.spec.replicatedJobs"
@@ -191,8 +191,8 @@ def test_a_gate_that_is_not_declared_is_a_warning(jobset: dict[str, Any], path: 
     assert (found.errors, only(found.warnings).path) == ((), f"{TEMPLATE}.{path}")
     assert f"{path}: " in only(verdict(train_job(), of).warnings).message
     declared = frozenset({gate})
-    assert validate_runtime(of, job_set_gates=declared) == Decision()
-    assert verdict(train_job(), of, job_set_gates=declared) == Decision()
+    assert validate_runtime(of, job_set_gates=declared) == AdmissionDecision()
+    assert verdict(train_job(), of, job_set_gates=declared) == AdmissionDecision()
 
 
 @pytest.mark.parametrize(

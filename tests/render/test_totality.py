@@ -18,7 +18,7 @@ from trainyard.jobs.render.defaults import defaulted
 from trainyard.jobs.render.frameworks import FRAMEWORKS, PLAIN
 from trainyard.jobs.render.gangs import GANGS
 from trainyard.jobs.render.pipeline import render, validate
-from trainyard.jobs.render.result import Decision, Rejected, RenderContext, Rendered, StatusServer
+from trainyard.jobs.render.result import AdmissionDecision, Rejected, RenderContext, Rendered, StatusServerAddress
 from trainyard.jobs.render.runtime_admission import validate_runtime
 from trainyard.jobs.render.runtime_snapshot import read_snapshot
 
@@ -28,7 +28,7 @@ JOBS = ["node", "launcher", "dataset-initializer", "model-initializer"]
 CONTEXT = RenderContext(
     default_queue="q",
     priority_classes=frozenset({"low"}),
-    status_server=StatusServer("controller", "system"),
+    status_server=StatusServerAddress("controller", "system"),
 )
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),
@@ -233,7 +233,7 @@ def answered(spec: Any, runtime_spec: Any, name: str) -> Rendered | Rejected | N
     assert verdict.warnings == result.warnings
     assert all(error.message and error.fix for error in verdict.errors)
     if job.spec:
-        assert validate(job, runtime, CONTEXT, old=job) == Decision()
+        assert validate(job, runtime, CONTEXT, old=job) == AdmissionDecision()
         held = read({**spec, "suspend": not job.spec.suspend}, runtime_spec, name)
         assert held is not None
         assert validate(job, runtime, CONTEXT, old=held[0]).errors in (verdict.errors, ())

@@ -6,14 +6,14 @@ from tests.render.builders import container, environment, initializer, node, obj
 from trainyard.api import Body, Platform
 from trainyard.jobs.render.pipeline import render
 from trainyard.jobs.render.platform_facts import context_of
-from trainyard.jobs.render.result import RenderContext, Rendered, StatusServer
+from trainyard.jobs.render.result import RenderContext, Rendered, StatusServerAddress
 
-SERVER = StatusServer("kubeflow-trainer-controller-manager", "kubeflow-system", authority="PEM")
+SERVER = StatusServerAddress("kubeflow-trainer-controller-manager", "kubeflow-system", authority="PEM")
 AUDIENCE = "trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/job/status"
 MOUNT = {"name": "kubeflow-trainer-token", "mountPath": "/var/run/secrets/kubeflow/trainer", "readOnly": True}
 
 
-def config_maps(server: StatusServer | None) -> dict[str, Body]:
+def config_maps(server: StatusServerAddress | None) -> dict[str, Body]:
     result = render(train_job(uid="1"), torch(), RenderContext(status_server=server))
     assert isinstance(result, Rendered)
     return {body["metadata"]["name"]: body for body in result.objects if body["kind"] == "ConfigMap"}
@@ -47,7 +47,7 @@ def test_the_authority_is_a_config_map_of_the_job() -> None:
     authority = config_maps(SERVER)["job-tls-config"]
     assert authority["data"] == {"ca.crt": "PEM"}
     assert authority["metadata"]["ownerReferences"][0]["uid"] == "1"
-    assert config_maps(StatusServer("s", "n"))["job-tls-config"]["data"]["ca.crt"].startswith("<ca.crt")
+    assert config_maps(StatusServerAddress("s", "n"))["job-tls-config"]["data"]["ca.crt"].startswith("<ca.crt")
 
 
 def test_a_variable_of_the_train_job_wins() -> None:
@@ -62,5 +62,5 @@ def test_without_a_server_nothing_is_set() -> None:
 
 def test_the_platform_says_where_to_report() -> None:
     body = {"metadata": {"name": "platform"}, "spec": {"statusServer": {"service": "s", "namespace": "n", "port": 1}}}
-    assert context_of(Platform.from_body(body), RenderContext()).status_server == StatusServer("s", "n", 1)
+    assert context_of(Platform.from_body(body), RenderContext()).status_server == StatusServerAddress("s", "n", 1)
     assert context_of(Platform.from_body({**body, "spec": {}}), RenderContext()).status_server is None

@@ -14,7 +14,7 @@ from trainyard.jobs.runtimes.catalog import Runtime, spec_hash
 from trainyard.jobs.runtimes.catalog_loader import runtimes_of
 from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder, write_folder
 from trainyard.jobs.runtimes.release.version_lifecycle import (
-    Step,
+    LifecycleStep,
     deprecate,
     find_runtime,
     move_alias,
@@ -180,7 +180,7 @@ def test_a_write_that_fails_changes_nothing(catalog: CatalogFolder, monkeypatch:
 
 
 def test_a_concurrent_change_is_not_overwritten(catalog: CatalogFolder) -> None:
-    step: Step = release(catalog, "mine", "1.2", today=RELEASED)
+    step: LifecycleStep = release(catalog, "mine", "1.2", today=RELEASED)
     (catalog.root / "index.yaml").write_text("runtimes: {}\n")
     with pytest.raises(TrainyardError, match="was changed by another process"):
         write_folder(step.before, step.after)

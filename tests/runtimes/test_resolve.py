@@ -18,7 +18,7 @@ from trainyard.jobs.runtimes.folder import CatalogFolder
 from trainyard.jobs.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.jobs.runtimes.images.lock import ImageLock, images_of, installed, read_lock, written_lock
 from trainyard.jobs.runtimes.images.registry import Registry, UnresolvedError, docker_credentials
-from trainyard.jobs.runtimes.images.resolve import Resolution, Resolved, locked, resolve
+from trainyard.jobs.runtimes.images.resolve import ImageResolution, Resolved, locked, resolve
 
 DIGEST = "sha256:" + "a" * 64
 INDEX = b'{"schemaVersion": 2, "manifests": []}'
@@ -167,7 +167,7 @@ def test_a_lock_that_is_none_is_refused(text: str, message: str) -> None:
 
 
 def test_an_answer_for_a_program_has_every_field() -> None:
-    entry = Resolved("a:1", "m/a:1", Resolution.MOVED, DIGEST, "moved").as_json()
+    entry = Resolved("a:1", "m/a:1", ImageResolution.MOVED, DIGEST, "moved").as_json()
     assert entry == {"image": "a:1", "asked": "m/a:1", "state": "moved", "digest": DIGEST, "message": "moved"}
 
 

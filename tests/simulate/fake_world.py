@@ -10,7 +10,7 @@ import yaml
 
 from trainyard.local.simulate.replay import Settled
 from trainyard.local.simulate.scenario import Scenario, load_scenario
-from trainyard.local.simulate.scenario_jobs import Job
+from trainyard.local.simulate.scenario_jobs import ScenarioGang
 
 SMALL = {"domains": [{"name": "spine", "domains": [{"name": "rack-a", "nodes": 4}, {"name": "rack-b", "nodes": 4}]}]}
 
@@ -29,13 +29,13 @@ class Fifo:
     def __init__(self, scenario: Scenario) -> None:
         self.nodes = [node.name for node in scenario.fabric.nodes]
         self.closed: set[str] = set()
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, ScenarioGang] = {}
         self.placed: dict[str, dict[str, str]] = {}
         self.restarts: dict[str, int] = {}
         self.queues: list[Mapping[str, Any]] = []
         self.killed: tuple[str, ...] = ()
 
-    async def submit(self, job: Job) -> None:
+    async def submit(self, job: ScenarioGang) -> None:
         self.jobs[job.name], self.placed[job.name] = job, {}
 
     async def withdraw(self, name: str) -> None:

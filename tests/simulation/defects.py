@@ -9,10 +9,10 @@ from unittest import mock
 
 from trainyard.controller import actions, execution, job_sets, lifecycle, reconcile
 from trainyard.controller import status as statuses
-from trainyard.controller.execution import Effect, Executor
-from trainyard.controller.lifecycle import Observed
+from trainyard.controller.execution import ActionEffect, Executor
+from trainyard.controller.lifecycle import ObservedJob
 from trainyard.controller.observation import Observer
-from trainyard.controller.reconcile import Reconciler, Result
+from trainyard.controller.reconcile import Reconciler, ReconcileResult
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.resource import Object, uid_of
@@ -44,7 +44,7 @@ def _remake_unrecorded() -> Iterator[_Patch]:
 def _suspend_reads_the_snapshot() -> Iterator[_Patch]:
     execute = Executor.execute
 
-    async def first_read(self: Executor, observed: Observed, action: Any) -> Effect:
+    async def first_read(self: Executor, observed: ObservedJob, action: Any) -> ActionEffect:
         if isinstance(action, actions.Suspend):
             metadata = observed.train_job["metadata"]
             name = f"{metadata['name']}-runtime-snapshot"
@@ -85,7 +85,7 @@ def _ttl_from_the_start() -> Iterator[_Patch]:
 def _pod_group_stays() -> Iterator[_Patch]:
     finish = lifecycle._finish
 
-    def without_delete(observed: Observed) -> Any:
+    def without_delete(observed: ObservedJob) -> Any:
         action = finish(observed)
         if not isinstance(action, actions.Finish):
             return action
@@ -97,7 +97,7 @@ def _pod_group_stays() -> Iterator[_Patch]:
 def _status_after_success_only() -> Iterator[_Patch]:
     advance, write = Reconciler._advance, Reconciler._write_status
 
-    async def noting(self: Reconciler, step: Any) -> Effect:
+    async def noting(self: Reconciler, step: Any) -> ActionEffect:
         step.failed = True
         effect = await advance(self, step)
         step.failed = False
@@ -113,9 +113,9 @@ def _status_after_success_only() -> Iterator[_Patch]:
 def _refusals_wait_for_events() -> Iterator[_Patch]:
     failed = Reconciler._failed
 
-    def without_time(self: Reconciler, *arguments: Any) -> Result:
+    def without_time(self: Reconciler, *arguments: Any) -> ReconcileResult:
         result = failed(self, *arguments)
-        return Result(blocked=result.blocked, writes=result.writes)
+        return ReconcileResult(blocked=result.blocked, writes=result.writes)
 
     yield mock.patch.object(Reconciler, "_failed", without_time)
 
@@ -144,19 +144,19 @@ def _deletions_are_missed() -> Iterator[_Patch]:
 def _remake_while_running() -> Iterator[_Patch]:
     decide = lifecycle.decide
 
-    def impatient(observed: Observed) -> Any:
+    def impatient(observed: ObservedJob) -> Any:
         action = decide(observed)
-        if isinstance(action, actions.Report) and observed.job_set is not None:
+        if isinstance(action, actions.ReportErrors) and observed.job_set is not None:
             return actions.Create((), actions.Inputs(from_snapshot=True))
         return action
 
-    async def delete_first(self: Executor, observed: Observed, action: Any) -> Effect:
+    async def delete_first(self: Executor, observed: ObservedJob, action: Any) -> ActionEffect:
         if observed.job_set is not None:
             metadata = observed.job_set["metadata"]
             await self._client.delete(
                 JOB_SETS, metadata["name"], namespace=metadata["namespace"], uid=uid_of(observed.job_set)
             )
-            return Effect()
+            return ActionEffect()
         return await create(self, observed, action)
 
     create = Executor._create
@@ -166,7 +166,7 @@ def _remake_while_running() -> Iterator[_Patch]:
 
 def _late_job_sets_stay() -> Iterator[_Patch]:
     yield mock.patch.object(lifecycle, "_goes_on", return_value=False)
-    yield mock.patch.object(Observed, "is_second_run", False)
+    yield mock.patch.object(ObservedJob, "is_second_run", False)
 
 
 def _cache_says_it_goes_on() -> Iterator[_Patch]:

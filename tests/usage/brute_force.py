@@ -6,7 +6,7 @@ from collections import defaultdict
 from fractions import Fraction
 
 from trainyard.insight.usage.account import Span
-from trainyard.insight.usage.levels import Gang, Holding
+from trainyard.insight.usage.levels import Holding, UsageGang
 
 GPU = "nvidia.com/gpu"
 Change = tuple[int, str, Holding | None, bool]
@@ -17,10 +17,10 @@ class Clockwork:
     """Sums of a scripted history, from the definitions in docs/usage.md."""
 
     def __init__(self, span: Span, changes: list[Change], shares: list[ShareChange]) -> None:
-        self.sums: defaultdict[Gang, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.sums: defaultdict[UsageGang, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.lent: defaultdict[str, Fraction] = defaultdict(Fraction)
         self._parts: dict[str, tuple[Holding, int]] = {}
-        self._order: defaultdict[str, list[Gang]] = defaultdict(list)
+        self._order: defaultdict[str, list[UsageGang]] = defaultdict(list)
         """By queue, the units of each job in the order in which it got them; those inside the share first."""
         self._deserved: defaultdict[str, int] = defaultdict(int)
         last = max([span.end, *(at for at, *_ in changes), *(at for at, *_ in shares)])

@@ -13,14 +13,14 @@ from tests.usage.brute_force import GPU, Change, Clockwork, ShareChange
 from trainyard.insight.usage.account import Account, Span, Usage
 from trainyard.insight.usage.bodies import shares
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Gang, Holding, Level, QueueLevel, Share, TakenBack
+from trainyard.insight.usage.levels import Holding, Level, QueueLevel, Share, TakenBack, UsageGang
 
 RAIL = "rdma/rail"
-VISION = Gang("vision", "TrainJob", "big", "vision", "torch")
-LANGUAGE = Gang("language", "TrainJob", "train", "language", "torch")
+VISION = UsageGang("vision", "TrainJob", "big", "vision", "torch")
+LANGUAGE = UsageGang("language", "TrainJob", "train", "language", "torch")
 
 
-def asks(gang: Gang, amount: int = 8, *, has: bool = False) -> Holding:
+def asks(gang: UsageGang, amount: int = 8, *, has: bool = False) -> Holding:
     return Holding(gang, {GPU: amount}, has)
 
 

@@ -12,12 +12,12 @@ import pytest
 from tests.usage.brute_force import GPU
 from trainyard.errors import TrainyardError
 from trainyard.insight.usage.account import Gap, Span
-from trainyard.insight.usage.levels import Gang, Level, QueueLevel, QueueTenants, TakenBack
+from trainyard.insight.usage.levels import Level, QueueLevel, QueueTenants, TakenBack, UsageGang
 from trainyard.insight.usage.record import newest, read_record
 from trainyard.insight.usage.record_parts import HEAD, MAX_GAPS, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
 from trainyard.insight.usage.resumption import resumed
 
-JOB = Gang("vision", "TrainJob", "train", "vision", "torch-2.8")
+JOB = UsageGang("vision", "TrainJob", "train", "vision", "torch-2.8")
 LINES = [
     Level(10, JOB, GPU, 8000, 0, 0),
     Level(20, JOB, GPU, 8000, 8000, 4000),

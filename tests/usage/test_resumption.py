@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.usage.brute_force import GPU
 from trainyard.insight.usage.account import Account, Span
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Gang, Holding, Line, Share
+from trainyard.insight.usage.levels import Holding, Line, Share, UsageGang
 from trainyard.insight.usage.resumption import resumed
 
-JOBS = tuple(Gang("vision", "TrainJob", name, "vision") for name in ("first", "second"))
+JOBS = tuple(UsageGang("vision", "TrainJob", name, "vision") for name in ("first", "second"))
 END = 60
 
 
@@ -23,7 +23,7 @@ class Pod:
     """A pod that is created, gets a node, ends, and is deleted some time later."""
 
     name: str
-    gang: Gang
+    gang: UsageGang
     created: int
     bound: int
     ended: int

@@ -22,7 +22,7 @@ from tests.usage.brute_force import GPU
 from trainyard import pki
 from trainyard.insight.usage.account import Gap, Span, Sums, Usage
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Gang, Holding, Line, QueueTenants, Share
+from trainyard.insight.usage.levels import Holding, Line, QueueTenants, Share, UsageGang
 from trainyard.insight.usage.record_parts import HEAD, Head, Segment, names_of
 from trainyard.insight.usage.usage_table import By, UsageRow, as_csv, as_text
 from trainyard.kube.api_errors import ApiError
@@ -31,8 +31,8 @@ from trainyard.kube.client import Client
 HOUR = 3600
 DAY = 1_790_812_800
 """2026-10-01."""
-VISION = Gang("vision", "TrainJob", "big", "vision", "torch-2.8")
-LANGUAGE = Gang("language", "Job", "=train", "language")
+VISION = UsageGang("vision", "TrainJob", "big", "vision", "torch-2.8")
+LANGUAGE = UsageGang("language", "Job", "=train", "language")
 SPAN = ("--since", "2026-10-01", "--until", "2026-10-02")
 Body = dict[str, Any]
 

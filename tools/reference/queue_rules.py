@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainyard.scheduling.queues.queue_rule import QueueRule
 from trainyard.scheduling.queues.rules import RULES
-from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, SharePlugin
 
 
 def rule_table() -> str:
@@ -26,7 +26,7 @@ def _rows() -> Iterator[str]:
 def _where(rule: QueueRule) -> str:
     parts = [] if rule.versions == VOLCANO_VERSIONS else [", ".join(rule.versions)]
     if rule.plugins:
-        parts.append(" or ".join(plugin.value for plugin in Plugin if plugin in rule.plugins))
+        parts.append(" or ".join(plugin.value for plugin in SharePlugin if plugin in rule.plugins))
     return "; ".join(parts) or "all"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.reference.surface_ledger import NAMED, Entry, Ledger, load_ledger
+from tools.reference.surface_ledger import NAMED, Entry, SurfaceLedger, load_ledger
 
 _INTRODUCTION = """\
 # Attack surface
@@ -42,7 +42,7 @@ No admission can decide these. The effect is limited as stated.
 """
 
 
-def reference(ledger: Ledger) -> str:
+def reference(ledger: SurfaceLedger) -> str:
     """Return the page as Markdown."""
     entries = list(ledger.all())
     numbers = ", ".join(f"{sum(map(test, (each for _, each in entries)))} {name}" for name, test in _VERDICTS.items())

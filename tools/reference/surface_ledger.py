@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tools.reference.surface_schemas import TYPE_NAMES, Fields, Source, fields_of, inside
+from tools.reference.surface_schemas import TYPE_NAMES, Fields, SchemaSource, fields_of, inside
 from trainyard.data import data_folder
 from trainyard.policy.rules.rule_catalog import read_yaml, validated
 
@@ -95,10 +95,10 @@ class Entry(BaseModel):
 
 
 @dataclass(frozen=True)
-class Ledger:
+class SurfaceLedger:
     """All entries by type, and the schemas of the types."""
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SchemaSource]
     entries: Mapping[str, tuple[Entry, ...]]
     _fields: dict[str, Fields] = field(default_factory=dict)
 
@@ -166,7 +166,7 @@ def _covered(path: str, pattern: str) -> bool:
 
 
 @cache
-def load_ledger(folder: Path | None = None) -> Ledger:
+def load_ledger(folder: Path | None = None) -> SurfaceLedger:
     """Return the ledger of a folder; unset: the shipped one.
 
     Raises
@@ -182,9 +182,9 @@ def load_ledger(folder: Path | None = None) -> Ledger:
                 made = tuple(validated(Entry, each, path) for each in found)
                 entries[name] = (*entries.get(name, ()), *made)
     sources = {name: _source(body) for name, body in read_yaml(folder / "types.yaml").items()}
-    return Ledger(sources=sources, entries=entries)
+    return SurfaceLedger(sources=sources, entries=entries)
 
 
-def _source(body: Mapping[str, Any]) -> Source:
+def _source(body: Mapping[str, Any]) -> SchemaSource:
     crd = body.get("crd")
-    return Source(**{**body, "crd": (crd[0], crd[1]) if crd else None})
+    return SchemaSource(**{**body, "crd": (crd[0], crd[1]) if crd else None})

@@ -9,21 +9,21 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tools.reference.surface_ledger import Ledger, load_ledger
+from tools.reference.surface_ledger import SurfaceLedger, load_ledger
 
 START, END = "<!-- only rbac -->", "<!-- end of only rbac -->"
 
 _KEYS: Final = {"Requests": "", "Annotations": "annotation ", "Labels": "label "}
 
 
-def with_table(text: str, ledger: Ledger) -> str:
+def with_table(text: str, ledger: SurfaceLedger) -> str:
     """Return a page with the current table between its markers."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
     return f"{before}{START}\n{_table(ledger)}\n{END}{after}"
 
 
-def _table(ledger: Ledger) -> str:
+def _table(ledger: SurfaceLedger) -> str:
     lines = ["| request or field | read by | what RBAC prevents |", "|---|---|---|"]
     for name, entry in sorted(ledger.all(), key=lambda each: each[0] != "Requests"):
         if entry.rbac:

@@ -22,7 +22,7 @@ _JOB_SET: Final = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 
 
 @dataclass(frozen=True)
-class Source:
+class SchemaSource:
     """Where the schema of a type is.
 
     Parameters
@@ -58,7 +58,7 @@ class Fields:
     embedded: Mapping[str, str]
 
 
-def fields_of(name: str, sources: Mapping[str, Source]) -> Fields:
+def fields_of(name: str, sources: Mapping[str, SchemaSource]) -> Fields:
     """Return the fields of a type.
 
     Parameters
@@ -117,7 +117,7 @@ def _structural(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str
         yield path.rstrip("[]{}"), ""
 
 
-def _schema(source: Source) -> Mapping[str, Any]:
+def _schema(source: SchemaSource) -> Mapping[str, Any]:
     if source.crd:
         component, file = source.crd
         definition = upstream.documents(component, supported_versions(component)[0], file)[0]

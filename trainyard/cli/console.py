@@ -20,7 +20,7 @@ _SERVE_EPILOG = "Example: trainyard console serve --certificate /etc/trainyard-c
 _EPILOG = "Examples: trainyard console --stack production; trainyard console --from cluster.json --port 8090"
 
 
-class LogLevel(StrEnum):
+class ConsoleLogLevel(StrEnum):
     """Log levels."""
 
     DEBUG = "debug"
@@ -147,7 +147,7 @@ def _serve(
         Path | None, typer.Option("--kubeconfig", help="Kubeconfig; by default the pod's ServiceAccount.")
     ] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
-    log_level: Annotated[LogLevel, typer.Option("--log-level", help="Log level.")] = LogLevel.INFO,
+    log_level: Annotated[ConsoleLogLevel, typer.Option("--log-level", help="Log level.")] = ConsoleLogLevel.INFO,
 ) -> None:
     """Serve the pages to several viewers over TLS, in a cluster, until SIGTERM.
 

@@ -12,7 +12,7 @@ from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, config_path, line_progress, settings_of
 
 if TYPE_CHECKING:
-    from trainyard.platform.deploy.operation_result import Result
+    from trainyard.platform.deploy.operation_result import OperationResult
 
 
 _Stack = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack.")]
@@ -68,7 +68,7 @@ def refresh(stack: _Stack = "local", config_file: _File = None, output: _Format 
     _show(_run("refresh", stack, config_file), output, details=True)
 
 
-def _run(operation: str, stack: str, config_file: Path | None, *, no_cluster: bool = False) -> Result:
+def _run(operation: str, stack: str, config_file: Path | None, *, no_cluster: bool = False) -> OperationResult:
     from rich.console import Console
 
     from trainyard.platform.deploy import operations
@@ -82,7 +82,7 @@ def _run(operation: str, stack: str, config_file: Path | None, *, no_cluster: bo
     return run(settings, stack, path, progress)
 
 
-def _show(result: Result, output: Output, *, details: bool = False) -> None:
+def _show(result: OperationResult, output: Output, *, details: bool = False) -> None:
     if output is Output.JSON:
         typer.echo(json_text(result.as_json()))
         return

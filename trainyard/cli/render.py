@@ -15,7 +15,7 @@ from trainyard.checks.printable_text import json_text
 if TYPE_CHECKING:
     from trainyard.jobs.render.rendered_documents import RenderedTrainJob, RuntimeSource
     from trainyard.jobs.render.submission import SentRuntime
-    from trainyard.policy.check.world import World
+    from trainyard.policy.check.world import CheckContext
 
 
 class _Format(StrEnum):
@@ -72,15 +72,15 @@ def _runtime_source(stack: str | None, config_file: Path | None) -> RuntimeSourc
     named = stack is not None or config_file is not None
 
     @cache
-    def world() -> World:
+    def world() -> CheckContext:
         from trainyard.cli.check import stack_of
-        from trainyard.policy.check.world import World
+        from trainyard.policy.check.world import CheckContext
 
         settings = stack_of(stack, config_file)[0]
         if settings is not None and not named:
             every = settings.runtimes.model_copy(update={"include": ("*",)})
             settings = settings.model_copy(update={"runtimes": every})
-        return World(settings)
+        return CheckContext(settings)
 
     def runtime(kind: str, namespace: str, name: str) -> SentRuntime | None:
         return world().runtime(kind, namespace, name, None)

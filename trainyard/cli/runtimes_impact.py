@@ -99,7 +99,7 @@ def _resolve(
     from trainyard.jobs.runtimes.folder import LOCK, write_folder
     from trainyard.jobs.runtimes.images.lock import images_of, read_lock, written_lock
     from trainyard.jobs.runtimes.images.registry import Registry, docker_credentials
-    from trainyard.jobs.runtimes.images.resolve import Resolution, Resolved, locked, resolve
+    from trainyard.jobs.runtimes.images.resolve import ImageResolution, Resolved, locked, resolve
 
     own = folder_of(folder)
     catalog: Catalog = load_catalog(own.root)
@@ -118,5 +118,5 @@ def _resolve(
     else:
         for each in results:
             typer.echo(f"{each.state.value}: {each.image} {each.digest or ''}".rstrip() + f": {each.message}")
-    unresolved = [each for each in results if each.state in (Resolution.UNRESOLVED, Resolution.MOVED)]
+    unresolved = [each for each in results if each.state in (ImageResolution.UNRESOLVED, ImageResolution.MOVED)]
     raise typer.Exit(1 if unresolved else 0)

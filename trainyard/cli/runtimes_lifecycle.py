@@ -17,7 +17,7 @@ from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.jobs.runtimes.folder import CatalogFolder
-    from trainyard.jobs.runtimes.release.version_lifecycle import Step
+    from trainyard.jobs.runtimes.release.version_lifecycle import LifecycleStep
 
 
 Folder = Annotated[
@@ -56,7 +56,7 @@ def _today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
-def _write_step(step: Step, output: Output) -> None:
+def _write_step(step: LifecycleStep, output: Output) -> None:
     from trainyard.jobs.runtimes.folder import write_folder
 
     files = write_folder(step.before, step.after)
@@ -123,7 +123,7 @@ def _release(
     _write_step(step, output)
 
 
-def _validate_release(step: Step, name: str, stack: str | None, config_file: Path | None) -> None:
+def _validate_release(step: LifecycleStep, name: str, stack: str | None, config_file: Path | None) -> None:
     from contextlib import ExitStack
 
     from trainyard.policy.check.runner import open_rule_set
@@ -183,7 +183,7 @@ def _retire(
 ) -> None:
     """Remove a version whose deprecation period has ended and that no TrainJob uses."""
     from trainyard.cli.runtimes_impact import recorded_in
-    from trainyard.jobs.runtimes.changes.impact import Effect, reached
+    from trainyard.jobs.runtimes.changes.impact import RuntimeEffect, reached
     from trainyard.jobs.runtimes.release.version_lifecycle import find_runtime, retire
 
     own = folder_of(folder)
@@ -194,5 +194,5 @@ def _retire(
             fix="set --kubeconfig for a cluster, or --jobs for a recorded list",
         )
     found = reached(recorded_in(jobs, kubeconfig, context), runtime.names_of(version))
-    users = [each.job for each in found if each.effect is not Effect.OVER]
+    users = [each.job for each in found if each.effect is not RuntimeEffect.OVER]
     _write_step(retire(own, name, version, today=_today(), users=users), output)

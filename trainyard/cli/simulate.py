@@ -31,13 +31,13 @@ def _simulate(
 
     from trainyard.local.simulate.replay_report import as_json, as_text
     from trainyard.local.simulate.scenario import load_scenario
-    from trainyard.local.simulate.session import Session
+    from trainyard.local.simulate.session import ReplaySession
 
     if out is not None and out.suffix not in (".svg", ".html"):
         raise TrainyardError(f"{out} is neither .svg nor .html", fix="use one of these suffixes")
     loaded = load_scenario(scenario)
     progress = line_progress(Console(stderr=True, soft_wrap=True, highlight=False))
-    session = Session(name)
+    session = ReplaySession(name)
     kept = keep or session.running
     try:
         session.open(progress, nodes=len(loaded.fabric.nodes))

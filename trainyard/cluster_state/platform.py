@@ -14,21 +14,21 @@ from trainyard.scheduling.topology.membership import NodeIndex
 
 
 @dataclass(frozen=True)
-class PlatformView:
+class LivePlatform:
     """The live queues and HyperNodes; nodes that a HyperNode chooses by label are listed by name."""
 
     queues: tuple[Object, ...]
     hyper_nodes: tuple[Object, ...]
 
 
-async def read_platform(client: Client) -> PlatformView:
+async def read_platform(client: Client) -> LivePlatform:
     """Read the queues and HyperNodes of a cluster."""
     hyper_nodes = await client.list(HYPER_NODES)
     if any("labelMatch" in member["selector"] for body in hyper_nodes for member in body["spec"]["members"]):
         nodes = {"apiVersion": "v1", "kind": "NodeList", "items": await client.list(NODES)}
         index = NodeIndex(read_manifests([("", nodes)]).nodes or ())
         hyper_nodes = [_listed(body, index) for body in hyper_nodes]
-    return PlatformView(tuple(await client.list(QUEUES)), tuple(hyper_nodes))
+    return LivePlatform(tuple(await client.list(QUEUES)), tuple(hyper_nodes))
 
 
 def _listed(body: Object, index: NodeIndex) -> Object:

@@ -14,7 +14,7 @@ from trainyard.kube.kinds import NODES, PODS, PRIORITY_CLASSES
 from trainyard.kube.resource import Object, Resource
 from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES
 from trainyard.scheduling.queues.amounts import Amounts, units
-from trainyard.scheduling.queues.queued_gangs import Job, read_jobs
+from trainyard.scheduling.queues.queued_gangs import QueuedJob, read_jobs
 from trainyard.scheduling.queues.snapshot import Snapshot, snapshot_of_cluster
 
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -57,7 +57,7 @@ class LiveQueues:
         return snapshot_of_cluster(self.queues, self.nodes)
 
     @property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[QueuedJob]:
         """The running and waiting gangs."""
         kinds = ((self.priority_classes, "PriorityClass"), (self.pod_groups, "PodGroup"), (self.pods or (), "Pod"))
         # The API server omits the kind of list items.

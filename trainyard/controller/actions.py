@@ -136,7 +136,7 @@ class Finish:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportErrors:
     """Report errors that prevent the creation; retried within a minute.
 
     Parameters
@@ -151,4 +151,4 @@ class Report:
     reason: str = RESOURCES_CREATION_FAILED
 
 
-Action = Nothing | Suspend | Adopt | Create | Resume | Recreate | Finish | Report
+Action = Nothing | Suspend | Adopt | Create | Resume | Recreate | Finish | ReportErrors

@@ -25,14 +25,14 @@ from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.metrics_access import MetricsAccess
 from trainyard.controller.policy_facts import PolicyFacts
-from trainyard.controller.policy_review import Policies, policy_client, policy_gate, policy_metrics
+from trainyard.controller.policy_review import PolicyReviewer, policy_client, policy_gate, policy_metrics
 from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.runtime_finalizers import RuntimeFinalizers
 from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate
 from trainyard.controller.trainer_status.authority import AuthorityUpdater, authority_of
-from trainyard.controller.trainer_status.status_server import StatusServer
+from trainyard.controller.trainer_status.status_server import ProgressServer
 from trainyard.controller.trainer_status.tokens import TokenReviewer
 from trainyard.controller.trainer_status.writer import StatusWriter
 from trainyard.controller.usage_recorder import UsageRecorder
@@ -87,7 +87,7 @@ class Controller:
             )
         authority = partial(authority_of, self._serving.informer) if self._serving is not None else None
         self._cache = ClusterCache(self._client, context, namespaces=gate is not None, authority=authority)
-        self._policies = Policies(self._cache, gate) if gate is not None else None
+        self._policies = PolicyReviewer(self._cache, gate) if gate is not None else None
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
         self._metrics.watch_events(self._events)
         self._reconciler = Reconciler(fenced, self._cache, self._events, policies=self._policies)
@@ -269,9 +269,9 @@ class Controller:
         """Return the informers that run on all replicas."""
         return (*self._cache.informers, *((self._serving.informer,) if self._serving is not None else ()))
 
-    def _status_server(self) -> StatusServer:
+    def _status_server(self) -> ProgressServer:
         tokens, writer = TokenReviewer(self._client), StatusWriter(self._client)
-        return StatusServer(self._cache, tokens, writer, self._metrics, clock=time.monotonic)
+        return ProgressServer(self._cache, tokens, writer, self._metrics, clock=time.monotonic)
 
     async def _freeze_caches(self) -> None:
         """Exempt the caches from garbage collection: a full collection takes a second with 50,000 TrainJobs."""

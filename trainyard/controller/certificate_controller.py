@@ -35,7 +35,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from trainyard.kube.resource import Object, Resource
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"
@@ -361,10 +361,10 @@ class CertificateController:
         return body is not None and not body["metadata"].get("deletionTimestamp")
 
 
-def _trigger(loop: Loop, names: Container[str]) -> Callable[[Change], None]:
+def _trigger(loop: Loop, names: Container[str]) -> Callable[[StoreChange], None]:
     """Return a handler that triggers a loop when an object with one of the names changes."""
 
-    def handler(change: Change) -> None:
+    def handler(change: StoreChange) -> None:
         if change.key[1] in names:
             loop.changed.set()
 

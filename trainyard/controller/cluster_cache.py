@@ -21,12 +21,12 @@ from trainyard.controller.job_sets import active_replicated_jobs, summary
 from trainyard.controller.status import runtime_reference
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.platform_facts import context_of
-from trainyard.jobs.render.result import RenderContext, StatusServer
+from trainyard.jobs.render.result import RenderContext, StatusServerAddress
 from trainyard.kube import kinds, training_kinds
 from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.resource import Key, Object, Resource, uid_of, version_of
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 
 _LOG = logging.getLogger(__name__)
 _RETRY, _OPTIONAL_RETRY = 2.0, 30.0
@@ -216,7 +216,7 @@ class ClusterCache:
             status_server=self._status_server(),
         )
 
-    def _status_server(self) -> StatusServer | None:
+    def _status_server(self) -> StatusServerAddress | None:
         server = self.platform_context().status_server
         if server is None or self._authority is None:
             return None
@@ -246,7 +246,7 @@ class ClusterCache:
             self._parsed[uid_of(body)] = version_of(body), found
         return found
 
-    def _forget_runtime(self, change: Change) -> None:
+    def _forget_runtime(self, change: StoreChange) -> None:
         if change.old is not None and (change.new is None or uid_of(change.old) != uid_of(change.new)):
             self._parsed.pop(uid_of(change.old), None)
 

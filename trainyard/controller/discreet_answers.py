@@ -12,7 +12,7 @@ from trainyard.api import TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import ANCESTOR_LABEL, API_VERSION, CONTAINER_NODE, TRAINER, TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.pipeline import validate
-from trainyard.jobs.render.result import Decision, RenderContext
+from trainyard.jobs.render.result import AdmissionDecision, RenderContext
 from trainyard.policy.gate import GateDecision
 
 _FIX = "`trainyard check` with the job, its runtime and the settings shows what does not fit"
@@ -46,7 +46,7 @@ _ANY: Final = parse(
 """A runtime with nothing of a tenant."""
 
 
-def discreet_verdict(verdict: Decision, train_job: TrainJob, old: TrainJob | None) -> Decision:
+def discreet_verdict(verdict: AdmissionDecision, train_job: TrainJob, old: TrainJob | None) -> AdmissionDecision:
     """Return a verdict without what it quotes from a runtime of the namespace.
 
     A finding is kept if a runtime that says nothing leads to the same one.
@@ -58,7 +58,7 @@ def discreet_verdict(verdict: Decision, train_job: TrainJob, old: TrainJob | Non
     errors = tuple(finding for finding in verdict.errors if finding in known)
     if len(errors) < len(verdict.errors):
         errors += (Finding("spec.runtimeRef", "the runtime does not fit the job", _FIX),)
-    return Decision(errors, tuple(finding for finding in verdict.warnings if finding in known))
+    return AdmissionDecision(errors, tuple(finding for finding in verdict.warnings if finding in known))
 
 
 def discreet_decision(decision: GateDecision) -> GateDecision:

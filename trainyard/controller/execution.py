@@ -20,8 +20,8 @@ from trainyard.controller.job_dry_run import JobDryRun
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, labeled, require_owner
 from trainyard.controller.job_sets import adoption_patch, as_created
 from trainyard.controller.keys import generate
-from trainyard.controller.lifecycle import Observed
-from trainyard.controller.policy_review import Policies
+from trainyard.controller.lifecycle import ObservedJob
+from trainyard.controller.policy_review import PolicyReviewer
 from trainyard.controller.resources import FIELD_MANAGER, GANG_OBJECTS
 from trainyard.controller.snapshots import create_snapshot
 from trainyard.jobs.render.frameworks import key_kind
@@ -55,7 +55,7 @@ class RejectedError(Exception):
 
 
 @dataclass(frozen=True)
-class Effect:
+class ActionEffect:
     """Effect of an executed action.
 
     Parameters
@@ -95,7 +95,11 @@ class Executor:
     """
 
     def __init__(
-        self, client: Client, cache: ClusterCache, policies: Policies | None, clock: Callable[[], datetime.datetime]
+        self,
+        client: Client,
+        cache: ClusterCache,
+        policies: PolicyReviewer | None,
+        clock: Callable[[], datetime.datetime],
     ) -> None:
         self._client = client
         self._dry_run = JobDryRun(client, clock)
@@ -107,7 +111,7 @@ class Executor:
         """Drop the state of a deleted TrainJob."""
         self._dry_run.forget(key)
 
-    async def execute(self, observed: Observed, action: Action) -> Effect:
+    async def execute(self, observed: ObservedJob, action: Action) -> ActionEffect:
         """Execute one action.
 
         Raises
@@ -122,12 +126,12 @@ class Executor:
         match action:
             case actions.Suspend(job_set, patch):
                 await self._patch_job_set(job_set, patch)
-                return Effect(("suspend JobSet",), requeue=True)
+                return ActionEffect(("suspend JobSet",), requeue=True)
             case actions.Adopt(job_set, patch):
                 stored = await self._patch_job_set(job_set, patch)
                 if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
                     raise RejectedError((_label_removed(stored),))
-                return Effect(("adopt JobSet",), requeue=True)
+                return ActionEffect(("adopt JobSet",), requeue=True)
             case actions.Create():
                 return await self._create(observed, action)
             case actions.Resume():
@@ -135,15 +139,15 @@ class Executor:
             case actions.Recreate(job_set, _):
                 version = job_set["metadata"]["resourceVersion"]
                 await self._delete(JOB_SETS, job_set, version=version, propagation="Foreground")
-                return Effect(("delete JobSet to recreate it",))
+                return ActionEffect(("delete JobSet to recreate it",))
             case actions.Finish():
                 return await self._finish(action)
-            case actions.Report(findings, reason):
+            case actions.ReportErrors(findings, reason):
                 raise RejectedError(findings, reason)
             case actions.Nothing():
-                return Effect()
+                return ActionEffect()
 
-    async def _create(self, observed: Observed, action: actions.Create) -> Effect:
+    async def _create(self, observed: ObservedJob, action: actions.Create) -> ActionEffect:
         job, inputs, writes = observed.train_job, action.inputs, []
         for body in action.objects:
             self._cache.require_no_conflict(body, job)
@@ -153,7 +157,7 @@ class Executor:
         snapshot, *others = _snapshot_first(action.objects)
         if not inputs.from_snapshot:
             if not await create_snapshot(self._client, snapshot):
-                return Effect(requeue=True, snapshot_exists=True)
+                return ActionEffect(requeue=True, snapshot_exists=True)
             writes.append("create ConfigMap")
         first, created = not inputs.from_snapshot, None
         found = False
@@ -166,9 +170,9 @@ class Executor:
                 self._dry_run.forget(key_of(job))
                 found = job_set_writes != [_CREATED]
         # The suspend field of a JobSet that already existed may differ from the TrainJob's.
-        return Effect(tuple(writes), requeue=found, created=created)
+        return ActionEffect(tuple(writes), requeue=found, created=created)
 
-    async def _resume(self, observed: Observed, action: actions.Resume) -> Effect:
+    async def _resume(self, observed: ObservedJob, action: actions.Resume) -> ActionEffect:
         job, writes = observed.train_job, []
         await self._check_policies(job, action.inputs, action.objects)
         if _changes_jobs(action):
@@ -181,9 +185,9 @@ class Executor:
                 writes += await self._put(observed, action.inputs, body, first=False)
         await self._patch_job_set(action.job_set, action.patch)
         self._dry_run.forget(key_of(job))
-        return Effect((*writes, "resume JobSet"), warning=action.unchanged)
+        return ActionEffect((*writes, "resume JobSet"), warning=action.unchanged)
 
-    async def _finish(self, action: actions.Finish) -> Effect:
+    async def _finish(self, action: actions.Finish) -> ActionEffect:
         writes = []
         if action.job_set is not None and action.delete_job_set:
             await self._delete(JOB_SETS, action.job_set)
@@ -194,7 +198,7 @@ class Executor:
         if action.job_set is not None and action.patch is not None:
             await self._patch_job_set(action.job_set, action.patch)
             writes.append("set time to live of JobSet")
-        return Effect(tuple(writes))
+        return ActionEffect(tuple(writes))
 
     async def _check_policies(self, job: Object, inputs: Inputs, objects: Sequence[Object]) -> None:
         """Check the objects to be created against the policies."""
@@ -208,7 +212,7 @@ class Executor:
         if findings := await self._dry_run.findings(job, inputs, objects):
             raise RejectedError(findings)
 
-    async def _put(self, observed: Observed, inputs: Inputs, body: Object, *, first: bool) -> list[str]:
+    async def _put(self, observed: ObservedJob, inputs: Inputs, body: Object, *, first: bool) -> list[str]:
         job = observed.train_job
         if body["kind"] in ATTACHED:
             complete = functools.partial(_with_keys, body, inputs)

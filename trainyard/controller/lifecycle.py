@@ -30,7 +30,7 @@ from trainyard.controller.actions import (
     Inputs,
     Nothing,
     Recreate,
-    Report,
+    ReportErrors,
     Resume,
     Suspend,
 )
@@ -50,7 +50,7 @@ _ORPHAN: Final = "orphan"
 """Finalizer of a deletion that leaves the objects, which go on under another controller."""
 
 
-class Build(StrEnum):
+class RenderPurpose(StrEnum):
     """Purpose of rendering a TrainJob."""
 
     CREATE = "Create"
@@ -59,7 +59,7 @@ class Build(StrEnum):
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedJob:
     """Observed state of one TrainJob and its objects.
 
     Parameters
@@ -128,7 +128,7 @@ class Observed:
         return statuses.status_of(self.train_job, self.job_set, now=self.now, missing=missing, blocked=blocked)
 
 
-def needs_confirmation(observed: Observed) -> bool:
+def needs_confirmation(observed: ObservedJob) -> bool:
     """Return whether the absence of the JobSet has to be confirmed by a read from the API server."""
     job = observed.train_job
     return (
@@ -140,16 +140,16 @@ def needs_confirmation(observed: Observed) -> bool:
     )
 
 
-def needs_stored_job_set(observed: Observed) -> bool:
+def needs_stored_job_set(observed: ObservedJob) -> bool:
     """Return whether the JobSet has to be read before it is resumed or deleted: the cached one may be outdated."""
     if observed.stored is not None or not is_managed(observed.train_job):
         return False
     if statuses.finished(observed.train_job):
         return _goes_on(observed) and not statuses.deadline_exceeded(observed.train_job)
-    return observed.is_second_run or _recreation_due(observed) or required_build(observed) is Build.RESUME
+    return observed.is_second_run or _recreation_due(observed) or required_build(observed) is RenderPurpose.RESUME
 
 
-def needs_search(observed: Observed) -> bool:
+def needs_search(observed: ObservedJob) -> bool:
     """Return whether a TrainJob that has finished may have objects without the label of the watch."""
     job_set = observed.job_set
     if not is_managed(observed.train_job) or not statuses.finished(observed.train_job):
@@ -161,13 +161,13 @@ def needs_search(observed: Observed) -> bool:
     return (adopted or bool(job_set["spec"]["gang"])) and not observed.pod_groups
 
 
-def required_build(observed: Observed) -> Build | None:
+def required_build(observed: ObservedJob) -> RenderPurpose | None:
     """Return for what the TrainJob has to be rendered, or None."""
     job, job_set = observed.train_job, observed.job_set
     if not is_managed(job) or statuses.finished(job) or statuses.finished({"status": observed.desired_status}):
         return None
     if job_set is None:
-        return None if observed.awaits_job_set else Build.CREATE
+        return None if observed.awaits_job_set else RenderPurpose.CREATE
     if job_set["metadata"].get("deletionTimestamp") or observed.is_second_run or _recreation_due(observed):
         return None
     if observed.record_supported and statuses.pending_recreation(job) is not None:
@@ -175,11 +175,11 @@ def required_build(observed: Observed) -> Build | None:
     if observed.suspended or _adoption_patch(job_set, job) is not None:
         return None
     if job_set["spec"]["suspend"]:
-        return Build.RESUME
-    return Build.RESTORE if job_set["spec"]["gang"] and not observed.pod_groups else None
+        return RenderPurpose.RESUME
+    return RenderPurpose.RESTORE if job_set["spec"]["gang"] and not observed.pod_groups else None
 
 
-def decide(observed: Observed) -> Action:
+def decide(observed: ObservedJob) -> Action:
     """Return the next action for a TrainJob.
 
     Parameters
@@ -207,18 +207,18 @@ def decide(observed: Observed) -> Action:
     return _render_action(observed, observed.inputs, build)
 
 
-def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
+def _render_action(observed: ObservedJob, inputs: Inputs, build: RenderPurpose) -> Action:
     if inputs.findings or inputs.runtime is None or inputs.train_job is None:
-        return Report(inputs.findings)
+        return ReportErrors(inputs.findings)
     context = inputs.context
     result = render(inputs.train_job, inputs.runtime, context)
     if isinstance(result, Rejected):
-        return Report(result.errors)
-    if build is not Build.RESUME:
+        return ReportErrors(result.errors)
+    if build is not RenderPurpose.RESUME:
         objects = result.objects
-        if build is Build.CREATE and statuses.pending_recreation(observed.train_job) is not None:
+        if build is RenderPurpose.CREATE and statuses.pending_recreation(observed.train_job) is not None:
             objects = tuple(job_sets.suspended(body) if body["kind"] == "JobSet" else body for body in objects)
-        return Create(objects, inputs, restore=build is Build.RESTORE)
+        return Create(objects, inputs, restore=build is RenderPurpose.RESTORE)
     stored = observed.stored
     rendered = next(body for body in result.objects if body["kind"] == "JobSet")
     if stored is None:
@@ -232,14 +232,14 @@ def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
         # Counts that are missing or old do not show that no pod runs.
         if statuses.condition(stored, _SUSPENDED, "True"):
             return Recreate(stored, changed)
-        return Report((Finding("", f"{changed}; {_NOT_SUSPENDED_YET}", "check that JobSet's controller runs"),))
+        return ReportErrors((Finding("", f"{changed}; {_NOT_SUSPENDED_YET}", "check that JobSet's controller runs"),))
     patch = job_sets.resume_patch(rendered, stored, observed.train_job, changes=same)
     why = f"{', '.join(active)} still has running pods" if active else "the TrainJob CRD lacks status.jobSet"
     unchanged = f"{changed}, and {why}" if changed else ""
     return Resume(result.objects, inputs, stored, patch, unchanged)
 
 
-def _recreation_due(observed: Observed) -> bool:
+def _recreation_due(observed: ObservedJob) -> bool:
     """Whether the recreation of the JobSet is recorded; a JobSet that runs or ended is not recreated."""
     job, job_set = observed.train_job, observed.job_set
     if job_set is None or job_set["metadata"].get("deletionTimestamp") or not is_managed(job):
@@ -248,7 +248,7 @@ def _recreation_due(observed: Observed) -> bool:
     return not kept and statuses.pending_recreation(job) == uid_of(job_set)
 
 
-def _finish(observed: Observed) -> Action:
+def _finish(observed: ObservedJob) -> Action:
     job, job_set = observed.train_job, observed.job_set
     pod_groups = tuple(entry for entry in observed.pod_groups if not entry[1]["metadata"].get("deletionTimestamp"))
     patch: Object | None = None
@@ -261,13 +261,13 @@ def _finish(observed: Observed) -> Action:
     return Finish(job_set, pod_groups, patch, delete)
 
 
-def _goes_on(observed: Observed) -> bool:
+def _goes_on(observed: ObservedJob) -> bool:
     """Whether the TrainJob owns a JobSet that has not ended."""
     job_set = observed.job_set
     return job_set is not None and not (job_set["metadata"].get("deletionTimestamp") or statuses.ended(job_set))
 
 
-def _is_kept(observed: Observed) -> bool:
+def _is_kept(observed: ObservedJob) -> bool:
     """Whether a finalizer keeps a deleted TrainJob, so that nothing deletes its JobSet, which runs."""
     job, job_set = observed.train_job, observed.job_set
     finalizers = set(job["metadata"].get("finalizers") or ())

@@ -13,12 +13,12 @@ from typing import Any
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import CONTROLLER, Metrics
-from trainyard.controller.reconcile import Blocked, Reconciler, Result
+from trainyard.controller.reconcile import Blocked, Reconciler, ReconcileResult
 from trainyard.controller.status import runtime_reference
 from trainyard.kube.api_errors import ApiError, FencedError, TransportError
 from trainyard.kube.informer import Informer
 from trainyard.kube.resource import Key, Object, controller_of, uid_of
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 from trainyard.kube.work_queue import QueueClosedError, WorkQueue
 from trainyard.policy.review import DecisionUnavailableError
 
@@ -125,7 +125,7 @@ class Manager:
         if self._cache.train_jobs.store.get(*key) is None:
             self._forget(key)  # It was deleted meanwhile.
 
-    def _succeeded(self, key: Key, result: Result) -> None:
+    def _succeeded(self, key: Key, result: ReconcileResult) -> None:
         self.queue.forget(key)
         self._record_blocked(key, result.blocked)
         if result.requeue_after is not None:
@@ -160,7 +160,7 @@ class Manager:
         if self.queue.add(key, lane=lane):
             self._metrics.adds.inc()
 
-    def _on_train_job(self, change: Change) -> None:
+    def _on_train_job(self, change: StoreChange) -> None:
         if change.new is None:
             self._forget(change.key)
             return
@@ -175,7 +175,7 @@ class Manager:
         self._reconciler.forget(key)
         self.queue.discard(key)
 
-    def _on_child(self, change: Change) -> None:
+    def _on_child(self, change: StoreChange) -> None:
         """Queue the TrainJob that owns the child, and the one of the same name, which may conflict with it."""
         body = change.new or change.old
         owner = controller_of(body) if body is not None else None
@@ -200,7 +200,7 @@ class Manager:
         yield cache.priority_classes, _lacks_class
         yield cache.platforms, lambda *_: True
 
-    def _on_input(self, affects: Callable[[Object, Key, Blocked], bool], change: Change) -> None:
+    def _on_input(self, affects: Callable[[Object, Key, Blocked], bool], change: StoreChange) -> None:
         body = change.new or change.old
         for key, (blocked, _) in self._blocked.items():
             if body is not None and affects(body, key, blocked):
@@ -220,7 +220,7 @@ def _lacks_class(body: Object, _: Key, blocked: Blocked) -> bool:
     return f'PriorityClass "{body["metadata"]["name"]}"' in blocked.message
 
 
-def _only_counts(change: Change) -> bool:
+def _only_counts(change: StoreChange) -> bool:
     """Whether only pod counts changed; such changes are coalesced."""
     if change.old is None or change.new is None:
         return False

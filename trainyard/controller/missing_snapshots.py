@@ -11,7 +11,7 @@ import logging
 from trainyard.api import TrainJob, parse
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_sets import FROZEN_DIGEST
-from trainyard.controller.lifecycle import Observed, is_managed
+from trainyard.controller.lifecycle import ObservedJob, is_managed
 from trainyard.controller.snapshots import create_snapshot
 from trainyard.controller.status import finished
 from trainyard.errors import TrainyardError
@@ -43,7 +43,7 @@ class MissingSnapshots:
         """Drop the state of a deleted TrainJob."""
         self._done.pop(key, None)
 
-    async def create(self, observed: Observed) -> tuple[str, ...]:
+    async def create(self, observed: ObservedJob) -> tuple[str, ...]:
         """Create the snapshot of a TrainJob whose JobSet another controller created; return the writes.
 
         Raises

@@ -14,7 +14,7 @@ from trainyard.controller.actions import Inputs
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, owns
 from trainyard.controller.job_sets import summary
-from trainyard.controller.lifecycle import Build, Observed
+from trainyard.controller.lifecycle import ObservedJob, RenderPurpose
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.errors import TrainyardError
 from trainyard.kube.client import Client
@@ -76,12 +76,12 @@ class Observer:
 
     def observe(
         self, step: Pass, inputs: Inputs | None = None, *, record_supported: bool, created: str | None
-    ) -> Observed:
-        """Return the observed state; the parameters are those of `Observed`."""
+    ) -> ObservedJob:
+        """Return the observed state; the parameters are those of `ObservedJob`."""
         job = step.train_job
         job_set = self._cache.job_set(job) or step.found
         same = step.stored is not None and job_set is not None and uid_of(step.stored) == uid_of(job_set)
-        return Observed(
+        return ObservedJob(
             train_job=job,
             now=self._clock(),
             job_set=job_set,
@@ -111,7 +111,7 @@ class Observer:
             if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
                 step.found = summary(stored)
 
-    async def search(self, step: Pass, observed: Observed) -> None:
+    async def search(self, step: Pass, observed: ObservedJob) -> None:
         """Read the objects that the cache lacks by their names: without the label of the watch, they are not cached."""
         if observed.job_set is None and not step.confirmed_absent:
             await self.confirm(step)
@@ -127,7 +127,7 @@ class Observer:
                     found.append((resource, body))
             step.found_pod_groups = tuple(found)
 
-    async def inputs(self, step: Pass, build: Build) -> Inputs:
+    async def inputs(self, step: Pass, build: RenderPurpose) -> Inputs:
         """Return the inputs of rendering, or the user's errors in ``findings``.
 
         A live runtime that does not match its schema matters only to a TrainJob without a snapshot.
@@ -143,7 +143,7 @@ class Observer:
             live = self._cache.runtime(job)
         except TrainyardError as error:
             invalid = error.as_findings()
-        first = build is Build.CREATE and not step.use_snapshot and statuses.pending_recreation(job) is None
+        first = build is RenderPurpose.CREATE and not step.use_snapshot and statuses.pending_recreation(job) is None
         if not first or live is None:
             snapshot = await stored_runtime(self._client, parsed)
             if snapshot is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from trainyard.insight.usage.levels import Gang
+from trainyard.insight.usage.levels import UsageGang
 
 MAX_JOBS = 20_000
 """Jobs of a namespace with a name of their own; a segment of the record begins with all of them."""
@@ -16,14 +16,14 @@ class OpenJobs:
     """The job of each part."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Gang] = {}
-        self._parts: defaultdict[str, Counter[Gang]] = defaultdict(Counter)
+        self._of: dict[str, UsageGang] = {}
+        self._parts: defaultdict[str, Counter[UsageGang]] = defaultdict(Counter)
 
-    def get(self, part: str) -> Gang | None:
+    def get(self, part: str) -> UsageGang | None:
         """Return the job of a part."""
         return self._of.get(part)
 
-    def put(self, part: str, gang: Gang) -> Gang:
+    def put(self, part: str, gang: UsageGang) -> UsageGang:
         """Replace the job of a part, and return it; it has no name of its own if there are too many."""
         before = self._of.get(part)
         if before is not None and before in (gang, gang._replace(name=OTHERS)):

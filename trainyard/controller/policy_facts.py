@@ -18,7 +18,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.kube.resource import Object
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 from trainyard.policy.engines.vap.facts import (
     PLATFORM_FACTS,
     PLATFORM_FACTS_NAMESPACE,
@@ -121,7 +121,7 @@ class PolicyFacts:
             desired |= {**dict.fromkeys(PLATFORM_FACTS), **platform_facts(_spec(platform))}
         return desired
 
-    def _on_platform(self, change: Change) -> None:
+    def _on_platform(self, change: StoreChange) -> None:
         self._mark(PLATFORM_FACTS_NAMESPACE)
 
     def _mark(self, namespace: str) -> None:

@@ -16,7 +16,7 @@ from trainyard.controller.attachments import ATTACHED
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration
 from trainyard.kube.resource import Object
-from trainyard.policy.gate import Gate, GateDecision
+from trainyard.policy.gate import GateDecision, PolicyGate
 from trainyard.policy.review import Operation, Review
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-class Policies:
+class PolicyReviewer:
     """Reviews objects of this cluster.
 
     Parameters
@@ -37,7 +37,7 @@ class Policies:
         Gate to the policy server.
     """
 
-    def __init__(self, cache: ClusterCache, gate: Gate) -> None:
+    def __init__(self, cache: ClusterCache, gate: PolicyGate) -> None:
         self._cache = cache
         self._gate = gate
 
@@ -112,12 +112,12 @@ def policy_client(configuration: Configuration) -> OpaClient | None:
     return OpaClient(OpaAddress(socket=server.socket, revision=server.revision), timeout=server.timeout_seconds)
 
 
-def policy_gate(configuration: Configuration, client: OpaClient | None) -> Gate | None:
+def policy_gate(configuration: Configuration, client: OpaClient | None) -> PolicyGate | None:
     """Return the gate of a policy client."""
     server = configuration.policy
     if server is None or client is None:
         return None
-    return Gate(
+    return PolicyGate(
         client, server.settings, server.exempt_namespaces, namespace=configuration.namespace, reported=server.told
     )
 

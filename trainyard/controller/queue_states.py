@@ -22,7 +22,7 @@ from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.resource import Object
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 from trainyard.kube.training_kinds import COMMANDS, QUEUES
 
 CLOSED_ANNOTATION = "trainyard.dev/closed"
@@ -154,7 +154,7 @@ class QueueStates:
             if not error.conflict:
                 raise
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         self._changed.set()
 
 

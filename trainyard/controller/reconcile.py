@@ -14,13 +14,13 @@ from trainyard.controller import actions, lifecycle
 from trainyard.controller import status as statuses
 from trainyard.controller.actions import Inputs
 from trainyard.controller.cluster_cache import ClusterCache
-from trainyard.controller.execution import Effect, Executor, RejectedError
+from trainyard.controller.execution import ActionEffect, Executor, RejectedError
 from trainyard.controller.failure_events import FailureEvents, age, passed
 from trainyard.controller.job_ownership import OwnershipConflictError
 from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import (
-    Build,
-    Observed,
+    ObservedJob,
+    RenderPurpose,
     decide,
     needs_confirmation,
     needs_search,
@@ -29,7 +29,7 @@ from trainyard.controller.lifecycle import (
 )
 from trainyard.controller.missing_snapshots import MissingSnapshots
 from trainyard.controller.observation import Observer, Pass
-from trainyard.controller.policy_review import Policies
+from trainyard.controller.policy_review import PolicyReviewer
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.unrecorded import UnrecordedJobSets
 from trainyard.errors import TrainyardError
@@ -76,7 +76,7 @@ class Blocked:
 
 
 @dataclass(frozen=True)
-class Result:
+class ReconcileResult:
     """Result of a reconciliation.
 
     Parameters
@@ -122,7 +122,7 @@ class Reconciler:
         cache: ClusterCache,
         events: EventRecorder,
         *,
-        policies: Policies | None = None,
+        policies: PolicyReviewer | None = None,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         uniform: Callable[[], float] = random.random,
         record_seconds: float = _RECORD_SECONDS,
@@ -177,7 +177,7 @@ class Reconciler:
         deadline = statuses.deadline(job, job.get("status") or {})
         return None if deadline is None else (deadline - self._clock()).total_seconds()
 
-    async def reconcile(self, key: Key) -> Result:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         """Reconcile one TrainJob; its status is written even if other writes are rejected.
 
         Raises
@@ -192,11 +192,11 @@ class Reconciler:
         train_job = self._cache.train_jobs.store.get(*key)
         if train_job is None:
             self.forget(key)
-            return Result()
+            return ReconcileResult()
         step = Pass(train_job)
         for _ in range(_MAXIMUM_ACTIONS):
             failure: Exception | None = None
-            effect = Effect()
+            effect = ActionEffect()
             try:
                 effect = await self._advance(step)
             except FencedError:
@@ -222,9 +222,9 @@ class Reconciler:
         self._backoffs.pop(key, None)
         waits = (self._requeue_after(step), self._unlabeled_after(step))
         due = min((seconds for seconds in waits if seconds is not None), default=None)
-        return Result(requeue_after=due, writes=tuple(step.writes))
+        return ReconcileResult(requeue_after=due, writes=tuple(step.writes))
 
-    async def _advance(self, step: Pass) -> Effect:
+    async def _advance(self, step: Pass) -> ActionEffect:
         observed = self._observe(step)
         if needs_confirmation(observed):
             await self._observer.confirm(step)
@@ -239,7 +239,7 @@ class Reconciler:
         if build is not None:
             observed = self._observe(step, await self._observer.inputs(step, build))
         action = decide(observed)
-        if isinstance(action, actions.Report) and build is Build.CREATE and not step.use_snapshot:
+        if isinstance(action, actions.ReportErrors) and build is RenderPurpose.CREATE and not step.use_snapshot:
             # The snapshot of an earlier attempt takes precedence: the runtime may have changed since.
             step.use_snapshot = True
             inputs = await self._observer.inputs(step, build)
@@ -263,7 +263,7 @@ class Reconciler:
             self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes unchanged: {effect.warning}")
         return effect
 
-    def _observe(self, step: Pass, inputs: Inputs | None = None) -> Observed:
+    def _observe(self, step: Pass, inputs: Inputs | None = None) -> ObservedJob:
         created = self._unrecorded.uid(step.train_job)
         return self._observer.observe(step, inputs, record_supported=self._record_supported, created=created)
 
@@ -359,7 +359,7 @@ class Reconciler:
         findings, reason = rejection
         return reason, self._failure_events.message(findings)
 
-    def _failed(self, key: Key, step: Pass, error: Exception) -> Result:
+    def _failed(self, key: Key, step: Pass, error: Exception) -> ReconcileResult:
         """Record an event about an error and return when to retry; reraise errors that the queue retries."""
         job = step.train_job
         rejection = _rejection(error)
@@ -379,7 +379,7 @@ class Reconciler:
             waits.append(_TRANSIENT_SECONDS)
         if (due := self._requeue_after(step)) is not None:
             waits.append(due)
-        return Result(requeue_after=min(waits), blocked=Blocked(reason, text), writes=tuple(step.writes))
+        return ReconcileResult(requeue_after=min(waits), blocked=Blocked(reason, text), writes=tuple(step.writes))
 
 
 def _rejection(error: Exception) -> tuple[tuple[Finding, ...], str] | None:

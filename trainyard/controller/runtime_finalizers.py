@@ -17,7 +17,7 @@ from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.resource import Key, Object, uid_of
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 
 RESOURCE_IN_USE: Final = "trainer.kubeflow.org/resource-in-use"
 
@@ -82,6 +82,6 @@ class RuntimeFinalizers:
             informer.record_write(stored)
         return True
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         if change.new is not None and RESOURCE_IN_USE in (change.new["metadata"].get("finalizers") or ()):
             self._changed.set()

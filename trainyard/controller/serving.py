@@ -19,7 +19,7 @@ from trainyard.controller.webhook_clients import request_certificates
 from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import SECRETS
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class ServingCertificate:
         """Return when the loaded certificate expires, in seconds since the epoch; 0: none loaded."""
         return 0.0 if self.expires is None else self.expires.timestamp()
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         if change.new is None:
             _LOG.warning("Secret %s/%s was deleted; its last certificate stays in use", *change.key)
             return

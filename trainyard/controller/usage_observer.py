@@ -24,13 +24,13 @@ from trainyard.controller.usage_objects import (
 )
 from trainyard.insight.usage.bodies import minimum, shares
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Gang, Holding, Share
+from trainyard.insight.usage.levels import Holding, Share, UsageGang
 from trainyard.jobs.render.accelerators import is_accelerator
 from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import PODS
 from trainyard.kube.resource import Object, controller_of, uid_of
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES, VOLCANO_JOBS
 from trainyard.scheduling.queues.queue import DEFAULT
 
@@ -113,10 +113,10 @@ class UsageObserver:
             change()
         return ledger
 
-    def _in_order(self, follow: Callable[[Change], None]) -> Callable[[Change], None]:
+    def _in_order(self, follow: Callable[[StoreChange], None]) -> Callable[[StoreChange], None]:
         """Return a subscriber whose changes wait until `start` has summed what exists."""
 
-        def received(change: Change) -> None:
+        def received(change: StoreChange) -> None:
             if self._late is not None:
                 self._late.append(partial(follow, change))
             else:
@@ -143,7 +143,7 @@ class UsageObserver:
                 # At an unknown time: what was recorded before stays, and nothing is added.
                 yield facts.ended or facts.bound or facts.created, True, True
 
-    def _on_pod(self, change: Change) -> None:
+    def _on_pod(self, change: StoreChange) -> None:
         if self.ledger is None:
             return
         old, new, at = change.old, change.new, self.now
@@ -178,7 +178,7 @@ class UsageObserver:
         self._jobs.remove(part)
         self._evicted.discard(part)
 
-    def _gang(self, namespace: str, facts: PodFacts, before: Gang | None) -> Gang:
+    def _gang(self, namespace: str, facts: PodFacts, before: UsageGang | None) -> UsageGang:
         """Return the job of a pod; one that was a TrainJob's remains so when the TrainJob is deleted before it."""
         group = self._groups.store.get(namespace, facts.group) if facts.group else None
         queue = self._queue_of(group) if group is not None else self._known(facts.queue)
@@ -188,11 +188,11 @@ class UsageObserver:
         candidates = ((TRAIN_JOB, facts.job_set), *((owner,) if owner is not None else ()))
         for kind, name in candidates:
             if kind == TRAIN_JOB and (train_job := self._cache.train_jobs.store.get(namespace, name)) is not None:
-                return Gang(namespace, TRAIN_JOB, name, queue, _runtime(train_job))
+                return UsageGang(namespace, TRAIN_JOB, name, queue, _runtime(train_job))
         if before is not None and group is None:
             return before
         kind, name = ("JobSet", facts.job_set) if facts.job_set else owner or facts.owner
-        return Gang(namespace, kind, name, queue)
+        return UsageGang(namespace, kind, name, queue)
 
     def _known(self, queue: str) -> str:
         """Return a queue that an object of a tenant names, or an empty text if it does not exist."""
@@ -213,7 +213,7 @@ class UsageObserver:
             self.ledger.hold(at, part, None)
             self._jobs.remove(part)
 
-    def _replace(self, at: int, part: str, gang: Gang, amounts: Mapping[str, int], *, bound: bool) -> None:
+    def _replace(self, at: int, part: str, gang: UsageGang, amounts: Mapping[str, int], *, bound: bool) -> None:
         """Replace what a part holds, of resources that count."""
         assert self.ledger is not None  # noqa: S101
         counted = {name: amount for name, amount in amounts.items() if self._counts(name)}
@@ -223,7 +223,7 @@ class UsageObserver:
             self.ledger.hold(at, part, None)
             self._jobs.remove(part)
 
-    def _without_pods(self, namespace: str, group: Object) -> Gang | None:
+    def _without_pods(self, namespace: str, group: Object) -> UsageGang | None:
         """Return the job of a PodGroup that waits and has no pods."""
         name = group["metadata"]["name"]
         if group["status"]["phase"] == "Completed" or self._pods.store.indexed(BY_GROUP, f"{namespace}/{name}"):
@@ -237,9 +237,9 @@ class UsageObserver:
             if train_job is None or train_job["spec"].get("suspend") or finished(train_job):
                 return None
             runtime = _runtime(train_job)
-        return Gang(namespace, kind, owner, self._queue_of(group), runtime)
+        return UsageGang(namespace, kind, owner, self._queue_of(group), runtime)
 
-    def _on_group(self, change: Change) -> None:
+    def _on_group(self, change: StoreChange) -> None:
         if self.ledger is None:
             return
         old, new = change.old, change.new
@@ -248,7 +248,7 @@ class UsageObserver:
                 self._hold_again(body)
         self._hold_minimum(*change.key)
 
-    def _on_queue(self, change: Change) -> None:
+    def _on_queue(self, change: StoreChange) -> None:
         old, new = change.old, change.new
         if self.ledger is None or (old is not None and new is not None and old["spec"] == new["spec"]):
             return
@@ -261,7 +261,7 @@ class UsageObserver:
             for group in self._groups.store:
                 self._hold_minimum(group["metadata"]["namespace"], group["metadata"]["name"])
 
-    def _on_platform(self, _: Change) -> None:
+    def _on_platform(self, _: StoreChange) -> None:
         if self.ledger is None or (listed := self._accelerators()) == self._listed:
             return
         self._listed = listed

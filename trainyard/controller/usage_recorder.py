@@ -21,7 +21,7 @@ from trainyard.controller.usage_objects import seconds
 from trainyard.controller.usage_observer import UsageObserver
 from trainyard.errors import TrainyardError
 from trainyard.insight.usage.account import Account, Span, Usage
-from trainyard.insight.usage.levels import Gang, Level, Line, QueueTenants, TakenBack
+from trainyard.insight.usage.levels import Level, Line, QueueTenants, TakenBack, UsageGang
 from trainyard.insight.usage.record import newest, place_of, read_record
 from trainyard.insight.usage.record_parts import (
     HEAD,
@@ -392,10 +392,10 @@ def _written_at(metadata: Mapping[str, Any]) -> int:
     return seconds(metadata.get("creationTimestamp"))
 
 
-def _without_names(gang: Gang) -> Gang:
+def _without_names(gang: UsageGang) -> UsageGang:
     """Return what metrics sum by: neither jobs nor runtimes whose names a tenant chooses."""
     namespace, own, _ = gang.runtime.rpartition("/")
-    return Gang(gang.namespace, "", "", gang.queue, f"{namespace}/*" if own else gang.runtime)
+    return UsageGang(gang.namespace, "", "", gang.queue, f"{namespace}/*" if own else gang.runtime)
 
 
 def _scope(line: Line) -> str:

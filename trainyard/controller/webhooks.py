@@ -23,7 +23,7 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, WebhookClients
 from trainyard.controller.discreet_answers import discreet_decision, discreet_verdict
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policy_review import Policies, message_of
+from trainyard.controller.policy_review import PolicyReviewer, message_of
 from trainyard.controller.review_bodies import BODY_LIMIT, RefusedBodyError, ReviewBodies
 from trainyard.controller.runtime_deletion import deletion_warnings
 from trainyard.controller.snapshots import stored_runtime
@@ -32,7 +32,7 @@ from trainyard.errors import TrainyardError
 from trainyard.jobs.render.defaults import defaulted, wants_runtime
 from trainyard.jobs.render.immutability import joins_queue, leaves_objects, stops
 from trainyard.jobs.render.pipeline import admit, validate
-from trainyard.jobs.render.result import Decision
+from trainyard.jobs.render.result import AdmissionDecision
 from trainyard.jobs.render.runtime_admission import admission_warnings, validate_runtime
 from trainyard.jobs.render.typed_clients import normalized_runtime, with_lost_fields
 from trainyard.kube.api_errors import ApiError, TransportError
@@ -77,7 +77,7 @@ class Admission:
         client: Client,
         cache: ClusterCache,
         *,
-        policies: Policies | None = None,
+        policies: PolicyReviewer | None = None,
         discreet: bool = False,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
@@ -109,10 +109,10 @@ class Admission:
         if body["metadata"].get("deletionTimestamp") or (old is not None and stops(body, old)):
             return {"allowed": True}
         if old is not None and body.get("spec") == old.get("spec") and not joins_queue(body, old):
-            return await self._with_policies(request, body, Decision())
+            return await self._with_policies(request, body, AdmissionDecision())
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
-            return await self._with_policies(request, body, Decision())
+            return await self._with_policies(request, body, AdmissionDecision())
         before = parse(TrainJob, _with_namespace(old, request)) if old is not None else None
         context = self._cache.context(body)
         rendered: tuple[Object, ...] = ()
@@ -145,7 +145,7 @@ class Admission:
         self,
         request: Request,
         body: Object,
-        verdict: Decision,
+        verdict: AdmissionDecision,
         runtime: Runtime | None = None,
         rendered: Iterable[Object] = (),
     ) -> Response:
@@ -196,7 +196,7 @@ class Admission:
             return {"allowed": True}
         if _keeps_spec(body, old):
             named = parse(model, {name: value for name, value in body.items() if name != "spec"})
-            return await self._with_policies(request, body, Decision((), tuple(admission_warnings(named))))
+            return await self._with_policies(request, body, AdmissionDecision((), tuple(admission_warnings(named))))
         before = parse(model, old) if old is not None else None
         gates = self._cache.platform_context().job_set_gates
         return await self._with_policies(request, body, validate_runtime(parse(model, body), before, gates))
@@ -305,7 +305,7 @@ async def _decide(decide: _Decide, request: Request) -> Response:
         return {"allowed": False, "status": {"code": 500, "reason": "InternalError", "message": text}}
 
 
-def _response(kind: str, body: Object, verdict: Decision, decision: GateDecision) -> Response:
+def _response(kind: str, body: Object, verdict: AdmissionDecision, decision: GateDecision) -> Response:
     response: Response = {"allowed": True}
     denials = (*verdict.errors, *decision.denials)
     if denials:

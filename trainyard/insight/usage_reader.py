@@ -14,7 +14,7 @@ import aiohttp
 from trainyard.errors import TrainyardError
 from trainyard.insight.prometheus_access import PrometheusAccess
 from trainyard.insight.usage.account import Span, Sums, Usage
-from trainyard.insight.usage.levels import Gang
+from trainyard.insight.usage.levels import UsageGang
 from trainyard.insight.usage.record import Record, read_record
 from trainyard.insight.usage.record_parts import HEAD, LABEL, names_of
 from trainyard.kube.api_errors import ApiError
@@ -109,9 +109,9 @@ async def prometheus_usage(access: PrometheusAccess, span: Span, namespace: str 
     connector = aiohttp.TCPConnector(ssl=access.tls if access.tls is not None else True)
     async with aiohttp.ClientSession(timeout=timeout, headers=headers, connector=connector) as session:
         seconds, loans = [await _query(session, access.url, query, span.end) for query in queries]
-    jobs = defaultdict[tuple[Gang, str], Sums](Sums)
+    jobs = defaultdict[tuple[UsageGang, str], Sums](Sums)
     for metric, amount in seconds:
-        gang = Gang(metric.get("namespace", ""), "", "", metric.get("queue", ""), metric.get("runtime", ""))
+        gang = UsageGang(metric.get("namespace", ""), "", "", metric.get("queue", ""), metric.get("runtime", ""))
         measure = metric.get("measure", "")
         if measure in _MEASURES:
             sums = jobs[gang, metric.get("resource", "")]

@@ -29,7 +29,7 @@ _ALIVE_SECONDS = 1.0
 T = TypeVar("T")
 
 
-class Session:
+class BlockingSession:
     """Session with one API server; threads may share it.
 
     Parameters
@@ -62,7 +62,7 @@ class Session:
                 f"No control plane answers through {kubeconfig}: {reason}", fix="start one with: trainyard cluster up"
             ) from error
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> BlockingSession:
         return self
 
     def __exit__(

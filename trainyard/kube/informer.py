@@ -15,10 +15,10 @@ from trainyard.kube.api_errors import ApiError, TransportError, UnreadableEventE
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
 from trainyard.kube.resource import Key, Object, Resource, version_of
-from trainyard.kube.store import Change, Index, Store
+from trainyard.kube.store import Index, Store, StoreChange
 
 _LOG = logging.getLogger(__name__)
-Handler = Callable[[Change], None]
+Handler = Callable[[StoreChange], None]
 _TOO_LARGE = "Too large resource version"
 _SHORT_WATCH_SECONDS = 5.0
 _UNEXPECTED_RESET_SECONDS = 120.0
@@ -316,7 +316,7 @@ class Informer:
         for change in self.store.clear():
             self._notify(change)
 
-    def _notify(self, change: Change | None) -> None:
+    def _notify(self, change: StoreChange | None) -> None:
         if change is None:
             return
         for handler in self._handlers:

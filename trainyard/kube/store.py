@@ -16,7 +16,7 @@ Index = Callable[[Object], Iterable[str]]
 
 
 @dataclass(frozen=True)
-class Change:
+class StoreChange:
     """One change of an object in the cache.
 
     Parameters
@@ -110,7 +110,7 @@ class Store:
         except Exception:
             return set()
 
-    def put(self, body: Object, *, initial: bool = False) -> Change | None:
+    def put(self, body: Object, *, initial: bool = False) -> StoreChange | None:
         """Store an object of a list or of an ADDED or MODIFIED event; return None if it is not newer."""
         key, version = _UNNAMED, 0
         try:
@@ -129,11 +129,11 @@ class Store:
             return self._skip(key, version, error)
         return self._set(key, prepared, values, initial=initial)
 
-    def record_write(self, body: Object) -> Change | None:
+    def record_write(self, body: Object) -> StoreChange | None:
         """Store the response of a write of this process, unless the watch has already delivered a newer state."""
         return self.put(body)
 
-    def remove(self, body: Object) -> Change | None:
+    def remove(self, body: Object) -> StoreChange | None:
         """Process a DELETED event; return None if the object is not stored or a newer one of that name is."""
         key = _UNNAMED
         try:
@@ -158,14 +158,14 @@ class Store:
         finally:
             self._removed = None
 
-    def retain(self, listed: Iterable[Key], version: int) -> list[Change]:
+    def retain(self, listed: Iterable[Key], version: int) -> list[StoreChange]:
         """Drop the objects missing from a complete list, except objects written after the list."""
         keys = set(listed)
         self.skipped = {key: why for key, why in self.skipped.items() if key in keys}
         gone = [key for key, body in self._objects.items() if key not in keys and version_of(body) <= version]
         return [self._drop(key) for key in gone]
 
-    def clear(self) -> list[Change]:
+    def clear(self) -> list[StoreChange]:
         """Drop all objects."""
         self.skipped.clear()
         return [self._drop(key) for key in list(self._objects)]
@@ -183,7 +183,7 @@ class Store:
             raise ValueError("the transform changed namespace, name or resourceVersion")
         return prepared
 
-    def _skip(self, key: Key, version: int, error: Exception) -> Change | None:
+    def _skip(self, key: Key, version: int, error: Exception) -> StoreChange | None:
         self.skips += 1
         why = f"{type(error).__name__}: {error}"
         if key not in self.skipped:
@@ -193,7 +193,7 @@ class Store:
             self._removed[key] = version
         return self._drop(key) if key in self._objects else None
 
-    def _set(self, key: Key, body: Object, values: list[tuple[str, str]], *, initial: bool) -> Change:
+    def _set(self, key: Key, body: Object, values: list[tuple[str, str]], *, initial: bool) -> StoreChange:
         old = self._objects.get(key)
         self._unindex(key)
         self._objects[key] = body
@@ -202,12 +202,12 @@ class Store:
             self._values[key] = values
         for index, value in values:
             self._entries[index].setdefault(value, set()).add(key)
-        return Change(key, old, body, initial)
+        return StoreChange(key, old, body, initial)
 
-    def _drop(self, key: Key) -> Change:
+    def _drop(self, key: Key) -> StoreChange:
         old = self._objects.pop(key)
         self._unindex(key)
-        return Change(key, old, None)
+        return StoreChange(key, old, None)
 
     def _unindex(self, key: Key) -> None:
         for index, value in self._values.pop(key, ()):

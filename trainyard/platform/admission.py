@@ -40,7 +40,7 @@ _UNCOUNTED = re.compile(r"status unknown for quota")
 
 
 @dataclass(frozen=True)
-class Admission:
+class AdmissionProbe:
     """A control plane that evaluates the requests of a tenant.
 
     Parameters
@@ -95,7 +95,7 @@ async def tenant_namespace(client: Client, settings: StackSettings) -> str | Non
 
 async def await_admission(
     client: Client, settings: StackSettings, *, report: Callable[[str], None], patience: float = _PATIENCE
-) -> Admission | None:
+) -> AdmissionProbe | None:
     """Wait until a TrainJob and a Job of a tenant are admitted, or rejected by a rule or an exhausted quota.
 
     Parameters
@@ -126,7 +126,7 @@ async def await_admission(
         async with asyncio.timeout(patience) as limit:
             while True:
                 try:
-                    return Admission(tenant, await _evaluate(client, tenant, settings.active_tenants[tenant]))
+                    return AdmissionProbe(tenant, await _evaluate(client, tenant, settings.active_tenants[tenant]))
                 except (ApiError, TransportError, TrainyardError) as error:
                     last = str(error)
                 if _UNCOUNTED.search(last):

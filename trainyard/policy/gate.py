@@ -55,7 +55,7 @@ class GateDecision:
     audits: tuple[Finding, ...] = ()
 
 
-class Gate:
+class PolicyGate:
     """Queries decisions and merges them.
 
     Parameters

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from trainyard.policy.required_texts import encoded, valid_texts
-from trainyard.policy.rules.admission_rule import Rule, RuleInput
+from trainyard.policy.rules.admission_rule import AdmissionRule, RuleInput
 
 _PLATFORMS: Final = 16
 """Cached Platforms; a cluster has one, a repository rarely more than a few."""
@@ -34,7 +34,7 @@ class Prefilter:
         Ids of the rules that read a TrainJob's runtime; if all of them are excluded, the runtime is not sent.
     """
 
-    def __init__(self, rules: Iterable[Rule], parameters: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, rules: Iterable[AdmissionRule], parameters: Mapping[str, Mapping[str, Any]]) -> None:
         self._rules = [(rule, rule.parameter_values(dict(parameters.get(rule.id, {})))) for rule in rules]
         self.runtime_rules = frozenset(rule.id for rule, _ in self._rules if rule.sees is RuleInput.RUNTIME)
         self._required = valid_texts(rule for rule, _ in self._rules)

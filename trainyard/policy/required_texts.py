@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter
 
 from trainyard.data import data_folder
 from trainyard.jobs.render.accelerators import ACCELERATORS
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.settings.settings_model import SettingsModel
@@ -126,7 +126,7 @@ def encoded(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def valid_texts(rules: Iterable[Rule]) -> dict[str, RequiredTexts]:
+def valid_texts(rules: Iterable[AdmissionRule]) -> dict[str, RequiredTexts]:
     """Return the required texts of the rules whose Rego has not changed since, by id."""
     folder = data_folder("policies")
     path = folder / REQUIRED_TEXTS
@@ -138,7 +138,7 @@ def valid_texts(rules: Iterable[Rule]) -> dict[str, RequiredTexts]:
     }
 
 
-def rego_digest(rule: Rule, folder: Path) -> str:
+def rego_digest(rule: AdmissionRule, folder: Path) -> str:
     """Return the digest of a rule's Rego and of the shared one; empty if the folder does not have the rule."""
     own = folder / rule.family / f"{rule.id}-{rule.slug}"
     if not own.is_dir():

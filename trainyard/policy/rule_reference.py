@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainyard.policy.rules.admission_rule import Gate, ParameterSource, Reach, Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule, EnforcementPoint, ParameterSource, Reach
 from trainyard.policy.rules.parameters import cel_literal
 from trainyard.policy.testing.cases import Case, CaseDecision
 
@@ -43,20 +43,20 @@ _SOURCE = {
     ParameterSource.PLATFORM: "the Platform `platform`",
 }
 _GATE = {
-    Gate.CRD: "the CustomResourceDefinition itself; the state cannot be changed",
-    Gate.ADMISSION: "ValidatingAdmissionPolicy",
-    Gate.OPA: "the webhook and the reconcile loop, by the policy server",
+    EnforcementPoint.CRD: "the CustomResourceDefinition itself; the state cannot be changed",
+    EnforcementPoint.ADMISSION: "ValidatingAdmissionPolicy",
+    EnforcementPoint.OPA: "the webhook and the reconcile loop, by the policy server",
 }
 
 
 _NAMES = {
-    Gate.CRD: "the CustomResourceDefinition",
-    Gate.ADMISSION: "ValidatingAdmissionPolicies",
-    Gate.OPA: "the policy server",
+    EnforcementPoint.CRD: "the CustomResourceDefinition",
+    EnforcementPoint.ADMISSION: "ValidatingAdmissionPolicies",
+    EnforcementPoint.OPA: "the policy server",
 }
 
 
-def reference(rules: Sequence[Rule], cases: Iterable[Case]) -> str:
+def reference(rules: Sequence[AdmissionRule], cases: Iterable[Case]) -> str:
     """Return the page as Markdown."""
     by_rule: dict[str, list[Case]] = {}
     for case in cases:
@@ -71,11 +71,11 @@ def reference(rules: Sequence[Rule], cases: Iterable[Case]) -> str:
     return "\n".join([_HEAD, *table, "", *sections]).rstrip() + "\n"
 
 
-def _kinds(rule: Rule) -> list[str]:
+def _kinds(rule: AdmissionRule) -> list[str]:
     return [f"Volcano {match.kind}" if match.group == "batch.volcano.sh" else match.kind for match in rule.matches]
 
 
-def _section(rule: Rule, cases: Sequence[Case]) -> Iterator[str]:
+def _section(rule: AdmissionRule, cases: Sequence[Case]) -> Iterator[str]:
     yield f"## {rule.id}"
     yield ""
     yield f"**{rule.title}.** {' '.join(rule.description.split())}"

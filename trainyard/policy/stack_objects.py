@@ -11,7 +11,7 @@ from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPo
 from trainyard.data import configured_folder, data_folder
 from trainyard.jobs.render.accelerators import concerns_accelerator
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
 from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.platform import PolicySettings
@@ -23,7 +23,7 @@ from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import QueueState, TenantSettings
 
 
-def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySettings:
+def policy_settings(settings: StackSettings, rules: Iterable[AdmissionRule]) -> PolicySettings:
     """Return the policy settings of a stack, with parameters extended from its other settings.
 
     Parameters

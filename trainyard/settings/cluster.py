@@ -8,13 +8,13 @@ from typing import Annotated, Final, Protocol
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticKnownError
 
-from trainyard.discovery import Plugin, registered
+from trainyard.discovery import RegistryPlugin, registered
 from trainyard.settings.settings_model import Choices, Described, DnsLabel, SettingsModel
 
 _REGISTRY: Final = "trainyard.local.cluster.providers:PROVIDERS"
 
 
-class _Provider(Plugin, Protocol):
+class _Provider(RegistryPlugin, Protocol):
     """What the settings know of a provider."""
 
     @property

@@ -18,7 +18,7 @@ from tests.controller.trainer_status.test_tokens import accepted
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.trainer_status.status_server import StatusServer
+from trainyard.controller.trainer_status.status_server import ProgressServer
 from trainyard.controller.trainer_status.tokens import TokenReviewer
 from trainyard.controller.trainer_status.writer import StatusWriter
 
@@ -34,7 +34,7 @@ class Site:
     metrics: Metrics
     url: str
     session: aiohttp.ClientSession
-    server: StatusServer
+    server: ProgressServer
 
     async def post(self, body: Any = REPORT, *, path: str = PATH, **options: Any) -> tuple[int, Any]:
         sent = {"data": body} if isinstance(body, bytes) else {"json": body}
@@ -61,7 +61,7 @@ def job_set(name: str = "job", *replicated_jobs: str) -> Body:
 @asynccontextmanager
 async def serving(api: FakeApi, cache: ClusterCache, client: Any) -> AsyncIterator[Site]:
     metrics = Metrics()
-    server = StatusServer(cache, TokenReviewer(client), StatusWriter(client, interval=0.02), metrics, clock=Clock())
+    server = ProgressServer(cache, TokenReviewer(client), StatusWriter(client, interval=0.02), metrics, clock=Clock())
     app = web.Application()
     server.mount(app)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)

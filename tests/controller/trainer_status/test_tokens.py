@@ -12,10 +12,10 @@ import pytest
 
 from tests.controller.trainer_status.test_limits import Clock
 from tests.kube.fake_api import FakeApi
-from trainyard.controller.trainer_status.tokens import Pod, TokenReviewer, TooManyTokensError
+from trainyard.controller.trainer_status.tokens import TokenPod, TokenReviewer, TooManyTokensError
 
 AUDIENCE = "trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/job/status"
-POD = Pod("team", "job-node-0-0-abcde")
+POD = TokenPod("team", "job-node-0-0-abcde")
 
 
 def token(expires: float = 4600.0) -> str:
@@ -38,7 +38,7 @@ class Reviewer:
         self.client = api.client(patience=0)
         self.tokens = TokenReviewer(self.client, clock=self.clock, now=self.now)
 
-    def __call__(self, text: str) -> asyncio.Future[Pod | None]:
+    def __call__(self, text: str) -> asyncio.Future[TokenPod | None]:
         return asyncio.ensure_future(self.tokens.pod(text, AUDIENCE))
 
     def pass_time(self, seconds: float) -> None:

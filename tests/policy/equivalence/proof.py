@@ -18,14 +18,14 @@ from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
 from trainyard.jobs.render.typed_clients import normalized, normalized_runtime
 from trainyard.jobs.runtimes.catalog_loader import load_catalog
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.manifests.documents import Source
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_job_check import resolved
-from trainyard.policy.check.world import World
+from trainyard.policy.check.world import CheckContext
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.opa.local_server import OpaServer
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.cases import Case, load_world
@@ -59,7 +59,7 @@ def corpus() -> tuple[list[Case], dict[str, Body], Worlds]:
 
 def _rendered() -> Iterator[tuple[str, Body]]:
     """Yield the runtimes of the catalog, a TrainJob on each, and the objects that it becomes."""
-    world = World(None)
+    world = CheckContext(None)
     for runtime in load_catalog((data_folder("runtimes"),), ("*",)).runtimes:
         for body in runtime.objects():
             name = body["metadata"]["name"]
@@ -87,7 +87,7 @@ def subjects_of(seed: int, count: int) -> tuple[list[Subject], Worlds]:
     return [*unchanged, *generator.mutated(len(unchanged), max(0, count - len(unchanged)))], worlds
 
 
-def prove(session: Session, program: Callable[[], Path], folder: Path, *, seed: int, count: int) -> Tally:
+def prove(session: BlockingSession, program: Callable[[], Path], folder: Path, *, seed: int, count: int) -> Tally:
     """Return what the gates say about the objects of a seed.
 
     Parameters
@@ -104,7 +104,7 @@ def prove(session: Session, program: Callable[[], Path], folder: Path, *, seed: 
     rules = load_rules()
     subjects, worlds = subjects_of(seed, count)
     comparison = Comparison(rules, worlds)
-    shape = frozenset(rule.id for rule in rules if rule.gate is Gate.CRD)
+    shape = frozenset(rule.id for rule in rules if rule.gate is EnforcementPoint.CRD)
     shipped = [subject for subject in subjects if subject.number % OWN_SHARE]
     own = [subject for subject in subjects if not subject.number % OWN_SHARE]
     with OpaServer(program, build_bundle(rules=rules)) as address:

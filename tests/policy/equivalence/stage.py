@@ -18,11 +18,11 @@ from typing import Any, Final
 from tests.policy.equivalence.generator import Start, Subject
 from tests.policy.equivalence.reviewed import Finding, Reviewed
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
-from trainyard.kube.blocking import Session, wait_for
+from trainyard.kube.blocking import BlockingSession, wait_for
 from trainyard.kube.response import Response
 from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
-from trainyard.policy.rules.admission_rule import Match, Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule, Match
 from trainyard.policy.testing.policy_messages import findings_of
 from trainyard.policy.testing.scratch import ADMISSION, Placed, Scratch
 from trainyard.settings.platform import PolicySettings
@@ -72,8 +72,8 @@ class Stage:
 
     def __init__(
         self,
-        session: Session,
-        rules: Sequence[Rule],
+        session: BlockingSession,
+        rules: Sequence[AdmissionRule],
         worlds: Worlds,
         run: str,
         settings: Callable[[Callable[[str], str]], PolicySettings],
@@ -425,7 +425,7 @@ def _named(kind: str, version: str, name: str) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
 
 
-def _briefly(rule: Rule) -> Rule:
+def _briefly(rule: AdmissionRule) -> AdmissionRule:
     """Return a rule that says nothing but its id and the paths, so that warnings about many of them fit an answer."""
     if rule.cel is None:
         return rule

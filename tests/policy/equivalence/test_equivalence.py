@@ -13,9 +13,9 @@ import pytest
 from tests.policy.equivalence.proof import prove
 from tests.policy.equivalence.verdict_comparison import Tally
 from tests.support import LiveCluster
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.local.cluster.toolchain import program_path
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 
 pytestmark = pytest.mark.cluster
@@ -31,7 +31,7 @@ LEAST = 3
 @pytest.fixture(scope="module")
 def tally(kinds: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Tally:
     total = Tally()
-    with Session(kinds.kubeconfig) as session:
+    with BlockingSession(kinds.kubeconfig) as session:
         for seed in SEEDS:
             folder = tmp_path_factory.mktemp("equivalence")
             total.add(prove(session, lambda: program_path("opa"), folder, seed=seed, count=OBJECTS))
@@ -48,6 +48,6 @@ def test_enough_objects_reach_the_policies(tally: Tally) -> None:
 
 
 def test_every_rule_of_the_api_server_is_broken_and_kept(tally: Tally) -> None:
-    rules = [rule.id for rule in load_rules() if rule.gate is Gate.ADMISSION]
+    rules = [rule.id for rule in load_rules() if rule.gate is EnforcementPoint.ADMISSION]
     lacking = {rule: (tally.violated[rule], tally.kept[rule]) for rule in rules}
     assert {rule: counts for rule, counts in lacking.items() if min(counts) < LEAST} == {}

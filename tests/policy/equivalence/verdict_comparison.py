@@ -13,7 +13,7 @@ from tests.policy.equivalence.gates import Checked
 from tests.policy.equivalence.reviewed import Finding, Reviewed
 from tests.policy.equivalence.worlds import Worlds
 from trainyard.policy.review import Decision
-from trainyard.policy.rules.admission_rule import Gate, Reach, Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule, EnforcementPoint, Reach
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Comparison:
         Where the subjects live.
     """
 
-    def __init__(self, rules: Iterable[Rule], worlds: Worlds) -> None:
+    def __init__(self, rules: Iterable[AdmissionRule], worlds: Worlds) -> None:
         self._rules = {rule.id: rule for rule in rules}
         self._worlds = worlds
         self.tally = Tally()
@@ -135,7 +135,7 @@ class Comparison:
         dropped is not stored.
         """
         self.tally.counts["checked"] += 1
-        blind = {rule.id for rule in self._rules.values() if rule.gate is Gate.OPA}
+        blind = {rule.id for rule in self._rules.values() if rule.gate is EnforcementPoint.OPA}
         for name, own, findings in (
             ("denials", checked.errors, decision.violations),
             ("warnings", checked.warnings, decision.warnings),
@@ -170,16 +170,16 @@ class Comparison:
         return frozenset(
             (rule or "?", path)
             for rule, path in findings
-            if rule not in self._rules or self._rules[rule].gate is not Gate.OPA
+            if rule not in self._rules or self._rules[rule].gate is not EnforcementPoint.OPA
         )
 
-    def _reviewing(self, reviewed: Reviewed) -> Sequence[Rule]:
+    def _reviewing(self, reviewed: Reviewed) -> Sequence[AdmissionRule]:
         subject = reviewed.subject
         home, shape = self._worlds.homes[subject.home], subject.shape
         return [
             rule
             for rule in self._rules.values()
-            if rule.gate is Gate.ADMISSION
+            if rule.gate is EnforcementPoint.ADMISSION
             and any(
                 (match.api_version, match.kind) == (shape["apiVersion"], shape["kind"])
                 and subject.operation in match.operations

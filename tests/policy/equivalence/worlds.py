@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard.policy.rules.admission_rule import Gate, Rule
-from trainyard.policy.testing.cases import Case, World, spec_of
+from trainyard.policy.rules.admission_rule import AdmissionRule, EnforcementPoint
+from trainyard.policy.testing.cases import Case, CaseWorld, spec_of
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
 PLATFORM_NAMESPACE: Final = "kube-system"
@@ -68,7 +68,7 @@ class Worlds:
         What surrounds a case that says nothing else.
     """
 
-    def __init__(self, cases: Iterable[Case], world: World) -> None:
+    def __init__(self, cases: Iterable[Case], world: CaseWorld) -> None:
         tenant = world.tenant_policy
         self._world = world
         self.homes: dict[str, Home] = {}
@@ -125,7 +125,7 @@ class Worlds:
         return self._by_content[key]
 
 
-def own_settings(rules: Iterable[Rule], namespace: str, names: Sequence[str]) -> PolicySettings:
+def own_settings(rules: Iterable[AdmissionRule], namespace: str, names: Sequence[str]) -> PolicySettings:
     """Return the settings of a stack that sets all it can: states, parameters, exemptions that hold and that do not.
 
     Parameters
@@ -137,7 +137,7 @@ def own_settings(rules: Iterable[Rule], namespace: str, names: Sequence[str]) ->
     names
         Names of objects in it.
     """
-    free = [rule for rule in rules if rule.gate is not Gate.CRD]
+    free = [rule for rule in rules if rule.gate is not EnforcementPoint.CRD]
     turn = (PolicyState.DENY, PolicyState.WARN, PolicyState.AUDIT, PolicyState.DENY)
     states = {rule.id: turn[number % len(turn)] for number, rule in enumerate(free)}
     states["LBL-001"] = PolicyState.OFF

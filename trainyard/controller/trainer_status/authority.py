@@ -25,7 +25,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import CONFIG_MAPS
 from trainyard.kube.resource import Object, uid_of
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 
 _LOG = logging.getLogger(__name__)
 _MARGIN = 5 * PUBLICATION_DELAY
@@ -133,5 +133,5 @@ class AuthorityUpdater:
             raise
         return True
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         self._changed.set()

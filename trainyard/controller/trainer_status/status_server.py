@@ -20,7 +20,7 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.trainer_status.progress_report import read_report
 from trainyard.controller.trainer_status.rate_limit import RateLimit
-from trainyard.controller.trainer_status.tokens import Pod, TokenReviewer, TooManyTokensError
+from trainyard.controller.trainer_status.tokens import TokenPod, TokenReviewer, TooManyTokensError
 from trainyard.controller.trainer_status.writer import StatusWriter
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.trainer_status import status_path, token_audience
@@ -47,7 +47,7 @@ class _RejectedError(Exception):
         self.message = message
 
 
-class StatusServer:
+class ProgressServer:
     """Receives progress reports.
 
     Parameters
@@ -168,7 +168,7 @@ def _bearer(header: str) -> str | None:
     return parts[1] if len(parts) == 2 and parts[0].lower() == "bearer" else None
 
 
-def _runs_for(pod: Pod, train_job: Object, job_set: Object | None) -> bool:
+def _runs_for(pod: TokenPod, train_job: Object, job_set: Object | None) -> bool:
     """Whether the name of a pod matches the pods of a TrainJob: ``<job>-<replicatedJob>-<index>-<index>-<random>``.
 
     A label would not be stronger proof: either can be forged only by users who may create pods in the namespace, and

@@ -36,7 +36,7 @@ class TooManyTokensError(Exception):
 
 
 @dataclass(frozen=True)
-class Pod:
+class TokenPod:
     """Pod that a token is bound to."""
 
     namespace: str
@@ -65,11 +65,11 @@ class TokenReviewer:
         self._client = client
         self._clock = clock
         self._now = now
-        self._cache: OrderedDict[tuple[bytes, str], tuple[Pod | None, float]] = OrderedDict()
+        self._cache: OrderedDict[tuple[bytes, str], tuple[TokenPod | None, float]] = OrderedDict()
         self._invalid_tokens: RateLimit[str] = RateLimit(_INVALID_PER_SECOND, _INVALID_BURST, clock=clock)
         self._slots = asyncio.Semaphore(_CONCURRENT)
 
-    async def pod(self, token: str, audience: str) -> Pod | None:
+    async def pod(self, token: str, audience: str) -> TokenPod | None:
         """Return the pod that a token is bound to; None if the token is invalid or not bound to a pod.
 
         Raises
@@ -97,7 +97,7 @@ class TokenReviewer:
             self._cache.popitem(last=False)
         return pod
 
-    def _cached(self, key: tuple[bytes, str]) -> tuple[Pod | None, float] | None:
+    def _cached(self, key: tuple[bytes, str]) -> tuple[TokenPod | None, float] | None:
         cached = self._cache.get(key)
         if cached is not None and cached[1] <= self._clock():
             del self._cache[key]
@@ -105,7 +105,7 @@ class TokenReviewer:
         return cached
 
 
-def _pod(status: Mapping[str, Any], audience: str) -> Pod | None:
+def _pod(status: Mapping[str, Any], audience: str) -> TokenPod | None:
     """Return the pod of a successful review; authenticators that ignore audiences return none and are rejected."""
     user = status.get("user") or {}
     account = str(user.get("username") or "")
@@ -114,7 +114,7 @@ def _pod(status: Mapping[str, Any], audience: str) -> Pod | None:
         return None
     if not account.startswith(_USER) or len(names) != 1:
         return None
-    return Pod(account.removeprefix(_USER).partition(":")[0], names[0])
+    return TokenPod(account.removeprefix(_USER).partition(":")[0], names[0])
 
 
 def _expiry(token: str) -> float:

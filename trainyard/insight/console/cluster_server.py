@@ -20,7 +20,7 @@ from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.page_server import PageServer, bound
 from trainyard.insight.console.plan_limit import CLUSTER_SETTINGS, PlanLimit
 from trainyard.insight.console.proxy_guard import ProxyGuard, ProxyViews, named_protocol
-from trainyard.insight.console.recorded_source import Source
+from trainyard.insight.console.recorded_source import StateSource
 from trainyard.insight.console.request_origin import LOOPBACK_NAMES
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.serving_certificate import ServingFiles
@@ -114,7 +114,7 @@ class ClusterConsole:
             pages = application(reader, self.scenarios, viewer=viewer.name, plans=self.plans)
             return OpenedReader(reader, pages, resources.pop_all())
 
-    def _shared_reader(self, source: Source, resources: AsyncExitStack) -> SharedReader:
+    def _shared_reader(self, source: StateSource, resources: AsyncExitStack) -> SharedReader:
         """Return a reader, whose share of the processor is smaller while there are others."""
         reader = SharedReader(source, share=lambda: _SHARE / max(2, len(self.readers)))
         self.readers.append(reader)

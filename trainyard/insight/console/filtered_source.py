@@ -20,7 +20,7 @@ from trainyard.cluster_state.cluster_index import kind_of
 from trainyard.cluster_state.observed import Observed
 from trainyard.errors import TrainyardError
 from trainyard.insight.console.access_review import NOTHING, AccessReviews, Granted
-from trainyard.insight.console.recorded_source import Source
+from trainyard.insight.console.recorded_source import StateSource
 from trainyard.insight.console.shown_kinds import SHOWN_KINDS
 from trainyard.kube.reviews import User
 
@@ -48,11 +48,11 @@ class SourceHub:
         Returns the source; the hub starts and closes it.
     """
 
-    def __init__(self, name: str, open_source: Callable[[], Source]) -> None:
+    def __init__(self, name: str, open_source: Callable[[], StateSource]) -> None:
         self.name = name
         self.observed: Observed | None = None
         self._open_source = open_source
-        self._source: Source | None = None
+        self._source: StateSource | None = None
         self._followers: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -94,7 +94,7 @@ class SourceHub:
         """Stop to set an event."""
         self._followers.discard(news)
 
-    async def _follow(self, source: Source) -> None:
+    async def _follow(self, source: StateSource) -> None:
         while True:
             await asyncio.sleep(_SHORTEST)
             try:

@@ -30,7 +30,7 @@ from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import DEPLOYMENTS, PODS
 from trainyard.kube.leader import LEASES
 from trainyard.kube.resource import Object, Resource
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 from trainyard.kube.training_kinds import TRAIN_JOBS
 
 LOG_LINES: Final = 200
@@ -218,7 +218,7 @@ class LiveSource:
                 raise
         return True
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         if change.old is None or change.new is None or _relevant(change.old) != _relevant(change.new):
             self._dirty.set()
 

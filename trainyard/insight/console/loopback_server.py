@@ -18,7 +18,7 @@ import uvicorn
 
 from trainyard.insight.console.access_guard import AccessGuard
 from trainyard.insight.console.page_server import PageServer, bound
-from trainyard.insight.console.recorded_source import Source
+from trainyard.insight.console.recorded_source import StateSource
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.shared_reader import SharedReader
 from trainyard.insight.console.web_application import application
@@ -29,7 +29,7 @@ _TEXT_BROWSERS: Final = frozenset({"www-browser", "links", "elinks", "lynx", "w3
 
 
 async def serve(
-    source: Source,
+    source: StateSource,
     *,
     port: int = 0,
     scenarios: ScenarioFolder | None = None,

@@ -10,7 +10,7 @@ from trainyard.cluster_state.observed import Observed
 from trainyard.errors import TrainyardError
 
 
-class Source(Protocol):
+class StateSource(Protocol):
     """Source of the state that all viewers share."""
 
     @property

@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 
-from trainyard.insight.console.recorded_source import Source
+from trainyard.insight.console.recorded_source import StateSource
 from trainyard.insight.console.state_history import StateHistory
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView
 
@@ -57,7 +57,7 @@ class SharedReader:
         Why the state could not be built again; empty: it could.
     """
 
-    def __init__(self, source: Source, *, explains: bool = True, share: Callable[[], float] | None = None) -> None:
+    def __init__(self, source: StateSource, *, explains: bool = True, share: Callable[[], float] | None = None) -> None:
         self.source = source
         self.history = StateHistory()
         self.version = 0

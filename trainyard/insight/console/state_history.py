@@ -8,13 +8,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from trainyard.insight.console.views.job_page import Step
+from trainyard.insight.console.views.job_page import TimelineEntry
 from trainyard.insight.console.views.platform_view import PlatformView
-from trainyard.insight.explain.situation import State
+from trainyard.insight.explain.situation import ExplainedState
 
 _CHANGES: Final = 20_000
 _SAMPLES: Final = 720
-_STYLES: Final = {State.RUNNING: "running", State.FAILED: "failed", State.COMPLETE: "other"}
+_STYLES: Final = {ExplainedState.RUNNING: "running", ExplainedState.FAILED: "failed", ExplainedState.COMPLETE: "other"}
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class StateHistory:
     """
 
     def __init__(self, changes: int = _CHANGES, samples: int = _SAMPLES) -> None:
-        self._changes: deque[tuple[str, Step]] = deque(maxlen=changes)
-        self._states: dict[str, State] = {}
+        self._changes: deque[tuple[str, TimelineEntry]] = deque(maxlen=changes)
+        self._states: dict[str, ExplainedState] = {}
         self.samples: deque[Sample] = deque(maxlen=samples)
 
     def __len__(self) -> int:
@@ -52,22 +52,22 @@ class StateHistory:
             before = self._states.get(key)
             if before is state or first:
                 continue
-            lost = before is State.RUNNING and state is State.WAITING
+            lost = before is ExplainedState.RUNNING and state is ExplainedState.WAITING
             text = "taken back or restarted: waits again" if lost else f"{before or 'new'} → {state}"
             style = "failed" if lost else _STYLES.get(state, "waiting")
-            self._changes.append((key, Step(view.now, text, style, state)))
+            self._changes.append((key, TimelineEntry(view.now, text, style, state)))
         self._states = states
         device = next((each for each in view.devices if each.resource == view.resource), None)
-        waiting = sum(state is State.WAITING for state in states.values())
+        waiting = sum(state is ExplainedState.WAITING for state in states.values())
         self.samples.append(Sample(view.now, device.used if device else 0, device.free if device else 0, waiting))
 
-    def steps(self, identity: str) -> tuple[Step, ...]:
+    def steps(self, identity: str) -> tuple[TimelineEntry, ...]:
         """Return the changes of the job of a `JobRow.identity`, oldest first."""
         return tuple(step for found, step in list(self._changes) if found == identity)
 
-    def by_job(self, identities: Collection[str]) -> dict[str, tuple[Step, ...]]:
+    def by_job(self, identities: Collection[str]) -> dict[str, tuple[TimelineEntry, ...]]:
         """Return the changes of several jobs, as `steps` does for one."""
-        found: dict[str, list[Step]] = {each: [] for each in identities}
+        found: dict[str, list[TimelineEntry]] = {each: [] for each in identities}
         for identity, step in list(self._changes):
             if identity in found:
                 found[identity].append(step)

@@ -88,7 +88,7 @@ class OpenedReader:
 
 
 @dataclass(eq=False)
-class Session:
+class ViewerSession:
     """A signed-in viewer."""
 
     viewer: User
@@ -127,7 +127,7 @@ class ViewerSessions:
         self._open_reader = open_reader
         self._most = most
         self._clock = clock
-        self._sessions: dict[bytes, Session] = {}
+        self._sessions: dict[bytes, ViewerSession] = {}
         self._starting: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -167,11 +167,11 @@ class ViewerSessions:
             if not self._starting[viewer.name]:
                 del self._starting[viewer.name]
         identifier = secrets.token_urlsafe(32)
-        self._sessions[_key(identifier)] = Session(viewer, opened, token, now, self._clock(), now)
+        self._sessions[_key(identifier)] = ViewerSession(viewer, opened, token, now, self._clock(), now)
         _LOG.info("%r has signed in; %s sessions", viewer.name, len(self))
         return identifier
 
-    async def find(self, identifier: str, *, used: bool = True) -> Session | None:
+    async def find(self, identifier: str, *, used: bool = True) -> ViewerSession | None:
         """Return the session of an identifier; None if there is none, or it has ended.
 
         Parameters
@@ -205,7 +205,7 @@ class ViewerSessions:
         """Confirm the sessions that are due, and end those that are idle, too old or not accepted."""
         await asyncio.gather(*(self._confirm(key, session) for key, session in list(self._sessions.items())))
 
-    async def _confirm(self, key: bytes, session: Session) -> bool:
+    async def _confirm(self, key: bytes, session: ViewerSession) -> bool:
         """Return whether a session continues."""
         async with session.lock:
             if self._sessions.get(key) is not session:
@@ -255,7 +255,7 @@ class ViewerSessions:
     def _of(self, viewer: User) -> list[bytes]:
         return [key for key, session in self._sessions.items() if session.viewer.name == viewer.name]
 
-    def _idle(self, session: Session, now: float) -> float:
+    def _idle(self, session: ViewerSession, now: float) -> float:
         """Return the seconds without a request; pages that receive updates are requests."""
         return 0.0 if session.opened.reader.viewers else now - session.used
 

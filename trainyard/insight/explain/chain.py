@@ -13,7 +13,7 @@ from trainyard.cluster_state.cluster_index import kind_of
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.fabric_limits import fabric_limits
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.queue import ROOT
 
@@ -84,7 +84,7 @@ def _scheduling(situation: Situation) -> Iterator[Link]:
             yield Link("queue", situation.queue, _NOT_READ)
         else:
             yield Link("queue", " < ".join((*situation.view.shares.chain(situation.queue), ROOT)), _queue(situation))
-    if situation.ended or situation.state is State.SUSPENDED:
+    if situation.ended or situation.state is ExplainedState.SUSPENDED:
         return
     if not situation.index.knows(Kind.NODE):
         yield Link("nodes", "", _NOT_READ)

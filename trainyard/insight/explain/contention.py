@@ -9,13 +9,13 @@ from trainyard.insight.explain.fabric_limits import fits_fabric
 from trainyard.insight.explain.node_table import NodeFacts, left_after
 from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import Amounts, total
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 
 _EXAMINED: Final = 50
 """Gangs ahead that are examined."""
 
 
-def is_contended(situation: Situation, ahead: Iterable[Job]) -> bool:
+def is_contended(situation: Situation, ahead: Iterable[QueuedJob]) -> bool:
     """Return whether gangs of the queue that are served first are in the way of a gang.
 
     The scheduler skips a gang that does not fit, and places those behind it. So a gang ahead is in the way if it takes
@@ -48,7 +48,7 @@ def is_contended(situation: Situation, ahead: Iterable[Job]) -> bool:
     return False
 
 
-def _situations(situation: Situation, ahead: Iterable[Job]) -> list[Situation]:
+def _situations(situation: Situation, ahead: Iterable[QueuedJob]) -> list[Situation]:
     found = []
     for job in list(ahead)[:_EXAMINED]:
         namespace, _, name = job.name.partition("/")

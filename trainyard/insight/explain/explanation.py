@@ -16,12 +16,12 @@ from trainyard.insight.explain.causes import FAMILIES
 from trainyard.insight.explain.chain import Link, chain_of
 from trainyard.insight.explain.named_objects import NAMED_KINDS, find_named, named_kinds, short_kind
 from trainyard.insight.explain.ranking import ranked
-from trainyard.insight.explain.situation import ClusterView, Situation, State
+from trainyard.insight.explain.situation import ClusterView, ExplainedState, Situation
 
 UNKNOWN: Final = "unknown"
 """Cause of a job that waits or failed for a reason that no declared cause covers."""
 
-_EXPLAINED: Final = frozenset({State.WAITING, State.SUSPENDED, State.FAILED})
+_EXPLAINED: Final = frozenset({ExplainedState.WAITING, ExplainedState.SUSPENDED, ExplainedState.FAILED})
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Explanation:
 
     job: str
     kind: str
-    state: State
+    state: ExplainedState
     causes: tuple[Found, ...]
     chain: tuple[Link, ...]
     unread: tuple[str, ...] = ()
@@ -97,12 +97,12 @@ class Explanation:
 
 
 _VERBS: Final = {
-    State.WAITING: "waits",
-    State.STARTING: "starts",
-    State.RUNNING: "runs",
-    State.SUSPENDED: "is suspended",
-    State.COMPLETE: "is complete",
-    State.FAILED: "failed",
+    ExplainedState.WAITING: "waits",
+    ExplainedState.STARTING: "starts",
+    ExplainedState.RUNNING: "runs",
+    ExplainedState.SUSPENDED: "is suspended",
+    ExplainedState.COMPLETE: "is complete",
+    ExplainedState.FAILED: "failed",
 }
 
 

@@ -10,7 +10,7 @@ from trainyard.insight.explain.node_table import NodeFacts, request_of
 from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import Amounts
 from trainyard.scheduling.queues.queue import ROOT, Queue
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 
 _ENQUEUE: Final = "enqueue"
 
@@ -23,7 +23,7 @@ def is_considered(situation: Situation) -> bool:
     return not waits or _ENQUEUE not in (situation.index.features or ())
 
 
-def within_share(situation: Situation, gang: Job) -> bool:
+def within_share(situation: Situation, gang: QueuedJob) -> bool:
     """Return whether the queue of a gang may take back resources for each of its pods, one after another.
 
     Each pod that found a place counts for the next one; each needs one resource within what the queue deserves.
@@ -39,10 +39,10 @@ def within_share(situation: Situation, gang: Job) -> bool:
     return bool(situation.demands)
 
 
-def lenders(situation: Situation, gang: Job, resource: str, within: str = ROOT) -> dict[str, int]:
+def lenders(situation: Situation, gang: QueuedJob, resource: str, within: str = ROOT) -> dict[str, int]:
     """Return the units of a resource that other queues give back, by queue below another one, most first."""
     shares = situation.view.shares
-    running: dict[str, list[Job]] = {}
+    running: dict[str, list[QueuedJob]] = {}
     for job in shares.jobs:
         if job.queue != gang.queue:
             running.setdefault(job.queue, []).append(job)
@@ -56,7 +56,7 @@ def lenders(situation: Situation, gang: Job, resource: str, within: str = ROOT) 
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def suffices(situation: Situation, gang: Job, resource: str, nodes: list[NodeFacts]) -> bool:
+def suffices(situation: Situation, gang: QueuedJob, resource: str, nodes: list[NodeFacts]) -> bool:
     """Return whether what lenders give back suffices, with what is free or becomes free on their nodes.
 
     On a node without a pod to evict, the action places nothing.
@@ -83,7 +83,9 @@ def leaving_pods(situation: Situation, queues: dict[str, int]) -> list[Body]:
     ]
 
 
-def _victims(jobs: list[Job], used: Amounts, deserved: Amounts, guarantee: Amounts, resource: str) -> Iterator[Amounts]:
+def _victims(
+    jobs: list[QueuedJob], used: Amounts, deserved: Amounts, guarantee: Amounts, resource: str
+) -> Iterator[Amounts]:
     """Yield the requests of the pods that a queue loses, as plug-in capacity chooses them."""
     left = dict(used)
     named = {name for name, amount in deserved.items() if amount}

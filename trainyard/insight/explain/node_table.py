@@ -101,7 +101,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Domain:
+class HyperNodeDomain:
     """A HyperNode with all nodes below it."""
 
     name: str
@@ -182,7 +182,7 @@ class NodeTable:
         self.nodes = {name: _facts(body, holders.get(name, ())) for name, body in bodies.items()}
 
     @cached_property
-    def domains(self) -> dict[str, Domain]:
+    def domains(self) -> dict[str, HyperNodeDomain]:
         """HyperNodes by name, with all nodes below each."""
         bodies: list[tuple[str, object]] = [("", body) for body in self._index.of(Kind.HYPER_NODE)]
         listing = {"apiVersion": "v1", "kind": "NodeList", "items": list(self._index.of(Kind.NODE))}
@@ -199,11 +199,11 @@ class NodeTable:
                     below[name].update(nodes)
                     level += [parent.name for parent, _ in graph.parents.get(name, ())]
         return {
-            each.name: Domain(each.name, each.tier, each.tier_name, tuple(below[each.name]))
+            each.name: HyperNodeDomain(each.name, each.tier, each.tier_name, tuple(below[each.name]))
             for each in graph.by_name.values()
         }
 
-    def allowed_domains(self, topology: Body) -> list[Domain] | None:
+    def allowed_domains(self, topology: Body) -> list[HyperNodeDomain] | None:
         """Return the largest domains that a hard topology allows; None: it does not limit the gang."""
         tier, tier_name = mapping(topology).get("highestTierAllowed"), text(topology, "highestTierName")
         domains = list(self.domains.values())

@@ -17,7 +17,7 @@ from trainyard.insight.explain.node_table import amounts_of
 from trainyard.scheduling.queues.amounts import Amounts
 from trainyard.scheduling.queues.effective_limits import flattened, limits
 from trainyard.scheduling.queues.queue import DEFAULT, Queue
-from trainyard.scheduling.queues.queued_gangs import Job, read_jobs
+from trainyard.scheduling.queues.queued_gangs import QueuedJob, read_jobs
 from trainyard.scheduling.queues.snapshot import Snapshot, snapshot_of_cluster
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.scheduling.queues.usage import QueueUsage, queue_usage
@@ -81,7 +81,7 @@ class Shares:
         return limits(self.tree if self.has_tree else flattened(self.tree), self.snapshot.capacity)
 
     @cached_property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[QueuedJob]:
         """Running and waiting gangs."""
         bodies = [body for kind in _READ for body in self._index.of(kind)]
         pods = self._index.knows(Kind.POD)
@@ -92,7 +92,7 @@ class Shares:
         return read_jobs(map(well_formed, bodies), pods=pods)
 
     @cached_property
-    def by_name(self) -> dict[str, Job]:
+    def by_name(self) -> dict[str, QueuedJob]:
         """Gangs by namespace and name."""
         return {job.name: job for job in self.jobs}
 
@@ -120,9 +120,9 @@ class Shares:
         return {name_of(body): text(body, "status", "state") for body in self._index.of(Kind.QUEUE)}
 
     @cached_property
-    def waiting(self) -> dict[str, list[Job]]:
+    def waiting(self) -> dict[str, list[QueuedJob]]:
         """Waiting gangs by queue, in the scheduler's order."""
-        found: defaultdict[str, list[Job]] = defaultdict(list)
+        found: defaultdict[str, list[QueuedJob]] = defaultdict(list)
         for job in self.jobs:
             if not job.running:
                 found[job.queue].append(job)

@@ -26,7 +26,7 @@ from trainyard.insight.explain.node_table import Demand, NodeTable
 from trainyard.insight.explain.shares import Shares
 from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.queue import DEFAULT
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 
 _JOB_SET: Final = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
 _KUEUE_GATE: Final = "kueue.x-k8s.io/admission"
@@ -43,7 +43,7 @@ _VOLCANO_ENDS: Final = {
 """Whether a Volcano Job succeeded, by phase; in those that end on -ing, its pods are being deleted."""
 
 
-class State(StrEnum):
+class ExplainedState(StrEnum):
     """State of a job."""
 
     WAITING = "Waiting"
@@ -162,7 +162,7 @@ class Situation:
         return next((group for body in self._owners for group in self.index.children(body, Kind.POD_GROUP)), None)
 
     @cached_property
-    def gang(self) -> Job | None:
+    def gang(self) -> QueuedJob | None:
         """The gang as the scheduler counts it; None: there is no PodGroup, or it is finished."""
         group = self.pod_group
         if group is None:
@@ -294,26 +294,26 @@ class Situation:
         ]
 
     @cached_property
-    def state(self) -> State:
+    def state(self) -> ExplainedState:
         """State of the job, or of the pod that was named."""
         ended = self._end(self.named) if kind_of(self.named) == Kind.POD else self._end(self.root)
         if ended is not None:
-            return State.COMPLETE if ended else State.FAILED
+            return ExplainedState.COMPLETE if ended else ExplainedState.FAILED
         bodies = [body for body in (self.root, self.job_set) if body is not None]
         if any(map(_suspends, bodies)):
-            return State.SUSPENDED
+            return ExplainedState.SUSPENDED
         if not self.initializers and not self.pods and not self.reads(Kind.POD):
-            return State.RUNNING if self._runs_by_status else State.WAITING
+            return ExplainedState.RUNNING if self._runs_by_status else ExplainedState.WAITING
         if self.initializers or not self.pods:
-            return State.WAITING
+            return ExplainedState.WAITING
         unplaced = [pod for pod in self.pods if _is_unplaced(pod)]
         elastic = self.gang is not None and self.gang.running
         if len(unplaced) == len(self.pods) or (unplaced and not elastic):
-            return State.WAITING
+            return ExplainedState.WAITING
         if any(gated(pod) for pod in self.pods):
-            return State.WAITING
+            return ExplainedState.WAITING
         running = [pod for pod in self.pods if condition(pod, "Ready") or text(pod, "status", "phase") == "Running"]
-        return State.RUNNING if len(running) >= len(self.pods) - len(unplaced) else State.STARTING
+        return ExplainedState.RUNNING if len(running) >= len(self.pods) - len(unplaced) else ExplainedState.STARTING
 
     @property
     def _runs_by_status(self) -> bool:
@@ -326,12 +326,12 @@ class Situation:
     @property
     def waits_for_room(self) -> bool:
         """Whether the scheduler has to place pods."""
-        return self.state is State.WAITING and bool(self.demands)
+        return self.state is ExplainedState.WAITING and bool(self.demands)
 
     @property
     def ended(self) -> bool:
         """Whether the job is finished."""
-        return self.state in (State.COMPLETE, State.FAILED)
+        return self.state in (ExplainedState.COMPLETE, ExplainedState.FAILED)
 
     def _end(self, body: Body) -> bool | None:
         kind = kind_of(body)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from trainyard.insight.usage.levels import Gang, Level, Line, QueueLevel, TakenBack
+from trainyard.insight.usage.levels import Level, Line, QueueLevel, TakenBack, UsageGang
 
 _HOUR: Final = 3600 * 1000
 """Units and seconds in one device-hour."""
@@ -83,7 +83,7 @@ class Usage:
     """
 
     span: Span
-    jobs: Mapping[tuple[Gang, str], Sums]
+    jobs: Mapping[tuple[UsageGang, str], Sums]
     lent: Mapping[tuple[str, str], Fraction]
     tenants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     recorded: Span | None = None
@@ -109,11 +109,11 @@ class Account:
         Returns what jobs are summed by; by default each one by itself.
     """
 
-    def __init__(self, span: Span, by: Callable[[Gang], Gang] = lambda gang: gang) -> None:
+    def __init__(self, span: Span, by: Callable[[UsageGang], UsageGang] = lambda gang: gang) -> None:
         self._span = span
         self._by = by
-        self._jobs: defaultdict[tuple[Gang, str], Sums] = defaultdict(Sums)
-        self._levels: dict[tuple[Gang, str], Level] = {}
+        self._jobs: defaultdict[tuple[UsageGang, str], Sums] = defaultdict(Sums)
+        self._levels: dict[tuple[UsageGang, str], Level] = {}
         self._loans: defaultdict[str, _Loans] = defaultdict(lambda: _Loans(span))
         self._tenants: dict[str, tuple[str, ...]] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 
-from trainyard.insight.usage.levels import Gang
+from trainyard.insight.usage.levels import UsageGang
 
 
 class Frontier:
@@ -28,15 +28,15 @@ class Frontier:
         self._own: OrderedDict[int, int] = OrderedDict()
         self._over: OrderedDict[int, int] = OrderedDict()
         """Units by the number of their allocation; only the first of ``_over`` can also be the last of ``_own``."""
-        self._gangs: dict[int, Gang] = {}
-        self._allocations: defaultdict[Gang, list[int]] = defaultdict(list)
-        self._borrowed: defaultdict[Gang, int] = defaultdict(int)
+        self._gangs: dict[int, UsageGang] = {}
+        self._allocations: defaultdict[UsageGang, list[int]] = defaultdict(list)
+        self._borrowed: defaultdict[UsageGang, int] = defaultdict(int)
 
-    def borrowed(self, gang: Gang) -> int:
+    def borrowed(self, gang: UsageGang) -> int:
         """Return the units that a job borrows."""
         return self._borrowed.get(gang, 0)
 
-    def change(self, gang: Gang, amount: int) -> Iterable[Gang]:
+    def change(self, gang: UsageGang, amount: int) -> Iterable[UsageGang]:
         """Add units to a job, or remove those that it got last; return the jobs that borrow more or less."""
         self.total += amount
         if not self._limited:
@@ -47,12 +47,12 @@ class Frontier:
         self._remove(gang, -amount)
         return self._promote()
 
-    def deserve(self, amount: int) -> Iterable[Gang]:
+    def deserve(self, amount: int) -> Iterable[UsageGang]:
         """Change the share; return the jobs that borrow more or less."""
         self.deserved = amount
         return self._promote() if self._inside <= amount else self._demote()
 
-    def _allocate(self, gang: Gang, amount: int) -> None:
+    def _allocate(self, gang: UsageGang, amount: int) -> None:
         if self._gangs.get(self._last) != gang:
             self._last += 1
             self._gangs[self._last] = gang
@@ -61,7 +61,7 @@ class Frontier:
         self._put_own(self._last, inside)
         self._put_over(self._last, amount - inside)
 
-    def _remove(self, gang: Gang, amount: int) -> None:
+    def _remove(self, gang: UsageGang, amount: int) -> None:
         numbers = self._allocations[gang]
         while amount:
             number = numbers[-1]
@@ -76,7 +76,7 @@ class Frontier:
         if not numbers:
             del self._allocations[gang]
 
-    def _promote(self) -> list[Gang]:
+    def _promote(self) -> list[UsageGang]:
         changed = []
         while self._over and self._inside < self.deserved:
             number, over = next(iter(self._over.items()))
@@ -86,7 +86,7 @@ class Frontier:
             changed.append(self._gangs[number])
         return changed
 
-    def _demote(self) -> list[Gang]:
+    def _demote(self) -> list[UsageGang]:
         changed = []
         while self._inside > self.deserved:
             number, own = next(reversed(self._own.items()))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainyard.insight.usage.frontier import Frontier
-from trainyard.insight.usage.levels import Gang, Holding, Level, Line, QueueLevel, Share, TakenBack
+from trainyard.insight.usage.levels import Holding, Level, Line, QueueLevel, Share, TakenBack, UsageGang
 
 
 @dataclass
@@ -30,10 +30,10 @@ class Ledger:
     def __init__(self, start: int = 0) -> None:
         self._now = start
         self._parts: dict[str, _Part] = {}
-        self._levels: dict[tuple[Gang, str], list[int]] = {}
+        self._levels: dict[tuple[UsageGang, str], list[int]] = {}
         self._shares: dict[tuple[str, str], Frontier] = {}
         self._guarantees: dict[tuple[str, str], int] = {}
-        self._changed: dict[tuple[Gang, str], None] = {}
+        self._changed: dict[tuple[UsageGang, str], None] = {}
         self._changed_shares: dict[tuple[str, str], None] = {}
         self._lines: list[Line] = []
 
@@ -125,7 +125,7 @@ class Ledger:
         share, guarantee = self._shares[queue, resource], self._guarantees.get((queue, resource), 0)
         return QueueLevel(self._now, queue, resource, share.deserved, guarantee, share.total)
 
-    def _level(self, gang: Gang, resource: str) -> Level:
+    def _level(self, gang: UsageGang, resource: str) -> Level:
         asked, allocated = self._levels[gang, resource]
         share = self._shares.get((gang.queue, resource))
         return Level(self._now, gang, resource, asked, allocated, share.borrowed(gang) if share is not None else 0)
@@ -135,7 +135,7 @@ class Ledger:
         for resource, amount in holding.amounts.items():
             level = self._levels.setdefault((gang, resource), [0, 0])
             level[0] += sign * amount
-            touched: Iterable[Gang] = ()
+            touched: Iterable[UsageGang] = ()
             if holding.allocated:
                 level[1] += sign * amount
                 touched = self._share(gang.queue, resource).change(gang, sign * amount)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
-class Gang(NamedTuple):
+class UsageGang(NamedTuple):
     """A job in a queue; jobs of the same names are one.
 
     Parameters
@@ -47,7 +47,7 @@ class Holding:
         Whether it has them: it is a pod with a node.
     """
 
-    gang: Gang
+    gang: UsageGang
     amounts: Mapping[str, int]
     allocated: bool = False
 
@@ -56,7 +56,7 @@ class Level(NamedTuple):
     """What a job asks for and has of a resource from an instant on."""
 
     at: int
-    gang: Gang
+    gang: UsageGang
     resource: str
     asked: int
     allocated: int
@@ -68,7 +68,7 @@ class TakenBack(NamedTuple):
 
     since: int
     at: int
-    gang: Gang
+    gang: UsageGang
     resource: str
     amount: int
 

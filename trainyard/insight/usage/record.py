@@ -14,7 +14,7 @@ import orjson
 
 from trainyard.errors import TrainyardError
 from trainyard.insight.usage.account import Account, Gap, Span, Usage
-from trainyard.insight.usage.levels import Gang, Level, Line, QueueLevel, QueueTenants, TakenBack
+from trainyard.insight.usage.levels import Level, Line, QueueLevel, QueueTenants, TakenBack, UsageGang
 from trainyard.insight.usage.record_parts import (
     FORMAT,
     GAPS,
@@ -133,7 +133,7 @@ class _Written:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
-        self._levels: dict[tuple[Gang, str], Level] = {}
+        self._levels: dict[tuple[UsageGang, str], Level] = {}
         self._last = 0
 
     def add(self, lines: Sequence[Line]) -> None:
@@ -233,7 +233,7 @@ def _readable(stored: _Stored) -> list[Line] | None:
 
 
 def _lines(namespace: str, texts: Sequence[bytes]) -> Iterator[Line]:
-    gangs: dict[int, Gang] = {}
+    gangs: dict[int, UsageGang] = {}
     for kind, *row in orjson.loads(b"[" + b",".join(texts) + b"]"):
         if kind == "l":
             number, at, *rest = row
@@ -241,7 +241,7 @@ def _lines(namespace: str, texts: Sequence[bytes]) -> Iterator[Line]:
         elif kind == "q":
             yield QueueLevel(*row)
         elif kind == "j":
-            gangs[row[0]] = Gang(namespace, *row[1:])
+            gangs[row[0]] = UsageGang(namespace, *row[1:])
         elif kind == "b":
             number, since, at, *rest = row
             yield TakenBack(since, at, gangs[number], *rest)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from trainyard.insight.usage.account import Gap
-from trainyard.insight.usage.levels import Gang, Level, Line, QueueLevel, QueueTenants
+from trainyard.insight.usage.levels import Level, Line, QueueLevel, QueueTenants, UsageGang
 
 HEAD: Final = "trainyard-usage"
 """Name of the head; those of the segments start with it."""
@@ -134,7 +134,7 @@ class Segment:
     sequence: int
     since: int
     _text: list[bytes] = field(default_factory=list)
-    _ids: dict[Gang, int] = field(default_factory=dict)
+    _ids: dict[UsageGang, int] = field(default_factory=dict)
     _size: int = 0
     _first_size: int = 0
 
@@ -234,8 +234,8 @@ def unpacked(body: Mapping[str, Any]) -> bytes:
     return gzip.decompress(base64.b64decode(body["binaryData"]["lines.gz"]))
 
 
-def _gangs(namespace: str, texts: Iterable[bytes]) -> Iterator[tuple[int, Gang]]:
+def _gangs(namespace: str, texts: Iterable[bytes]) -> Iterator[tuple[int, UsageGang]]:
     for text in texts:
         if text.startswith(b'["j"'):
             _, number, *names = orjson.loads(text)
-            yield number, Gang(namespace, *names)
+            yield number, UsageGang(namespace, *names)

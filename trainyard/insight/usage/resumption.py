@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trainyard.insight.usage.levels import Gang, Level, Line, QueueLevel, TakenBack
+from trainyard.insight.usage.levels import Level, Line, QueueLevel, TakenBack, UsageGang
 
-_Key = tuple[Gang, str] | tuple[str, str]
+_Key = tuple[UsageGang, str] | tuple[str, str]
 
 
 def resumed(written: Iterable[Line], lines: Iterable[Line], until: int) -> Iterator[Line]:

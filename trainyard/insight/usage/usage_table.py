@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trainyard.checks.printable_text import printable
 from trainyard.insight.usage.account import Span, Sums, Usage, hours
-from trainyard.insight.usage.levels import Gang
+from trainyard.insight.usage.levels import UsageGang
 
 SHARED: Final = "(shared queues)"
 """Tenant of what a queue lends that several tenants may use, or none."""
@@ -162,7 +162,7 @@ def timestamp(at: int) -> str:
     return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _names(gang: Gang, by: By) -> dict[str, str]:
+def _names(gang: UsageGang, by: By) -> dict[str, str]:
     values = {
         "tenant": gang.namespace,
         "job": f"{gang.kind.lower()}/{gang.name}",

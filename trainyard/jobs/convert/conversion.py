@@ -17,7 +17,7 @@ from trainyard.jobs.convert.gang_scheduling import place_queue
 from trainyard.jobs.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
 from trainyard.jobs.convert.operator_labels import label_keys, resolve_operator_labels
 from trainyard.jobs.convert.part import resolve_on_host_network
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 from trainyard.jobs.render.pipeline import render
 from trainyard.jobs.render.result import Rejected, RenderContext
 from trainyard.jobs.render.submission import read_runtime, server_errors
@@ -94,13 +94,13 @@ def convert(
     TrainyardError
         The job is invalid against its API, or the runtime does not exist.
     """
-    source = Source(body)
+    source = LegacySource(body)
     try:
         draft = _drafted(source, converter, name, label_uses or {})
         room = room_for_name(draft)
         if len(draft.name) > room:
             short = draft.name[: max(room, 1)].rstrip("-")
-            source = Source(body)
+            source = LegacySource(body)
             draft = _drafted(source, converter, short, label_uses or {})
     except Refused:
         source.lost("spec", "the job is not converted", "see above")
@@ -112,7 +112,7 @@ def convert(
 
 
 def _drafted(
-    source: Source, converter: Converter, name: str | None, label_uses: Mapping[str, tuple[str, ...]]
+    source: LegacySource, converter: Converter, name: str | None, label_uses: Mapping[str, tuple[str, ...]]
 ) -> Draft:
     wanted = job_name(source)
     if name is not None and name != wanted:

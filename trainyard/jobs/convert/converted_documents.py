@@ -15,7 +15,7 @@ from trainyard.jobs.convert.kinds import KINDS, RETIRED, converter_of
 from trainyard.jobs.convert.metadata import job_name
 from trainyard.jobs.convert.operator_labels import label_keys
 from trainyard.jobs.convert.schedules import SCHEDULES, server_note
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 from trainyard.manifests.documents import in_namespace, objects
 
 
@@ -77,7 +77,7 @@ def _converted(
     uses: Mapping[str, tuple[str, ...]],
 ) -> Conversion:
     """Convert a job under a unique name in its namespace."""
-    source = Source(body)
+    source = LegacySource(body)
     source.mapping("metadata")
     namespace, name = str(source.text("metadata.namespace") or "default"), job_name(source)
     taken = (namespace, name) in names
@@ -90,7 +90,7 @@ def _label_uses(others: Iterable[Body]) -> dict[str, tuple[str, ...]]:
     """Return the objects other than jobs by the keys of labels that they name."""
     uses: dict[str, tuple[str, ...]] = {}
     for body in others:
-        label = Source(body).label
+        label = LegacySource(body).label
         for key in label_keys(body):
             uses[key] = (*uses.get(key, ()), label)
     return uses
@@ -99,7 +99,7 @@ def _label_uses(others: Iterable[Body]) -> dict[str, tuple[str, ...]]:
 def _skipped(body: Body) -> Conversion:
     kind, version = body["kind"], body["apiVersion"]
     if (served := server_note(version, kind)) is not None:
-        return Conversion(Source(body).label, (), (served,))
+        return Conversion(LegacySource(body).label, (), (served,))
     group = version.partition("/")[0]
     message = f"{kind} of {version} is skipped"
     read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == group]
@@ -115,7 +115,7 @@ def _skipped(body: Body) -> Conversion:
         note = FieldFinding.of(
             "kind", kind, Fidelity.LOSSLESS, message, f"no action, unless it is a job; supported kinds are {kinds}"
         )
-    return Conversion(Source(body).label, (), (note,))
+    return Conversion(LegacySource(body).label, (), (note,))
 
 
 def _kind(where: str, body: Any) -> tuple[str, str]:

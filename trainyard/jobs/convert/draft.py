@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from trainyard.api import Body
 from trainyard.jobs.convert.part import Part, read_part, set_trainer
-from trainyard.jobs.convert.source import Path, Source
+from trainyard.jobs.convert.source import LegacySource, Path
 from trainyard.jobs.render.frameworks.plain import PLAIN_LABEL
 
 
@@ -53,7 +53,7 @@ class Draft:
         Other objects of the input by the keys of labels that they name.
     """
 
-    source: Source
+    source: LegacySource
     name: str
     framework: str = PLAIN_LABEL
     policy: Body = field(default_factory=dict)

@@ -8,7 +8,7 @@ from trainyard import quantity
 from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import Path, Source, parts_of
+from trainyard.jobs.convert.source import LegacySource, Path, parts_of
 from trainyard.jobs.render.gangs import GANGS
 from trainyard.jobs.render.gangs.kai import KAI_QUEUE_LABEL
 from trainyard.jobs.render.gangs.volcano_topology import NetworkTopology
@@ -89,7 +89,7 @@ def read_topology(draft: Draft, path: str) -> None:
         draft.gang = {"volcano": {"networkTopology": topology}}
 
 
-def topology_of(source: Source, path: str, target: str) -> Body | None:
+def topology_of(source: LegacySource, path: str, target: str) -> Body | None:
     """Return a network topology constraint for a runtime; None: unset.
 
     Parameters

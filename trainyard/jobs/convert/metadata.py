@@ -9,7 +9,7 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION, KUEUE_QUEUE_LABEL, QU
 from trainyard.errors import TrainyardError
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.part import Part, drop_empty_metadata
-from trainyard.jobs.convert.source import Source, parts_of
+from trainyard.jobs.convert.source import LegacySource, parts_of
 from trainyard.jobs.render.gangs.kai import KAI_QUEUE_LABEL
 from trainyard.jobs.render.jobset_rules import LONGEST_LABEL
 
@@ -50,7 +50,7 @@ _OTHER_QUEUE: Final = "queue of Volcano of this name, in the place of YuniKorn's
 _OTHER_QUEUE_FIX: Final = "make it, or name another one"
 
 
-def job_name(source: Source) -> str:
+def job_name(source: LegacySource) -> str:
     """Read the name of the legacy job and return a valid TrainJob name."""
     name = source.text("metadata.name")
     if name is None:

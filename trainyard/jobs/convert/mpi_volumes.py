@@ -8,7 +8,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 from trainyard.jobs.render.frameworks.mpi_implementations import HOST_FILE_DIRECTORY, HOST_FILE_NAME
 from trainyard.jobs.render.frameworks.ssh_launch import HOST_FILE_VOLUME, KEYS_VOLUME
 from trainyard.jobs.render.pod_set import LAUNCHER
@@ -26,7 +26,7 @@ _SCRIPTS: Final = {
 _SUB_PATHS: Final = ("subPath", "subPathExpr")
 
 
-def map_operator_volumes(source: Source, part: Part, name: str) -> None:
+def map_operator_volumes(source: LegacySource, part: Part, name: str) -> None:
     """Replace volumes of the operator by those of the MPI framework, and note what is no longer there.
 
     Parameters
@@ -62,7 +62,7 @@ def map_operator_volumes(source: Source, part: Part, name: str) -> None:
             _note_scripts(source, container, path)
 
 
-def _rename_objects(source: Source, part: Part, name: str) -> None:
+def _rename_objects(source: LegacySource, part: Part, name: str) -> None:
     """Replace names of the operator's ConfigMap and Secret in the job's own volumes; their keys are the same."""
     old = source.peek("metadata.name")
     for index, volume in enumerate(part.pod.get("volumes", ())):
@@ -88,7 +88,7 @@ def _script(mount: Body) -> str:
     return next((path for path in paths if path in _SCRIPTS), "")
 
 
-def _note_scripts(source: Source, container: Body, path: str) -> None:
+def _note_scripts(source: LegacySource, container: Body, path: str) -> None:
     for field in ("command", "args", "env"):
         if _DISCOVERY_WORD.search(str(container.get(field, ""))):
             message = f"names {_DISCOVERY} of the old operator, which is not there any more"

@@ -15,7 +15,7 @@ from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import Source, dotted, parts_of
+from trainyard.jobs.convert.source import LegacySource, dotted, parts_of
 
 _SPARK: Final = r"(?<![\w./-])spark-(?:role|version|app-name|app-selector|exec-id|exec-resourceprofile-id)(?![\w./-])"
 _KEY: Final = re.compile(rf"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|{_SPARK}")
@@ -118,11 +118,11 @@ def _note_other_objects(draft: Draft, gone: list[str]) -> None:
             _lose(draft.source, "", key, f"use the label {fix} in {other}" if fix else f"change {other}")
 
 
-def _lose(source: Source, path: str, key: str, fix: str) -> None:
+def _lose(source: LegacySource, path: str, key: str, fix: str) -> None:
     _note(source, path, key, Fidelity.LOST, f"names the label {key}, which the new pods do not have", fix)
 
 
-def _note(source: Source, path: str, key: str, fidelity: Fidelity, message: str, fix: str = "") -> None:
+def _note(source: LegacySource, path: str, key: str, fidelity: Fidelity, message: str, fix: str = "") -> None:
     source.notes.append(FieldFinding.of(path, key, fidelity, message, fix))
 
 

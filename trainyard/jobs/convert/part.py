@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
-from trainyard.jobs.convert.source import Path, Source, dotted, parts_of
+from trainyard.jobs.convert.source import LegacySource, Path, dotted, parts_of
 from trainyard.jobs.convert.template_fields import drop_unknown_fields
 from trainyard.jobs.render.hosts import MOST_PODS
 from trainyard.jobs.render.pod_editing import copied
@@ -104,7 +104,7 @@ class Part:
         return f"{job}-{self.name}-{replica}-{index}.{job}"
 
 
-def require_pod_count(source: Source, path: Path, pods: int) -> None:
+def require_pod_count(source: LegacySource, path: Path, pods: int) -> None:
     """Reject more pods than one Job runs.
 
     Raises
@@ -116,7 +116,7 @@ def require_pod_count(source: Source, path: Path, pods: int) -> None:
         raise source.malformed(path, f"would run {pods} pods; Kubernetes runs at most {MOST_PODS} in a Job")
 
 
-def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[str] = ()) -> Part:
+def read_part(source: LegacySource, path: Path, name: str, pods: int, mains: Sequence[str] = ()) -> Part:
     """Read a pod template.
 
     Parameters
@@ -152,7 +152,7 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
     return part
 
 
-def set_trainer(source: Source, part: Part) -> None:
+def set_trainer(source: LegacySource, part: Part) -> None:
     """Mark a part as configured by the TrainJob's trainer: its main container gets the name required by the API."""
     part.trains = True
     if part.main == CONTAINER_NODE:
@@ -174,7 +174,7 @@ def set_trainer(source: Source, part: Part) -> None:
     )
 
 
-def resolve_on_host_network(source: Source, part: Part) -> None:
+def resolve_on_host_network(source: LegacySource, part: Part) -> None:
     """Let pods on the network of their node resolve names of the cluster, by which they find each other."""
     if part.pod.get("hostNetwork") and part.pod.get("dnsPolicy", _CLUSTER_DNS) == _CLUSTER_DNS:
         part.pod["dnsPolicy"] = _HOST_DNS
@@ -192,7 +192,7 @@ def drop_empty_metadata(part: Part) -> None:
         part.template["metadata"] = metadata
 
 
-def _rename(source: Source, part: Part, old: str, new: str) -> None:
+def _rename(source: LegacySource, part: Part, old: str, new: str) -> None:
     _note_references(source, part, old)
     for container in part.containers:
         if container["name"] == old:
@@ -209,7 +209,7 @@ def _rename(source: Source, part: Part, old: str, new: str) -> None:
         annotations[_DEFAULT_CONTAINER] = new
 
 
-def _note_references(source: Source, part: Part, old: str) -> None:
+def _note_references(source: LegacySource, part: Part, old: str) -> None:
     """Note references to a container that is renamed."""
     message = "follows the new name of the container"
     path = (*parts_of(part.path), "metadata", "annotations", _DEFAULT_CONTAINER)
@@ -230,7 +230,7 @@ def _own_references(container: Body) -> Iterator[Body]:
             yield reference
 
 
-def _write_amounts(source: Source, value: Any, path: tuple[str | int, ...]) -> None:
+def _write_amounts(source: LegacySource, value: Any, path: tuple[str | int, ...]) -> None:
     """Write fractional numbers as text: built-in kinds accept a number for a quantity, custom resources do not."""
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(inner, dict | list):
@@ -240,7 +240,7 @@ def _write_amounts(source: Source, value: Any, path: tuple[str | int, ...]) -> N
             source.same((*path, key), "the same amount as text")
 
 
-def _trim_metadata(source: Source, part: Part) -> None:
+def _trim_metadata(source: LegacySource, part: Part) -> None:
     metadata = part.template.get("metadata", {})
     for name in [key for key in metadata if key not in _KEPT_METADATA]:
         source.changed((*parts_of(part.path), "metadata", name), "pods get their names and places from the Job")

@@ -7,7 +7,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 
 ON_FAILURE: Final = "OnFailure"
 NEVER: Final = "Never"
@@ -19,7 +19,7 @@ _ALWAYS_MESSAGE: Final = "OnFailure: the pods of a Job cannot be started again a
 
 
 def apply_restart_policy(
-    source: Source, part: Part, default: str, limit: int | None, *, unlimited: bool = False
+    source: LegacySource, part: Part, default: str, limit: int | None, *, unlimited: bool = False
 ) -> None:
     """Read the restart policy of a training operator's role.
 
@@ -60,7 +60,7 @@ def apply_restart_policy(
         source.notes.append(FieldFinding.of(path, policy, Fidelity.CHANGED, _LIMITED, "set runPolicy.backoffLimit"))
 
 
-def adapt_restart_policy(source: Source, part: Part, *, fails: bool) -> None:
+def adapt_restart_policy(source: LegacySource, part: Part, *, fails: bool) -> None:
     """Adapt the restart policy of a pod template without a policy of its role.
 
     Parameters

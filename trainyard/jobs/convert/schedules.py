@@ -9,7 +9,7 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 from trainyard.jobs.render.pod_editing import copied
 
 _SPEC: Final = "spec"
@@ -53,7 +53,7 @@ class Schedule:
         convert
             Converts the job.
         """
-        source = Source(body)
+        source = LegacySource(body)
         metadata, spec = self._metadata(source), copied(source.mapping(self.path))
         job: Body = {"apiVersion": body["apiVersion"], "kind": self.kind, "metadata": metadata, "spec": spec}
         source.lost(f"{_SPEC}.schedule", _CREATES, _FIX)
@@ -73,7 +73,7 @@ class Schedule:
         notes = (*source.notes, *(self._moved(note) for note in found.notes))
         return replace(found, source=source.label, notes=notes)
 
-    def _metadata(self, source: Source) -> Any:
+    def _metadata(self, source: LegacySource) -> Any:
         """Return the metadata of the schedule, with labels and annotations of its template."""
         metadata = copied(source.mapping("metadata"))
         parent = self.path.rpartition(".")[0]

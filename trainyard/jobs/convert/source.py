@@ -26,7 +26,7 @@ _BRACKETED: Final = re.compile(r"^[^\s\[\]\"\\]*[./][^\s\[\]\"\\]*$")
 _QUOTED: Final = re.compile(r"[^\w-]")
 
 
-class Source:
+class LegacySource:
     """One legacy object.
 
     Parameters

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.job_set_schema import recorded_schema
-from trainyard.jobs.convert.source import Path, Source, parts_of
+from trainyard.jobs.convert.source import LegacySource, Path, parts_of
 
 _TEMPLATE: Final = ("replicatedJobs", None, "template", "spec", "template")
 _IDENTITY: Final = ("apiVersion", "kind")
 _FIX: Final = "correct its name, or remove it: the API server rejects or drops it"
 
 
-def drop_unknown_fields(source: Source, template: Body, path: Path) -> None:
+def drop_unknown_fields(source: LegacySource, template: Body, path: Path) -> None:
     """Remove the unknown fields of a pod template; metadata has its own notes."""
     for name in [name for name in template if name not in ("metadata", "spec")]:
         if name in _IDENTITY:
@@ -25,7 +25,7 @@ def drop_unknown_fields(source: Source, template: Body, path: Path) -> None:
     _walk(source, template.get("spec"), _schema()["properties"]["spec"], (*parts_of(path), "spec"))
 
 
-def _walk(source: Source, value: Any, schema: Body, path: tuple[str | int, ...]) -> None:
+def _walk(source: LegacySource, value: Any, schema: Body, path: tuple[str | int, ...]) -> None:
     if isinstance(value, list):
         for index, item in enumerate(value):
             _walk(source, item, schema.get("items", {}), (*path, index))
@@ -40,7 +40,7 @@ def _walk(source: Source, value: Any, schema: Body, path: tuple[str | int, ...])
             _drop(source, value, name, path)
 
 
-def _drop(source: Source, value: Body, name: str, path: tuple[str | int, ...]) -> None:
+def _drop(source: LegacySource, value: Body, name: str, path: tuple[str | int, ...]) -> None:
     source.lost((*path, name), "is no field of a pod template: left out", _FIX)
     del value[name]
 

@@ -12,7 +12,7 @@ from trainyard.api import Body
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
 
 GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
@@ -63,7 +63,7 @@ def referred(variable: Variable, reference: str) -> Variable:
     return Variable(variable.name, variable.entry, f"$({reference})")
 
 
-def set_variables(source: Source, part: Part, variables: Sequence[Variable], *, always: bool) -> None:
+def set_variables(source: LegacySource, part: Part, variables: Sequence[Variable], *, always: bool) -> None:
     """Set variables in the containers that read them.
 
     Parameters
@@ -110,7 +110,7 @@ def words_of(container: Body) -> str:
     return " ".join(str(word) for word in [*container.get("command", ()), *container.get("args", ())])
 
 
-def note_legacy_hosts(source: Source, part: Part, old: Iterable[str], new: str, *, what: str = "host") -> None:
+def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new: str, *, what: str = "host") -> None:
     """Note references to host names of the legacy job, which no longer exist.
 
     Parameters
@@ -137,7 +137,7 @@ def note_legacy_hosts(source: Source, part: Part, old: Iterable[str], new: str, 
             )
 
 
-def _note_replaced(source: Source, part: Part, container: Body, entry: Body) -> None:
+def _note_replaced(source: LegacySource, part: Part, container: Body, entry: Body) -> None:
     """Note a variable of the job that is overridden, if the legacy template sets it."""
     own = next((each for each in container.get("env", ()) if each["name"] == entry["name"]), None)
     if own is None or own == entry:

@@ -1,7 +1,7 @@
 """Changes of a TrainJob to its runtime's template, from all three generations of fields.
 
 The fields podSpecOverrides (v2.0), podTemplateOverrides (v2.1) and runtimePatches (v2.2 and later) are converted by
-their own modules to `Change`, which is validated and merged here.
+their own modules to `ReplicatedJobChange`, which is validated and merged here.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Change:
+class ReplicatedJobChange:
     """Change of one replicatedJob by one entry.
 
     Parameters
@@ -82,7 +82,7 @@ class Change:
         return found
 
 
-def check_number(changes: Sequence[Change]) -> Iterator[Finding]:
+def check_number(changes: Sequence[ReplicatedJobChange]) -> Iterator[Finding]:
     """Yield fields with more changes than are merged; checked before anything else is done with them."""
     if len(changes) <= MOST_OVERRIDES:
         return
@@ -95,7 +95,7 @@ def check_number(changes: Sequence[Change]) -> Iterator[Finding]:
             )
 
 
-def change_shape_errors(changes: Sequence[Change]) -> Iterator[Finding]:
+def change_shape_errors(changes: Sequence[ReplicatedJobChange]) -> Iterator[Finding]:
     """Yield fields that do not match the schema of their Kubernetes type."""
     for change in changes:
         pod = change.pod
@@ -109,7 +109,7 @@ def change_shape_errors(changes: Sequence[Change]) -> Iterator[Finding]:
                         yield from shape_errors(container[name], shape, f"{change.pod_path}.{kind}[{number}].{name}")
 
 
-def check_targets(changes: Sequence[Change], template: Template) -> Iterator[Finding]:
+def check_targets(changes: Sequence[ReplicatedJobChange], template: Template) -> Iterator[Finding]:
     """Yield changes of replicatedJobs and containers that do not exist, and of env that other TrainJob fields set."""
     known = {job["name"]: job for job in template.jobs}
     for change in changes:
@@ -125,7 +125,7 @@ def check_targets(changes: Sequence[Change], template: Template) -> Iterator[Fin
             yield from _container_faults(change, set(container_names(job)))
 
 
-def merge_changes(spec: Body, changes: Sequence[Change]) -> None:
+def merge_changes(spec: Body, changes: Sequence[ReplicatedJobChange]) -> None:
     """Merge changes into a JobSet specification in order; later ones take precedence.
 
     Parameters
@@ -139,7 +139,7 @@ def merge_changes(spec: Body, changes: Sequence[Change]) -> None:
         job["template"] = strategic_merge(job["template"], copied(change.template))
 
 
-def _container_faults(change: Change, known: set[str]) -> Iterator[Finding]:
+def _container_faults(change: ReplicatedJobChange, known: set[str]) -> Iterator[Finding]:
     path = change.generation.path
     for field, kind in _CONTAINER_KINDS.items():
         for container in change.pod.get(field, ()):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.api import TrainJobSpec
-from trainyard.jobs.render.job_changes import Change, Generation
+from trainyard.jobs.render.job_changes import Generation, ReplicatedJobChange
 from trainyard.jobs.render.pod_editing import stored
 
 POD_SPEC_OVERRIDES: Final = Generation("podSpecOverrides", "targetJob")
@@ -14,17 +14,17 @@ POD_TEMPLATE_OVERRIDES: Final = Generation("podTemplateOverrides", "targetJob")
 _APPLIED_METADATA: Final = ("labels", "annotations")
 
 
-def pod_spec_overrides(spec: TrainJobSpec) -> Iterator[Change]:
+def pod_spec_overrides(spec: TrainJobSpec) -> Iterator[ReplicatedJobChange]:
     """Yield the changes of podSpecOverrides; later entries for a replicatedJob take precedence."""
     for index, override in enumerate(spec.pod_spec_overrides or ()):
         pod = stored(override)
         del pod["targetJobs"]
         path = f"{POD_SPEC_OVERRIDES.path}[{index}]"
         for target in dict.fromkeys(target.name for target in override.target_jobs):
-            yield Change(POD_SPEC_OVERRIDES, path, target, {"spec": {"template": {"spec": pod}}})
+            yield ReplicatedJobChange(POD_SPEC_OVERRIDES, path, target, {"spec": {"template": {"spec": pod}}})
 
 
-def pod_template_overrides(spec: TrainJobSpec) -> Iterator[Change]:
+def pod_template_overrides(spec: TrainJobSpec) -> Iterator[ReplicatedJobChange]:
     """Yield the changes of podTemplateOverrides: labels, annotations and the pod specification."""
     for index, override in enumerate(spec.pod_template_overrides or ()):
         given = stored(override)
@@ -35,7 +35,7 @@ def pod_template_overrides(spec: TrainJobSpec) -> Iterator[Change]:
         }
         path = f"{POD_TEMPLATE_OVERRIDES.path}[{index}]"
         for target in dict.fromkeys(target.name for target in override.target_jobs):
-            yield Change(
+            yield ReplicatedJobChange(
                 POD_TEMPLATE_OVERRIDES,
                 f"{path}.spec",
                 target,

@@ -9,14 +9,14 @@ from trainyard.api import RuntimePatch, TrainJobSpec
 from trainyard.api.kubernetes_model import EmbeddedMetadata
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.dns import is_http_path, is_subdomain
-from trainyard.jobs.render.job_changes import Change, Generation
+from trainyard.jobs.render.job_changes import Generation, ReplicatedJobChange
 from trainyard.jobs.render.pod_editing import stored
 
 RUNTIME_PATCHES: Final = Generation("runtimePatches", "replicated job", bounded=True)
 _POD: Final = "template.spec.template.spec"
 
 
-def runtime_patches(spec: TrainJobSpec) -> Iterator[Change]:
+def runtime_patches(spec: TrainJobSpec) -> Iterator[ReplicatedJobChange]:
     """Yield the changes of replicatedJobs."""
     for index, patch in enumerate(spec.runtime_patches or ()):
         template = patch.training_runtime_spec.template if patch.training_runtime_spec else None
@@ -24,7 +24,7 @@ def runtime_patches(spec: TrainJobSpec) -> Iterator[Change]:
         base = f"{RUNTIME_PATCHES.path}[{index}].trainingRuntimeSpec.template.spec.replicatedJobs"
         for position, job in enumerate(jobs or ()):
             body = stored(job.template) if job.template else {}
-            yield Change(RUNTIME_PATCHES, f"{base}[{position}].{_POD}", job.name, body)
+            yield ReplicatedJobChange(RUNTIME_PATCHES, f"{base}[{position}].{_POD}", job.name, body)
 
 
 def patched_metadata(spec: TrainJobSpec) -> Iterator[EmbeddedMetadata]:

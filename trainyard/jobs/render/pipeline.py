@@ -29,7 +29,7 @@ from trainyard.jobs.render.patches import runtime_patches
 from trainyard.jobs.render.relabeling import relabeling_warnings, trainers
 from trainyard.jobs.render.resolution import Resolution
 from trainyard.jobs.render.resolved_job import ResolvedJob
-from trainyard.jobs.render.result import Decision, Rejected, RenderContext, Rendered
+from trainyard.jobs.render.result import AdmissionDecision, Rejected, RenderContext, Rendered
 from trainyard.jobs.render.runtime_snapshot import snapshot
 from trainyard.jobs.render.trainer import apply_trainer
 from trainyard.jobs.render.trainer_status import apply_trainer_status, trainer_status_objects
@@ -71,7 +71,7 @@ def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Ren
 
 def validate(
     train_job: TrainJob, runtime: Runtime | None, context: RenderContext, *, old: TrainJob | None = None
-) -> Decision:
+) -> AdmissionDecision:
     """Return the decision of admission for a TrainJob.
 
     Everything that :func:`render` rejects is an error, except for an update that requires no rendering: it changes only
@@ -89,27 +89,27 @@ def validate(
         The stored TrainJob, on an update.
     """
     if train_job.spec is None:
-        return Decision((_SPEC_MISSING,))
+        return AdmissionDecision((_SPEC_MISSING,))
     if old is not None and leaves_objects(train_job, old):
-        return Decision()
+        return AdmissionDecision()
     if error := _runtime_error(train_job.spec, runtime):
-        return Decision((error,))
+        return AdmissionDecision((error,))
     assert runtime is not None  # noqa: S101
     validated = _resolve(train_job, runtime, context)
     if old is None:
-        return Decision(validated.errors, validated.warnings)
+        return AdmissionDecision(validated.errors, validated.warnings)
     changes = tuple(check_changes(train_job, old, context))
     immutable = tuple(_immutable_changes(validated.job, old)) if validated.job is not None and not changes else ()
     errors = validated.errors
     if errors and waits_in_queue(train_job, old):
         known = _resolve(old, runtime, context).errors
         errors = tuple(error for error in errors if error not in known)
-    return Decision((*changes, *errors), (*validated.warnings, *immutable))
+    return AdmissionDecision((*changes, *errors), (*validated.warnings, *immutable))
 
 
 def admit(
     train_job: TrainJob, runtime: Runtime | None, context: RenderContext, *, old: TrainJob | None = None
-) -> tuple[Decision, tuple[Body, ...]]:
+) -> tuple[AdmissionDecision, tuple[Body, ...]]:
     """Return the decision of :func:`validate` and, if there are no errors, the objects of :func:`render`.
 
     On creation, both share one resolved job, which accounts for most of their time.
@@ -122,10 +122,10 @@ def admit(
     managed = train_job.spec is not None and train_job.spec.managed_by == MANAGED_BY_TRAINER
     if old is None and runtime is not None and managed and train_job.spec:
         if error := _runtime_error(train_job.spec, runtime):
-            return Decision((error,)), ()
+            return AdmissionDecision((error,)), ()
         validated = _resolve(train_job, runtime, context)
         objects = _build(validated.job) if validated.job is not None else ()
-        return Decision(validated.errors, validated.warnings), objects
+        return AdmissionDecision(validated.errors, validated.warnings), objects
     decision = validate(train_job, runtime, context, old=old)
     if decision.errors or runtime is None:
         return decision, ()
@@ -134,7 +134,7 @@ def admit(
         return decision, result.objects
     if old is not None and waits_in_queue(train_job, old):
         return decision, ()
-    return Decision(result.errors, decision.warnings), ()
+    return AdmissionDecision(result.errors, decision.warnings), ()
 
 
 def _runtime_error(spec: TrainJobSpec, runtime: Runtime | None) -> Finding | None:

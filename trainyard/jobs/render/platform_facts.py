@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainyard.api import Platform
-from trainyard.jobs.render.result import RenderContext, StatusServer
+from trainyard.jobs.render.result import RenderContext, StatusServerAddress
 
 
 def context_of(platform: Platform | None, context: RenderContext) -> RenderContext:
@@ -26,7 +26,7 @@ def context_of(platform: Platform | None, context: RenderContext) -> RenderConte
     spec = platform.spec
     if spec.status_server is not None:
         server = spec.status_server
-        context = replace(context, status_server=StatusServer(server.service, server.namespace, server.port))
+        context = replace(context, status_server=StatusServerAddress(server.service, server.namespace, server.port))
     context = replace(context, job_set_gates=frozenset(spec.job_set_feature_gates))
     if not (spec.scheduler_features or spec.tiers):
         return context

@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard.api import Body, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, TRAINER
-from trainyard.jobs.render.job_changes import Change, merge_changes
+from trainyard.jobs.render.job_changes import ReplicatedJobChange, merge_changes
 from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.labels import merged_metadata
 from trainyard.jobs.render.merge import merge_resources
@@ -37,7 +37,7 @@ class Resolution(JobView):
         spec: TrainJobSpec,
         runtime: Runtime,
         context: RenderContext,
-        changes: Sequence[Change] = (),
+        changes: Sequence[ReplicatedJobChange] = (),
     ) -> None:
         self.train_job = train_job
         self.spec = spec

@@ -13,7 +13,7 @@ COSCHEDULING_SCHEDULER = "scheduler-plugins-scheduler"
 
 
 @dataclass(frozen=True)
-class StatusServer:
+class StatusServerAddress:
     """Server to which training code reports its progress.
 
     Parameters
@@ -73,7 +73,7 @@ class RenderContext:
     volcano_version: str | None = None
     coscheduling_scheduler: str | None = None
     job_set_gates: frozenset[str] = frozenset()
-    status_server: StatusServer | None = None
+    status_server: StatusServerAddress | None = None
     from_snapshot: bool = False
     stored_runtime: Runtime | None = field(default=None, repr=False)
 
@@ -95,7 +95,7 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class Decision:
+class AdmissionDecision:
     """Decision of admission, with its findings."""
 
     errors: tuple[Finding, ...] = ()

@@ -22,7 +22,7 @@ from trainyard.jobs.render.jobset_gates import gate_findings
 from trainyard.jobs.render.jobset_rules import template_errors
 from trainyard.jobs.render.labels import check_metadata
 from trainyard.jobs.render.pod_set import ancestor_of, container_names, step_containers
-from trainyard.jobs.render.result import Decision
+from trainyard.jobs.render.result import AdmissionDecision
 from trainyard.jobs.render.runtime_cache import once_per_runtime
 from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
 from trainyard.jobs.render.template import Template, template_of
@@ -33,7 +33,7 @@ _JOBS = f"{_SPEC}.replicatedJobs"
 
 def validate_runtime(
     runtime: Runtime, old: Runtime | None = None, job_set_gates: frozenset[str] = frozenset()
-) -> Decision:
+) -> AdmissionDecision:
     """Return the verdict of admission for a runtime.
 
     As upstream, a runtime whose label disables the validation is accepted; its errors are warnings, because they reject
@@ -53,9 +53,9 @@ def validate_runtime(
     found = (*runtime_errors(runtime), *(each for each in gated if each.severity is Severity.ERROR))
     errors = tuple(error for error in found if error not in known)
     if (runtime.metadata.labels or {}).get(WEBHOOK_VALIDATION_LABEL) == WEBHOOK_VALIDATION_DISABLED:
-        return Decision((), (*admission_warnings(runtime), *(_ignored(error) for error in errors)))
+        return AdmissionDecision((), (*admission_warnings(runtime), *(_ignored(error) for error in errors)))
     warnings = (each for each in gated if each.severity is Severity.WARNING)
-    return Decision(errors, (*admission_warnings(runtime), *runtime_warnings(runtime), *warnings))
+    return AdmissionDecision(errors, (*admission_warnings(runtime), *runtime_warnings(runtime), *warnings))
 
 
 def _ignored(error: Finding) -> Finding:

@@ -29,7 +29,7 @@ from trainyard.jobs.render.generated_names import about_prefix, generated_name, 
 from trainyard.jobs.render.immutability import leaves_objects
 from trainyard.jobs.render.object_metadata import metadata_errors
 from trainyard.jobs.render.pipeline import admit, render
-from trainyard.jobs.render.result import Decision, RenderContext, Rendered
+from trainyard.jobs.render.result import AdmissionDecision, RenderContext, Rendered
 from trainyard.jobs.render.runtime_admission import validate_runtime
 from trainyard.jobs.render.typed_clients import normalized_runtime
 
@@ -179,11 +179,11 @@ def _submitted(
     schema_errors = tuple(violations(TrainJob, body, stored))
     objects: tuple[Body, ...] = ()
     if old is not None and train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
-        verdict = Decision()
+        verdict = AdmissionDecision()
     elif old is not None and leaves_objects(train_job, old):
-        verdict, objects = Decision(), _rendered(train_job, found, context)
+        verdict, objects = AdmissionDecision(), _rendered(train_job, found, context)
     elif found and found.errors:
-        verdict = Decision(tuple(runtime_findings(found)))
+        verdict = AdmissionDecision(tuple(runtime_findings(found)))
     else:
         verdict, objects = admit(train_job, found.runtime if found else None, context, old=old)
     errors = _merged(schema_errors, verdict.errors)

@@ -16,7 +16,7 @@ from trainyard.jobs.render.frameworks.base import Framework
 from trainyard.jobs.render.gangs.base import GangScheduler
 from trainyard.jobs.render.hosts import check_pods
 from trainyard.jobs.render.initializers import check_initializers, initializer_sources, initializer_warnings
-from trainyard.jobs.render.job_changes import Change, change_shape_errors, check_number, check_targets
+from trainyard.jobs.render.job_changes import ReplicatedJobChange, change_shape_errors, check_number, check_targets
 from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.jobset_gates import gate_findings
 from trainyard.jobs.render.jobset_rules import claim_errors
@@ -53,7 +53,7 @@ def gang_schedulers_of(runtime: Runtime) -> tuple[GangScheduler[Any], ...]:
     return tuple(gangs.GANGS[name] for name in (policy or PodGroupPolicy()).chosen())
 
 
-def input_errors(spec: TrainJobSpec, runtime: Runtime, changes: Sequence[Change]) -> tuple[Finding, ...]:
+def input_errors(spec: TrainJobSpec, runtime: Runtime, changes: Sequence[ReplicatedJobChange]) -> tuple[Finding, ...]:
     """Return errors in what resolution relies on: the runtime and the schema of all fields, then references.
 
     Parameters
@@ -75,7 +75,7 @@ def input_warnings(train_job: TrainJob, runtime: Runtime) -> Iterator[Finding]:
         yield Finding.warning(path, "unknown field: the API server drops it", fix)
 
 
-def step_findings(job: JobView, changes: Sequence[Change]) -> Iterator[Finding]:
+def step_findings(job: JobView, changes: Sequence[ReplicatedJobChange]) -> Iterator[Finding]:
     """Yield findings of replicatedJobs whose ancestor step is changed by overrides or patches.
 
     Parameters
@@ -163,7 +163,7 @@ def _runtime_warnings(runtime: Runtime) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _shape_errors(spec: TrainJobSpec, changes: Sequence[Change]) -> Iterator[Finding]:
+def _shape_errors(spec: TrainJobSpec, changes: Sequence[ReplicatedJobChange]) -> Iterator[Finding]:
     if spec.trainer:
         yield from shape_errors(copied(spec.trainer.env or []), ENV, "spec.trainer.env")
         yield from shape_errors(
@@ -175,7 +175,9 @@ def _shape_errors(spec: TrainJobSpec, changes: Sequence[Change]) -> Iterator[Fin
     yield from change_shape_errors(changes)
 
 
-def _reference_errors(spec: TrainJobSpec, changes: Sequence[Change], runtime: Runtime) -> Iterator[Finding]:
+def _reference_errors(
+    spec: TrainJobSpec, changes: Sequence[ReplicatedJobChange], runtime: Runtime
+) -> Iterator[Finding]:
     yield from check_metadata("spec", spec.labels or {}, spec.annotations or {})
     for metadata in patched_metadata(spec):
         path = f"{RUNTIME_PATCHES.path}.trainingRuntimeSpec.template.metadata"
@@ -193,7 +195,7 @@ class _ChangedStep:
     before: str | None
 
 
-def _changed_steps(job: JobView, changes: Sequence[Change]) -> Iterator[_ChangedStep]:
+def _changed_steps(job: JobView, changes: Sequence[ReplicatedJobChange]) -> Iterator[_ChangedStep]:
     if not changes:
         return
     before = {body["name"]: ancestor_of(body) for body in template_of(job.runtime).jobs}

@@ -26,7 +26,7 @@ def spec_hash(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-class State(StrEnum):
+class VersionState(StrEnum):
     """Life cycle state of a version; retired versions are not part of the catalog."""
 
     DRAFT = "draft"
@@ -78,11 +78,11 @@ class RuntimeVersion:
         return f"{self.name}-{self.version}"
 
     @property
-    def state(self) -> State:
+    def state(self) -> VersionState:
         """Life cycle state of the version."""
         if self.deprecated is not None:
-            return State.DEPRECATED
-        return State.DRAFT if self.released is None else State.RELEASED
+            return VersionState.DEPRECATED
+        return VersionState.DRAFT if self.released is None else VersionState.RELEASED
 
     def manifest(self) -> dict[str, Any]:
         """Return the object with labels and annotations of its state."""

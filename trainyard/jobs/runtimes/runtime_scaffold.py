@@ -17,7 +17,7 @@ from trainyard.jobs.runtimes.catalog_loader import runtimes_of, version_findings
 from trainyard.jobs.runtimes.folder import INDEX, CatalogFolder, read_folder, version_file
 from trainyard.jobs.runtimes.index import index_rank, version_key
 from trainyard.jobs.runtimes.pods import containers_of, job_templates
-from trainyard.jobs.runtimes.release.version_lifecycle import Step, metadata_rank
+from trainyard.jobs.runtimes.release.version_lifecycle import LifecycleStep, metadata_rank
 from trainyard.manifests.text_edits import dumped, removed, with_value
 
 GANGS: Final = (*(gang.name for gang in LISTED), "none")
@@ -86,7 +86,7 @@ def _valid_runtimes(folder: CatalogFolder) -> dict[str, Runtime]:
     }
 
 
-def new_version(folder: CatalogFolder, wanted: NewRuntime, known: Catalog) -> Step:
+def new_version(folder: CatalogFolder, wanted: NewRuntime, known: Catalog) -> LifecycleStep:
     """Add a draft to a folder.
 
     Parameters
@@ -134,7 +134,7 @@ def new_version(folder: CatalogFolder, wanted: NewRuntime, known: Catalog) -> St
                 index = with_value(index, (*path, field), given, index_rank)
     file = version_file(wanted.name, version)
     summary = f"{folder.path(file)} is a draft, copied from {source.name} {source.version}"
-    return Step(before, folder.with_texts({file: text, INDEX: index}), (summary,))
+    return LifecycleStep(before, folder.with_texts({file: text, INDEX: index}), (summary,))
 
 
 def _check(wanted: NewRuntime) -> None:

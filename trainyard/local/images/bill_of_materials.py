@@ -13,7 +13,7 @@ _SPECIFICATION = "1.6"
 
 
 @dataclass(frozen=True, order=True)
-class Component:
+class ImageComponent:
     """A component of an image.
 
     Parameters
@@ -44,20 +44,20 @@ class Component:
         }
 
 
-def debian_component(package: str, version: str, architecture: str, sha256: str) -> Component:
+def debian_component(package: str, version: str, architecture: str, sha256: str) -> ImageComponent:
     """Return a Debian package."""
     purl = f"pkg:deb/debian/{quote(package)}@{quote(version)}?arch={architecture}&distro=debian-12"
-    return Component(purl, package, version, sha256)
+    return ImageComponent(purl, package, version, sha256)
 
 
-def python_component(name: str, version: str, sha256: str = "") -> Component:
+def python_component(name: str, version: str, sha256: str = "") -> ImageComponent:
     """Return a Python package."""
-    return Component(f"pkg:pypi/{quote(name.lower().replace('_', '-'))}@{quote(version)}", name, version, sha256)
+    return ImageComponent(f"pkg:pypi/{quote(name.lower().replace('_', '-'))}@{quote(version)}", name, version, sha256)
 
 
-def go_components(listing: str) -> list[Component]:
+def go_components(listing: str) -> list[ImageComponent]:
     """Return the modules in the output of ``go version -m`` of one program, with the Go standard library."""
-    found: dict[str, Component] = {}
+    found: dict[str, ImageComponent] = {}
     last = ""
     for line in listing.splitlines():
         parts = line.strip().split("\t")
@@ -68,15 +68,15 @@ def go_components(listing: str) -> list[Component]:
             found[last] = _go(parts[1], parts[2])
         elif ": go" in line and not line.startswith("\t"):
             version = line.rpartition(": go")[2].split()[0]
-            found["stdlib"] = Component(f"pkg:golang/stdlib@{quote(version)}", "stdlib", version)
+            found["stdlib"] = ImageComponent(f"pkg:golang/stdlib@{quote(version)}", "stdlib", version)
     return sorted(found.values())
 
 
-def _go(module: str, version: str) -> Component:
-    return Component(f"pkg:golang/{quote(module)}@{quote(version)}", module, version)
+def _go(module: str, version: str) -> ImageComponent:
+    return ImageComponent(f"pkg:golang/{quote(module)}@{quote(version)}", module, version)
 
 
-def bill_of_materials(reference: str, digest: str, components: Iterable[Component]) -> str:
+def bill_of_materials(reference: str, digest: str, components: Iterable[ImageComponent]) -> str:
     """Return the document; equal for equal images, so it has no time."""
     document = {
         "$schema": f"http://cyclonedx.org/schema/bom-{_SPECIFICATION}.schema.json",

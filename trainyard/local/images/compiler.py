@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from trainyard.errors import TrainyardError
-from trainyard.local.images.bill_of_materials import Component, debian_component
+from trainyard.local.images.bill_of_materials import ImageComponent, debian_component
 
 _FLAGS: Final = ("-static", "-Os", "-s", "-Wall", "-Werror", "-Wl,--build-id=none")
 _LIBRARIES: Final = ("libc.a", "libgcc.a")
@@ -50,9 +50,9 @@ def compiler_version() -> str:
     return _run([_compiler(), "--version"], Path("/"))
 
 
-def linked_components(architecture: str, run: Run = _run) -> list[Component]:
+def linked_components(architecture: str, run: Run = _run) -> list[ImageComponent]:
     """Return the libraries that the compiler links: their Debian packages, else each file by its hash."""
-    found: dict[str, Component] = {}
+    found: dict[str, ImageComponent] = {}
     for library in _LIBRARIES:
         file = Path(run([_compiler(), f"-print-file-name={library}"], Path("/")).strip())
         if not file.is_absolute():
@@ -62,7 +62,7 @@ def linked_components(architecture: str, run: Run = _run) -> list[Component]:
     return sorted(found.values())
 
 
-def _package(file: Path, architecture: str, run: Run) -> Component | None:
+def _package(file: Path, architecture: str, run: Run) -> ImageComponent | None:
     if shutil.which("dpkg-query") is None:
         return None
     try:
@@ -73,6 +73,6 @@ def _package(file: Path, architecture: str, run: Run) -> Component | None:
     return debian_component(owner.partition(":")[0], version, architecture, "")
 
 
-def _file(file: Path) -> Component:
+def _file(file: Path) -> ImageComponent:
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    return Component(f"pkg:generic/{file.name}?checksum=sha256:{digest}", file.name, digest[:12], digest)
+    return ImageComponent(f"pkg:generic/{file.name}?checksum=sha256:{digest}", file.name, digest[:12], digest)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import trainyard
 from trainyard.errors import TrainyardError
-from trainyard.local.images.bill_of_materials import Component, bill_of_materials
+from trainyard.local.images.bill_of_materials import ImageComponent, bill_of_materials
 from trainyard.local.images.file_tree import FileTree
 from trainyard.local.images.image_lock import LockedImage, write_lock
 from trainyard.local.images.image_rules import require_rules
@@ -289,13 +289,13 @@ class ImageBuilder:
         tree.add_folder("tmp", 0o1777)
         return write_layer(tree, self._layers / "base.tar.gz")
 
-    def _layer(self, layer: LayerRecipe, below: FileTree, inputs: str) -> tuple[Blob, list[Component], FileTree]:
+    def _layer(self, layer: LayerRecipe, below: FileTree, inputs: str) -> tuple[Blob, list[ImageComponent], FileTree]:
         file, record = self._layers / f"{inputs}.tar.gz", self._layers / f"{inputs}.json"
         document = self._read_record(record)
         if document.get("inputs") == inputs and document["digest"] == f"sha256:{_sha256(file)}":
             blob = Blob(file, document["digest"], document["diffId"], document["size"])
             with file.open("rb") as content:
-                return blob, [Component(**each) for each in document["components"]], FileTree.from_tar(content)
+                return blob, [ImageComponent(**each) for each in document["components"]], FileTree.from_tar(content)
         contents: LayerContents = self.sources.contents(layer, below)
         blob = write_layer(contents.tree, file)
         self._write_record(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from trainyard.errors import TrainyardError
-from trainyard.local.images.bill_of_materials import Component, debian_component, go_components
+from trainyard.local.images.bill_of_materials import ImageComponent, debian_component, go_components
 from trainyard.local.images.compiler import compile_static, compiler_version, linked_components
 from trainyard.local.images.debian_packages import debian_files, fetch, read_debian_lock
 from trainyard.local.images.file_tree import FileTree, matches
@@ -40,7 +40,7 @@ class LayerContents:
     """
 
     tree: FileTree = field(default_factory=FileTree)
-    components: list[Component] = field(default_factory=list)
+    components: list[ImageComponent] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class LayerSources:
                 content = file.read_bytes()
                 found.tree.add(f"{files.to.strip('/')}/{path}", content, executable=content.startswith(b"#!"))
         version = self.module_version(files.group, files.module)
-        found.components.append(Component(f"pkg:golang/{files.module}@v{version}", files.module, f"v{version}"))
+        found.components.append(ImageComponent(f"pkg:golang/{files.module}@v{version}", files.module, f"v{version}"))
 
     def _module(self, files: ModuleFiles) -> Path:
         folder = self.project / "toolchain" / files.group

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from trainyard.errors import TrainyardError
-from trainyard.local.images.bill_of_materials import Component, python_component
+from trainyard.local.images.bill_of_materials import ImageComponent, python_component
 from trainyard.local.images.file_tree import FileTree, matches
 
 _VERSION: Final = "3.11"
@@ -111,7 +111,7 @@ def sources_digest(project: Path) -> str:
     return digest.hexdigest()
 
 
-def unpacked(wheels: Iterable[Path], scripts: Iterable[str]) -> tuple[FileTree, list[Component]]:
+def unpacked(wheels: Iterable[Path], scripts: Iterable[str]) -> tuple[FileTree, list[ImageComponent]]:
     """Return the files of wheels in the image's site folder, launchers of console scripts, and the components.
 
     Raises
@@ -119,7 +119,7 @@ def unpacked(wheels: Iterable[Path], scripts: Iterable[str]) -> tuple[FileTree, 
     TrainyardError
         No package has one of the scripts.
     """
-    tree, components = FileTree(), list[Component]()
+    tree, components = FileTree(), list[ImageComponent]()
     launchers: dict[str, str] = {}
     for file in wheels:
         name, version, *_ = file.name.split("-")

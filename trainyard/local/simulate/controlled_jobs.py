@@ -13,7 +13,7 @@ from trainyard.kube.kinds import JOBS
 from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import VOLCANO_JOBS
 from trainyard.local.simulate.gang_objects import JOB_LABEL, ROLE_LABEL, pod_spec
-from trainyard.local.simulate.scenario_jobs import Job, JobKind
+from trainyard.local.simulate.scenario_jobs import JobKind, ScenarioGang
 
 RESOURCES: Final = {JobKind.JOB: JOBS, JobKind.VCJOB: VOLCANO_JOBS}
 """Resource of each kind that has a controller."""
@@ -22,7 +22,7 @@ _ENDLESS: Final = "10000h"
 """Run time of the pods: the replay ends a job by deleting it."""
 
 
-def controlled_job(job: Job, name: str) -> tuple[Resource, dict[str, Any]]:
+def controlled_job(job: ScenarioGang, name: str) -> tuple[Resource, dict[str, Any]]:
     """Return a job under a name, with its resource."""
     annotations = {"trainyard.dev/simulated-duration": _ENDLESS}
     spec = pod_spec(job.per_pod, job.priority_class)

@@ -8,13 +8,13 @@ from typing import Any, Final
 from trainyard import quantity
 from trainyard.api.constants import GROUP_NAME_ANNOTATION, REPLICATED_JOB_LABEL
 from trainyard.jobs.render.gangs.volcano_subgroups import INDEX_LABEL, JOB_INDEX_LABEL, group_policies
-from trainyard.local.simulate.scenario_jobs import Job, TopologyMode
+from trainyard.local.simulate.scenario_jobs import ScenarioGang, TopologyMode
 
 ROLE_LABEL: Final = "trainyard.dev/simulated"
 JOB_LABEL: Final = "trainyard.dev/simulated-job"
 
 
-def pod_group_of(job: Job) -> dict[str, Any]:
+def pod_group_of(job: ScenarioGang) -> dict[str, Any]:
     """Return the PodGroup of a job."""
     total = {name: quantity.parse(amount) * job.min_member for name, amount in job.per_pod.items()}
     spec: dict[str, Any] = {
@@ -37,7 +37,7 @@ def pod_group_of(job: Job) -> dict[str, Any]:
     return group_body(job.name, job.namespace, spec)
 
 
-def pod_of(job: Job, name: str, index: int) -> dict[str, Any]:
+def pod_of(job: ScenarioGang, name: str, index: int) -> dict[str, Any]:
     """Return a pod of a job; the labels of JobSet and of the Job determine its subgroup."""
     labels = {ROLE_LABEL: "job", JOB_LABEL: job.name}
     if job.group_size:

@@ -26,7 +26,7 @@ from trainyard.kube.api_errors import ApiError
 from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
 from trainyard.kube.kinds import NODES, PODS
-from trainyard.kube.store import Change
+from trainyard.kube.store import StoreChange
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 from trainyard.local.cluster.provider import ClusterStatus
 from trainyard.local.cluster.simulated_nodes import desired_nodes
@@ -37,7 +37,7 @@ from trainyard.local.simulate.gang_objects import JOB_LABEL, ROLE_LABEL, group_b
 from trainyard.local.simulate.name_list import Names
 from trainyard.local.simulate.replay import Settled
 from trainyard.local.simulate.rest import sessions_at_rest
-from trainyard.local.simulate.scenario_jobs import DEFAULT_NAMESPACE, Job, JobKind
+from trainyard.local.simulate.scenario_jobs import DEFAULT_NAMESPACE, JobKind, ScenarioGang
 from trainyard.scheduling.queues.queue import DEFAULT
 from trainyard.settings.fabric import FabricSettings
 
@@ -49,7 +49,7 @@ _ROUNDS = 60
 class _Gang:
     """An active job: its current pods with their indexes, and the number of pods created so far."""
 
-    job: Job
+    job: ScenarioGang
     pods: dict[str, int] = field(default_factory=dict)
     made: int = 0
     lost: bool = False
@@ -106,7 +106,7 @@ class LiveWorld:
         self._control: tuple[str, asyncio.Event] | None = None
         pods.subscribe(self._seen)
 
-    def _seen(self, change: Change) -> None:
+    def _seen(self, change: StoreChange) -> None:
         body = change.new or change.old
         assert body is not None  # noqa: S101
         metadata = body["metadata"]
@@ -128,7 +128,7 @@ class LiveWorld:
         elif gang is not None and gang.controlled and not deleted:
             gang.pods.setdefault(metadata["name"], len(gang.pods))
 
-    async def submit(self, job: Job) -> None:
+    async def submit(self, job: ScenarioGang) -> None:
         """Create the objects of a job."""
         gang = self._gangs[job.name] = _Gang(job)
         if gang.controlled:

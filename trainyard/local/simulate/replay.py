@@ -18,7 +18,7 @@ from trainyard.local.simulate.clock import shown
 from trainyard.local.simulate.expectation import ExpectationResult, evaluate
 from trainyard.local.simulate.name_list import Names
 from trainyard.local.simulate.scenario import Event, Scenario
-from trainyard.local.simulate.scenario_jobs import Job
+from trainyard.local.simulate.scenario_jobs import ScenarioGang
 from trainyard.local.simulate.timeline import JobState, Timeline
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.stack_checks import stack_queues
@@ -43,10 +43,10 @@ class Settled:
     evicted: frozenset[str] = frozenset()
 
 
-class World(Protocol):
+class ReplayWorld(Protocol):
     """Environment in which a scenario is replayed."""
 
-    async def submit(self, job: Job) -> None:
+    async def submit(self, job: ScenarioGang) -> None:
         """Create the PodGroup and the pods of a job."""
 
     async def withdraw(self, name: str) -> None:
@@ -88,7 +88,9 @@ class Replay:
         return all(result.holds for result in self.results)
 
 
-async def replay(scenario: Scenario, world: World, progress: Callable[[str, float], None] | None = None) -> Replay:
+async def replay(
+    scenario: Scenario, world: ReplayWorld, progress: Callable[[str, float], None] | None = None
+) -> Replay:
     """Replay a scenario.
 
     Parameters
@@ -104,12 +106,12 @@ async def replay(scenario: Scenario, world: World, progress: Callable[[str, floa
 
 
 class _Run:
-    def __init__(self, scenario: Scenario, world: World, progress: Callable[[str, float], None]) -> None:
+    def __init__(self, scenario: Scenario, world: ReplayWorld, progress: Callable[[str, float], None]) -> None:
         self._scenario, self._world, self._progress = scenario, world, progress
         parents = {name: queue.parent for name, queue in scenario.settings.queues.items()}
         self._timeline = Timeline(scenario.fabric, scenario.jobs, parents)
         self._queues = dict(scenario.settings.queues)
-        self._active: dict[str, Job] = {}
+        self._active: dict[str, ScenarioGang] = {}
         self._ends: dict[str, int] = {}
         self._agenda: list[tuple[int, int]] = []
         self._order = count()

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from trainyard.insight.usage.account import Account, Span, Usage
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Gang, Holding, QueueTenants, Share
+from trainyard.insight.usage.levels import Holding, QueueTenants, Share, UsageGang
 from trainyard.local.simulate.replay import Replay
-from trainyard.local.simulate.scenario_jobs import Job
+from trainyard.local.simulate.scenario_jobs import ScenarioGang
 from trainyard.local.simulate.timeline import PodRun
 from trainyard.scheduling.queues.amounts import units
 
@@ -52,11 +52,11 @@ def replay_usage(replay: Replay, span: Span | None = None) -> Usage:
 
 
 def _changes(
-    job: Job, left: int | None, runs: list[PodRun], devices: frozenset[str], arrived: dict[str, int]
+    job: ScenarioGang, left: int | None, runs: list[PodRun], devices: frozenset[str], arrived: dict[str, int]
 ) -> Iterator[tuple[int, _Change]]:
     if job.name not in arrived:
         return
-    gang = Gang(job.namespace, job.kind.value, job.name, job.queue)
+    gang = UsageGang(job.namespace, job.kind.value, job.name, job.queue)
     request = {name: str(amount) for name, amount in job.per_pod.items() if name in devices}
     one = units(request)
     placed = defaultdict[int, int](int)

@@ -22,7 +22,7 @@ from trainyard.local.simulate.clock import Duration
 from trainyard.local.simulate.expectation import Expectation
 from trainyard.local.simulate.name_list import Names
 from trainyard.local.simulate.programs import PROGRAMS
-from trainyard.local.simulate.scenario_jobs import Job, JobSettings
+from trainyard.local.simulate.scenario_jobs import JobSettings, ScenarioGang
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.scheduling.queues.queue import ROOT
@@ -98,7 +98,7 @@ class Scenario:
     name: str
     file: ScenarioFile
     settings: StackSettings
-    jobs: Mapping[str, Job]
+    jobs: Mapping[str, ScenarioGang]
 
     @cached_property
     def fabric(self) -> Fabric:

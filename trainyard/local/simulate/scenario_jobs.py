@@ -32,7 +32,7 @@ class TopologyMode(StrEnum):
     SOFT = "soft"
 
 
-class TopologySettings(SettingsModel):
+class JobTopology(SettingsModel):
     """Network topology request of a job."""
 
     mode: TopologyMode = Field(default=TopologyMode.HARD, description="hard: required; soft: preferred")
@@ -65,7 +65,7 @@ class JobSettings(SettingsModel):
         default=None, description="Requests of a pod; the accelerators of a whole node if unset"
     )
     priority_class: DnsSubdomain | None = Field(default=None, description="PriorityClass of the pods")
-    topology: TopologySettings | None = Field(default=None, description="Network topology request")
+    topology: JobTopology | None = Field(default=None, description="Network topology request")
     groups: GroupSettings | None = Field(default=None, description="Groups of pods, each in one domain of a tier")
     copies: int = Field(
         default=1, ge=1, le=10_000, description="Number of identical jobs, named with suffixes -0, -1, …"
@@ -124,7 +124,7 @@ class JobSettings(SettingsModel):
         if self.topology.tier is not None and self.topology.tier not in tiers:
             yield Finding(f"{path}.topology.tier", f"tier {self.topology.tier!r} does not exist", known)
 
-    def expanded(self, name: str, settings: StackSettings) -> dict[str, Job]:
+    def expanded(self, name: str, settings: StackSettings) -> dict[str, ScenarioGang]:
         """Return the individual jobs by name."""
         tiers = {tier: number for number, tier in enumerate(settings.fabric.tier_names, start=1)}
         capacity = settings.fabric.node_shape.capacity
@@ -133,7 +133,7 @@ class JobSettings(SettingsModel):
         queue = self.queue or (tenant.default_queue or tenant.queues[0] if tenant else "default")
         names = [name] if self.copies == 1 else [f"{name}-{number}" for number in range(self.copies)]
         return {
-            each: Job(
+            each: ScenarioGang(
                 name=each,
                 namespace=self.tenant or DEFAULT_NAMESPACE,
                 queue=queue,
@@ -154,7 +154,7 @@ class JobSettings(SettingsModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class ScenarioGang:
     """A gang.
 
     Parameters

@@ -36,7 +36,7 @@ _MARK = "simulate"
 _T = TypeVar("_T")
 
 
-class Session:
+class ReplaySession:
     """A control plane for replays.
 
     Parameters

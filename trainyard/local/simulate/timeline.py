@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from trainyard import quantity
 from trainyard.insight.usage.levels import Share
-from trainyard.local.simulate.scenario_jobs import Job
+from trainyard.local.simulate.scenario_jobs import ScenarioGang
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 
 
@@ -91,7 +91,7 @@ class Timeline:
     """
 
     fabric: Fabric
-    jobs: Mapping[str, Job]
+    jobs: Mapping[str, ScenarioGang]
     parents: Mapping[str, str] = field(default_factory=dict)
     runs: list[PodRun] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)

@@ -25,10 +25,10 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.policy.pack.review_pack import WHOLE, PolicyPack, Report
-from trainyard.policy.pack.stack_resources import Resource
+from trainyard.policy.pack.review_pack import WHOLE, PackReport, PolicyPack
+from trainyard.policy.pack.stack_resources import StackResource
 from trainyard.policy.pack.stack_values import properties
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import load_stack, parse_stack
@@ -136,7 +136,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         try:
             pack = self._ready()
         except TrainyardError as error:
-            return self._response([Report(WHOLE, "", True, str(error))], {})
+            return self._response([PackReport(WHOLE, "", True, str(error))], {})
         resources = [_resource(each) for each in request.resources if _matters(each, pack)]
         titles = {rule.id: rule.title for rule in pack.rules}
         return self._response(pack.evaluate(resources), titles)
@@ -186,7 +186,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         own = {key.removeprefix(_PREFIX): _value(text) for key, text in self._stack.items() if key.startswith(_PREFIX)}
         return parse_stack(own, source=self._source) if "cluster" in own else None
 
-    def _info(self, rule: Rule) -> Any:
+    def _info(self, rule: AdmissionRule) -> Any:
         severe = rule.severity is Severity.ERROR
         return analyzer_pb2.PolicyInfo(
             name=rule.id,
@@ -211,7 +211,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             policies=policies,
         )
 
-    def _response(self, reports: Iterable[Report], titles: Mapping[str, str]) -> Any:
+    def _response(self, reports: Iterable[PackReport], titles: Mapping[str, str]) -> Any:
         return analyzer_pb2.AnalyzeResponse(
             diagnostics=[
                 analyzer_pb2.AnalyzeDiagnostic(
@@ -257,8 +257,8 @@ def _matters(resource: Any, pack: PolicyPack) -> bool:
     return kind is None or pack.reads(kind.string_value)
 
 
-def _resource(resource: Any) -> Resource:
-    return Resource(resource.urn, resource.type, properties(json_format.MessageToDict(resource.properties)))
+def _resource(resource: Any) -> StackResource:
+    return StackResource(resource.urn, resource.type, properties(json_format.MessageToDict(resource.properties)))
 
 
 def _value(text: str) -> Any:

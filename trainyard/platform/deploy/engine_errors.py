@@ -10,14 +10,14 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.platform.deploy.engine_events import EventLog
-from trainyard.platform.deploy.workspace import Program
+from trainyard.platform.deploy.workspace import StackProgram
 
 _HALF_WRITTEN = "failed to load checkpoint: EOF"
 """A file of attributes that a killed run has left half-written: `remove_incomplete_attributes`."""
 
 
 @contextmanager
-def translate_errors(operation: str, stack: str, events: EventLog, program: Program, log: Path) -> Iterator[None]:
+def translate_errors(operation: str, stack: str, events: EventLog, program: StackProgram, log: Path) -> Iterator[None]:
     """Raise an error of the user in place of one of the engine.
 
     Parameters

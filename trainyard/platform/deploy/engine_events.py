@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainyard.checks.finding import Finding
-from trainyard.platform.deploy.operation_result import Change
+from trainyard.platform.deploy.operation_result import ResourceChange
 
 if TYPE_CHECKING:
     from pulumi.automation.events import EngineEvent, StepEventMetadata
@@ -44,7 +44,7 @@ class EventLog:
 
     step: Step | None = None
     counts: Counter[str] = field(default_factory=Counter)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ResourceChange] = field(default_factory=list)
     failures: dict[str, Finding] = field(default_factory=dict)
     refusals: list[Finding] = field(default_factory=list)
     advice: list[Finding] = field(default_factory=list)
@@ -165,7 +165,9 @@ class EventLog:
             self._retired += 1
         if operation in ("create", "import", "update", "delete", "replace"):
             fields = tuple(sorted(metadata.detailed_diff)) if metadata.detailed_diff else tuple(metadata.diffs or ())
-            self.changes.append(Change(operation, resource_of(metadata.urn), component_of(metadata.urn), fields))
+            self.changes.append(
+                ResourceChange(operation, resource_of(metadata.urn), component_of(metadata.urn), fields)
+            )
 
     def _counted(self, resource_changes: Mapping[Any, int]) -> Counter[str]:
         """Count what components succeed as deleted; the engine counts it as replaced."""

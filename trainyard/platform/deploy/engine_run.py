@@ -19,12 +19,12 @@ from trainyard.platform.deploy.deletion_watch import watch_deletions
 from trainyard.platform.deploy.engine_errors import translate_errors
 from trainyard.platform.deploy.engine_events import EventLog
 from trainyard.platform.deploy.interrupted_run import follow_cluster
-from trainyard.platform.deploy.operation_result import Result
+from trainyard.platform.deploy.operation_result import OperationResult
 from trainyard.platform.deploy.recorded_cluster import reject_other_cluster, reject_other_kubeconfig
 from trainyard.platform.deploy.recorded_state import RecordedState
 from trainyard.platform.deploy.recovery import backend_folder, interruption, recover
 from trainyard.platform.deploy.repeated_action import repeated
-from trainyard.platform.deploy.workspace import PROJECT, Backend, Program, open_workspace
+from trainyard.platform.deploy.workspace import PROJECT, Backend, StackProgram, open_workspace
 from trainyard.platform.pulumi_sdk.recorded_objects import recorded_objects
 from trainyard.policy.pack.review_pack import REVIEW_VARIABLE
 from trainyard.progress import Progress
@@ -114,7 +114,7 @@ def engine_run(
     backend = Backend.TEMPORARY if no_cluster else Backend.READ if reads else Backend.CREATED
     if reads:
         environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
-    program = Program()
+    program = StackProgram()
     log = (cache_home() if reads else state_home()) / "pulumi" / f"{stack}-{operation}.log"
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with progress.step(title) as step, log.open("w") as file:
@@ -158,11 +158,11 @@ def engine_run(
             step.done(result_of(operation, stack, run, time.monotonic() - began).summary)
 
 
-def result_of(operation: str, stack: str, run: EngineRun, seconds: float = 0.0) -> Result:
+def result_of(operation: str, stack: str, run: EngineRun, seconds: float = 0.0) -> OperationResult:
     """Return the result of an operation."""
     events = run.events
     changes, advice, notes = tuple(events.changes), tuple(events.advice), tuple(events.notes)
-    return Result(operation, stack, dict(events.counts), changes, seconds, advice, notes=notes)
+    return OperationResult(operation, stack, dict(events.counts), changes, seconds, advice, notes=notes)
 
 
 def _watched_deletions(

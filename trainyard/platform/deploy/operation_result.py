@@ -14,7 +14,7 @@ _UNCHANGED = frozenset({"same", "read"})
 
 
 @dataclass(frozen=True)
-class Change:
+class ResourceChange:
     """One resource that changes.
 
     Parameters
@@ -45,7 +45,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Result:
+class OperationResult:
     """The outcome of one operation.
 
     Parameters
@@ -73,7 +73,7 @@ class Result:
     operation: str
     stack: str
     counts: Mapping[str, int]
-    changes: tuple[Change, ...]
+    changes: tuple[ResourceChange, ...]
     seconds: float
     advice: tuple[Finding, ...] = ()
     queues: Plan | None = None

@@ -22,7 +22,7 @@ from trainyard.local.cluster.toolchain import Toolchain
 from trainyard.platform.deploy.after_update import await_quotas, refresh_notes, refresh_selected, selecting_domains
 from trainyard.platform.deploy.engine_run import engine_run, result_of
 from trainyard.platform.deploy.interrupted_run import reject_remains
-from trainyard.platform.deploy.operation_result import Result
+from trainyard.platform.deploy.operation_result import OperationResult
 from trainyard.platform.deploy.stale_queues import retry_stale_queues
 from trainyard.platform.deploy.takeover_restoration import read_former, restore_former
 from trainyard.progress import Progress
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pulumi.automation import Stack
 
 
-def up(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
+def up(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> OperationResult:
     """Apply a stack.
 
     Simulated nodes are synchronized first. A killed run is continued. The admission rules review the declared objects
@@ -72,7 +72,7 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
 
 def preview(
     settings: StackSettings, stack: str, config_file: Path, progress: Progress, *, no_cluster: bool = False
-) -> Result:
+) -> OperationResult:
     """Return what `up` would change, and the findings of admission rules; other parameters and errors as for `up`.
 
     It only reads: it builds and downloads nothing, and writes to the cache folder and to a temporary folder only.
@@ -96,7 +96,7 @@ def preview(
     return replace(result, queues=_queue_plan(settings, stack, deleted))
 
 
-def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
+def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> OperationResult:
     """Update the stack's state from the live objects; parameters and errors as for `up`."""
     provider(settings.cluster, cluster_name(settings, stack)).access()
     with engine_run("refresh", "Refresh", settings, stack, config_file, progress) as run:
@@ -104,7 +104,7 @@ def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Pr
     return result_of("refresh", stack, run)
 
 
-def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
+def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> OperationResult:
     """Delete everything that `up` created, and restore what it took over or replaced; parameters as for `up`.
 
     Raises
@@ -166,5 +166,5 @@ def _require_unprotected(stack: Stack, name: str) -> None:
         )
 
 
-def _with_notes(result: Result, notes: Sequence[str]) -> Result:
+def _with_notes(result: OperationResult, notes: Sequence[str]) -> OperationResult:
     return replace(result, notes=(*result.notes, *notes))

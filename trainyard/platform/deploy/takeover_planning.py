@@ -10,7 +10,7 @@ from trainyard.local.cluster import cluster_name, provider
 from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE
 from trainyard.local.cluster.folders import cache_home
 from trainyard.local.cluster.toolchain import Toolchain
-from trainyard.platform.deploy.workspace import Backend, Program, open_workspace
+from trainyard.platform.deploy.workspace import Backend, StackProgram, open_workspace
 from trainyard.platform.takeover.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
 from trainyard.progress import Progress
 from trainyard.settings.stack import StackSettings
@@ -49,7 +49,7 @@ def plan_takeover(settings: StackSettings, stack: str, config_file: Path, progre
     toolchain = Toolchain()
     toolchain.require("pulumi-resource-kubernetes")
     environment = {**cluster.environment(), **_PLANNING}
-    program = Program()
+    program = StackProgram()
     log = cache_home() / "pulumi" / f"{stack}-adopt.log"
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (

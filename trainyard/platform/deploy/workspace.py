@@ -50,7 +50,7 @@ class Backend(StrEnum):
 
 
 @dataclass
-class Program:
+class StackProgram:
     """The program of stacks/, run inside this process; records the user's error, if any."""
 
     path: Path = field(default_factory=lambda: project_root() / "stacks" / "__main__.py")
@@ -87,7 +87,7 @@ def open_workspace(
     stack: str,
     config_file: Path,
     environment: Mapping[str, str],
-    program: Program,
+    program: StackProgram,
     *,
     backend: Backend = Backend.CREATED,
 ) -> Iterator[Stack]:
@@ -124,7 +124,7 @@ def open_workspace(
 
 
 @contextmanager
-def _workspace(folder: Path, stack: str, config_file: Path, program: Program, backend: Backend) -> Iterator[Stack]:
+def _workspace(folder: Path, stack: str, config_file: Path, program: StackProgram, backend: Backend) -> Iterator[Stack]:
     from pulumi import automation
 
     from trainyard.platform.pulumi_sdk.automation_stack import QuickStack, command

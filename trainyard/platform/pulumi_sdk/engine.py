@@ -20,7 +20,7 @@ from pulumi.runtime.proto import engine_pb2
 from trainyard.platform.pulumi_sdk.shortcuts import Shortcut, enabled
 
 
-class Engine:
+class PulumiEngine:
     """The engine of the current run."""
 
     def __init__(self) -> None:

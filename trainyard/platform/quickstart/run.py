@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from trainyard.cluster_state.platform import PlatformView, read_platform
+from trainyard.cluster_state.platform import LivePlatform, read_platform
 from trainyard.cluster_state.train_jobs import finished_condition, gang_nodes, run_train_job
 from trainyard.errors import TrainyardError
 from trainyard.kube.api_errors import ApiError, TransportError
@@ -94,7 +94,7 @@ def _running(source: Provider) -> bool:
 
 async def _run_smoke_job(
     access: ClusterAccess, settings: StackSettings, report: Callable[[str], None]
-) -> tuple[SmokeReport, PlatformView]:
+) -> tuple[SmokeReport, LivePlatform]:
     try:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
             job, ran = await run_train_job(client, smoke_job(settings), patience=SMOKE_PATIENCE, report=report)

@@ -16,7 +16,7 @@ _VERSION = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)(@|$)")
 
 
 @dataclass(frozen=True)
-class Program:
+class InstalledProgram:
     """A container of a Deployment.
 
     Parameters
@@ -75,19 +75,19 @@ class LiveInstallation:
     """
 
     namespace: str
-    programs: tuple[Program, ...] = ()
+    programs: tuple[InstalledProgram, ...] = ()
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     webhooks: tuple[Mapping[str, Any], ...] = ()
 
-    def program(self, name: str) -> Program | None:
+    def program(self, name: str) -> InstalledProgram | None:
         """Return the first program with this image name."""
         return next(iter(self.each_program(name)), None)
 
-    def each_program(self, name: str) -> list[Program]:
+    def each_program(self, name: str) -> list[InstalledProgram]:
         """Return the programs with this image name."""
         return [each for each in self.programs if each.name == name]
 
-    def file(self, program: Program, path: str) -> str | None:
+    def file(self, program: InstalledProgram, path: str) -> str | None:
         """Return the text of a program's file; None if it is not in a ConfigMap."""
         folder, _, name = path.rpartition("/")
         mounted = program.files.get(folder)
@@ -109,7 +109,7 @@ async def read_installation(client: Client, namespace: str) -> LiveInstallation:
     return LiveInstallation(namespace, programs, files, webhooks)
 
 
-def _programs(deployment: Object) -> Iterable[Program]:
+def _programs(deployment: Object) -> Iterable[InstalledProgram]:
     spec = deployment["spec"]["template"]["spec"]
     volumes = {each["name"]: (each.get("configMap") or {}).get("name") for each in spec.get("volumes") or ()}
     for container in spec["containers"]:
@@ -119,4 +119,4 @@ def _programs(deployment: Object) -> Iterable[Program]:
             if (name := volumes.get(each["name"]))
         }
         arguments = (*(container.get("command") or ()), *(container.get("args") or ()))
-        yield Program(deployment["metadata"]["name"], container.get("image") or "", arguments, mounts)
+        yield InstalledProgram(deployment["metadata"]["name"], container.get("image") or "", arguments, mounts)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from trainyard.checks.finding import Finding
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
-from trainyard.platform.takeover.installations import LiveInstallation, Program
+from trainyard.platform.takeover.installations import InstalledProgram, LiveInstallation
 from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.stack import StackSettings
 
@@ -32,7 +32,7 @@ def check_gates(settings: StackSettings, live: LiveInstallation) -> Iterator[Fin
             )
 
 
-def _enabled(live: LiveInstallation, program: Program) -> set[str]:
+def _enabled(live: LiveInstallation, program: InstalledProgram) -> set[str]:
     """Return the gates of the flag and of the configuration file; JobSet allows only one of these."""
     flag = program.argument("feature-gates") or ""
     gates = dict(each.partition("=")[::2] for each in flag.split(",") if each)

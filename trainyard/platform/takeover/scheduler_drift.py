@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trainyard.checks.finding import Finding
-from trainyard.platform.takeover.installations import LiveInstallation, Program
+from trainyard.platform.takeover.installations import InstalledProgram, LiveInstallation
 from trainyard.scheduling.scheduler.configuration_lint import DROPPING_RULES, lint
 from trainyard.scheduling.scheduler.scheduler_configuration import SchedulerConfiguration
 from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
@@ -34,7 +34,7 @@ def check_scheduler(settings: StackSettings, live: LiveInstallation) -> Iterator
         yield from _check(settings, live, program)
 
 
-def _check(settings: StackSettings, live: LiveInstallation, program: Program) -> Iterator[Finding]:
+def _check(settings: StackSettings, live: LiveInstallation, program: InstalledProgram) -> Iterator[Finding]:
     path, text = _configuration(live, program)
     if text is None:
         yield Finding(
@@ -68,7 +68,7 @@ def _check(settings: StackSettings, live: LiveInstallation, program: Program) ->
         )
 
 
-def _configuration(live: LiveInstallation, program: Program) -> tuple[str, str | None]:
+def _configuration(live: LiveInstallation, program: InstalledProgram) -> tuple[str, str | None]:
     file = program.argument(_FILE)
     path = f"Deployment {live.namespace}/{program.deployment}"
     if file is None:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from trainyard.kube.api_errors import ApiError
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.client import Client
 from trainyard.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
@@ -63,7 +63,7 @@ class TakeoverReader:
     def __init__(self, kubeconfig: Path, context: str | None, field_manager: str) -> None:
         self._address = (kubeconfig, context)
         self._field_manager = field_manager
-        self._session: Session | None = None
+        self._session: BlockingSession | None = None
         self._releases: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def __enter__(self) -> TakeoverReader:
@@ -93,9 +93,9 @@ class TakeoverReader:
         """Return a cluster-scoped object; None if it does not exist."""
         return self._connected().run(lambda client: client.find(resource, name))
 
-    def _connected(self) -> Session:
+    def _connected(self) -> BlockingSession:
         if self._session is None:
-            self._session = Session(*self._address)
+            self._session = BlockingSession(*self._address)
         return self._session
 
     async def _observe(self, client: Client, resource: Resource, declared: Mapping[str, Any]) -> Observation | None:

@@ -14,7 +14,7 @@ from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, PLATFORMS, TENANT_POLICIES, TRAINING_RUNTIMES
 from trainyard.manifests.documents import Source
 from trainyard.policy.check.sources import Manifest, Sources
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 
 CLUSTER = "cluster"
 """File name of objects that exist in a cluster."""
@@ -33,7 +33,7 @@ _CONTEXT = (
 """Kinds that are the context of the reviewed objects."""
 
 
-async def existing(client: Client, rules: Iterable[Rule]) -> tuple[Sources, Sources]:
+async def existing(client: Client, rules: Iterable[AdmissionRule]) -> tuple[Sources, Sources]:
     """Return all objects that rules evaluate, and their context.
 
     Parameters

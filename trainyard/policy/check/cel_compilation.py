@@ -9,7 +9,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.engines.vap.validating_admission_policies import admission_objects
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.settings.platform import PolicySettings
 
 _COMPILATION = "compilation failed: "
@@ -17,7 +17,7 @@ _FIELDS = {"variables": "name", "matchConditions": "name"}
 """Fields that name the expressions of a policy, by list."""
 
 
-def require_compiled(rules: Iterable[Rule], validator: ApiValidator) -> None:
+def require_compiled(rules: Iterable[AdmissionRule], validator: ApiValidator) -> None:
     """Raise unless the policies of rules are valid for an API server; requires `ApiValidator.available`.
 
     Raises

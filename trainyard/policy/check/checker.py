@@ -22,7 +22,7 @@ from trainyard.policy.check.kind_names import KindNames
 from trainyard.policy.check.null_texts import with_empty_texts
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_job_check import resolved, runtime_of
-from trainyard.policy.check.world import DEFAULT_NAMESPACE, World, is_runtime
+from trainyard.policy.check.world import DEFAULT_NAMESPACE, CheckContext, is_runtime
 from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
@@ -36,7 +36,7 @@ from trainyard.policy.review import (
     documents_of,
     platform_controller,
 )
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
 from trainyard.settings.platform import PolicyState
 
@@ -81,8 +81,8 @@ class Checker:
 
     def __init__(
         self,
-        rules: Iterable[Rule],
-        world: World,
+        rules: Iterable[AdmissionRule],
+        world: CheckContext,
         context: AdmissionContext,
         *,
         live: bool = False,
@@ -268,7 +268,7 @@ def _warnings(findings: Iterable[Finding]) -> Iterator[Finding]:
     return (replace(finding, severity=Severity.WARNING) for finding in findings)
 
 
-def _shape(manifest: Manifest, world: World) -> Iterator[Finding]:
+def _shape(manifest: Manifest, world: CheckContext) -> Iterator[Finding]:
     """Yield schema findings of the platform's kinds, except TrainJobs, which `resolved` validates."""
     for field in ("name", "namespace"):
         if not isinstance(manifest.metadata.get(field, ""), str):

@@ -20,7 +20,7 @@ from trainyard.jobs.render.submission import submitted
 from trainyard.jobs.runtimes.samples import sample_train_job
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_job_check import Resolved
-from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World, is_runtime
+from trainyard.policy.check.world import DEFAULT_NAMESPACE, CheckContext, FoundRuntime, is_runtime
 from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
 
 _BUILT_IN: Final = (
@@ -42,7 +42,7 @@ class JobValidator:
         Context of the check.
     """
 
-    def __init__(self, validator: ApiValidator | None, world: World) -> None:
+    def __init__(self, validator: ApiValidator | None, world: CheckContext) -> None:
         self._validator = validator
         self._world = world
         self._skipped = False

@@ -15,7 +15,7 @@ from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.kube.client import Client
 from trainyard.kube.resource import Resource
 from trainyard.policy.check.report_kinds import API_VERSION, CLUSTERED, GROUP, NAMESPACED, VERSION
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 
 _NAMESPACED = Resource(GROUP, VERSION, NAMESPACED[1], NAMESPACED[0])
 _CLUSTERED = Resource(GROUP, VERSION, CLUSTERED[1], CLUSTERED[0], namespaced=False)
@@ -31,7 +31,7 @@ _INSTALL: Final = (
 
 
 def policy_reports(
-    report: Report, rules: Iterable[Rule], namespaces: Iterable[str], now: datetime.datetime
+    report: Report, rules: Iterable[AdmissionRule], namespaces: Iterable[str], now: datetime.datetime
 ) -> list[dict[str, Any]]:
     """Return the reports: one or more per namespace, and those of cluster-scoped objects.
 

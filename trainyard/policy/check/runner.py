@@ -26,7 +26,7 @@ from trainyard.policy.engines.opa.socket_client import SocketClient
 from trainyard.policy.engines.vap.validating_admission_policies import reject_unknown
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
@@ -62,7 +62,7 @@ class RuleSetSession:
         Validates rendered Jobs as the API server does; None: they are not validated.
     """
 
-    rules: Sequence[Rule]
+    rules: Sequence[AdmissionRule]
     context: AdmissionContext
     address: Future[OpaAddress]
     settings: StackSettings | None
@@ -197,7 +197,7 @@ def check_paths(
     """
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.sources import placed, read_sources
-    from trainyard.policy.check.world import World
+    from trainyard.policy.check.world import CheckContext
 
     sources = placed(read_sources(paths, stdin=stdin, allow_no_objects=allow_no_objects), namespace, rule_set.rules)
     if not sources.manifests and not sources.faults and not allow_no_objects:
@@ -208,7 +208,7 @@ def check_paths(
     files = changed() if changed else None
     if files is not None and any(_touches(each, files) for each in everything):
         files = None
-    world = World(rule_set.settings, sources.manifests)
+    world = CheckContext(rule_set.settings, sources.manifests)
     platform = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
     checker = Checker(
         rule_set.rules,
@@ -249,7 +249,7 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
     from trainyard.policy.check.audit import existing
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.policy_reports import policy_reports, write_reports
-    from trainyard.policy.check.world import World
+    from trainyard.policy.check.world import CheckContext
 
     wanted = rule_set.context.only
     rules = [rule for rule in rule_set.rules if rule.audited and (wanted is None or rule.id in wanted)]
@@ -259,7 +259,7 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
     async def evaluate() -> Report:
         async with client() as cluster:
             sources, parameters = await existing(cluster, rules)
-            world = World(None, parameters.manifests)
+            world = CheckContext(None, parameters.manifests)
             checker = Checker(rules, world, context, live=True, platform_namespace=namespace)
             async with _source(rule_set) as source:
                 found = await checker.check(sources, source)

@@ -15,7 +15,7 @@ from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPo
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report.report import Report
 from trainyard.errors import TrainyardError
-from trainyard.jobs.runtimes.catalog import Catalog, Runtime, RuntimeVersion, State
+from trainyard.jobs.runtimes.catalog import Catalog, Runtime, RuntimeVersion, VersionState
 from trainyard.jobs.runtimes.catalog_loader import merged, runtimes_of, version_findings
 from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder
 from trainyard.jobs.runtimes.images.lock import images_of, read_lock
@@ -187,7 +187,7 @@ def _lock(folder: CatalogFolder, runtimes: Sequence[Runtime], findings: _Finding
 
 def _check_states(folder: CatalogFolder, runtime: Runtime, findings: _Findings, today: datetime.date) -> None:
     path = f"{folder.path('index.yaml')}: runtimes.{runtime.name}"
-    if runtime.alias is not None and runtime.version(runtime.alias).state is State.DRAFT:
+    if runtime.alias is not None and runtime.version(runtime.alias).state is VersionState.DRAFT:
         fix = f"trainyard runtimes release {runtime.name} {runtime.alias}"
         message = f"refers to the draft {runtime.alias}, which may still change"
         findings.errors.append(Finding(f"{path}.alias", message, fix))
@@ -205,7 +205,7 @@ def _evaluated(
     source: DecisionSource | None,
 ) -> Report:
     from trainyard.policy.check.checker import Checker
-    from trainyard.policy.check.world import World
+    from trainyard.policy.check.world import CheckContext
     from trainyard.policy.engines.opa.opa_client import OpaClient
 
     runtimes = [_manifest(_undeprecated(version), version.path, texts) for version in versions]
@@ -214,7 +214,7 @@ def _evaluated(
         for number, (version, runtime) in enumerate(zip(versions, runtimes, strict=True))
     ]
     accounts = {name for version in versions for name in _service_accounts(version.body)}
-    world = World(rule_set.settings, [*_context_objects(rule_set.settings, sorted(accounts)), *runtimes])
+    world = CheckContext(rule_set.settings, [*_context_objects(rule_set.settings, sorted(accounts)), *runtimes])
     checker = Checker(rule_set.rules, world, rule_set.context, validator=rule_set.validator)
 
     async def evaluate() -> Report:

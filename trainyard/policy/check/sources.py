@@ -16,7 +16,7 @@ from trainyard.manifests.documents import Document, Source, documents, in_namesp
 from trainyard.manifests.files import Unread
 from trainyard.manifests.files import read_sources as read_texts
 from trainyard.manifests.nodes import InvalidYamlError
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 
 _PLATFORM_GROUP: Final = PLATFORM_API_VERSION.partition("/")[0]
 _NAMESPACED: Final = {(GROUP, TRAIN_JOB), (GROUP, TRAINING_RUNTIME), (_PLATFORM_GROUP, "TenantPolicy")}
@@ -161,7 +161,7 @@ class _Reading:
         self.notes.append(f"{source.name} {reason}: skipped")
 
 
-def placed(sources: Sources, namespace: str | None, rules: Iterable[Rule]) -> Sources:
+def placed(sources: Sources, namespace: str | None, rules: Iterable[AdmissionRule]) -> Sources:
     """Return the objects with a namespace where a namespaced one names none; objects of unknown kinds are not placed.
 
     Parameters

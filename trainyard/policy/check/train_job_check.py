@@ -9,13 +9,13 @@ from trainyard.api import Body
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.submission import Submission, named_runtime, submitted
 from trainyard.policy.check.sources import Manifest
-from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World
+from trainyard.policy.check.world import DEFAULT_NAMESPACE, CheckContext, FoundRuntime
 
 Resolved = Submission[FoundRuntime]
 """Result of a TrainJob's admission."""
 
 
-def resolved(manifest: Manifest, world: World) -> Resolved:
+def resolved(manifest: Manifest, world: CheckContext) -> Resolved:
     """Return the result of a TrainJob's admission in its context."""
     namespace, file = manifest.namespace or DEFAULT_NAMESPACE, manifest.source.path
 
@@ -25,7 +25,7 @@ def resolved(manifest: Manifest, world: World) -> Resolved:
     return submitted(manifest.body, find, _broken, world.context(namespace, file))
 
 
-def runtime_of(body: Body, namespace: str, file: Path | None, world: World) -> FoundRuntime | None:
+def runtime_of(body: Body, namespace: str, file: Path | None, world: CheckContext) -> FoundRuntime | None:
     """Return the runtime that a TrainJob references; None if it does not exist."""
     named = named_runtime(body)
     return world.runtime(named[0], namespace, named[1], file) if named else None

@@ -74,7 +74,7 @@ class _Nearest(Generic[Value]):
         return self._values.keys()
 
 
-class World:
+class CheckContext:
     """Context of a check.
 
     Parameters

@@ -24,7 +24,7 @@ from trainyard.policy.engines.opa.bundle import Bundle, build_bundle, package_na
 from trainyard.policy.engines.opa.capabilities import capabilities_file, environment
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.required_texts import RequiredTexts, rego_digest
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases, shared_bases
 from trainyard.policy.testing.cases import CaseDecision
@@ -109,14 +109,14 @@ def written(found: Mapping[str, RequiredTexts]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def _documents(rule: Rule, bodies: Iterable[Mapping[str, Any]]) -> list[bytes]:
+def _documents(rule: AdmissionRule, bodies: Iterable[Mapping[str, Any]]) -> list[bytes]:
     """Return the objects that a rule evaluates, as parts of requests in a tenant's namespace."""
     kinds = {(match.api_version, match.kind) for match in rule.matches}
     matching = (body for body in bodies if (body.get("apiVersion"), body.get("kind")) in kinds)
     return [orjson.dumps({"object": body, "namespaceLabels": {TENANT_LABEL: "tenant"}}) for body in matching]
 
 
-def _chosen(plan: Program, rule: Rule, bases: Sequence[bytes], samples: Sequence[bytes]) -> set[Assumption]:
+def _chosen(plan: Program, rule: AdmissionRule, bases: Sequence[bytes], samples: Sequence[bytes]) -> set[Assumption]:
     """Return assumptions without which the rule may have a violation; empty if there are none."""
     path = f"trainyard.rules.{package_name(rule.id)}.violation"
     without = Absence(frozenset())
@@ -139,14 +139,14 @@ def _chosen(plan: Program, rule: Rule, bases: Sequence[bytes], samples: Sequence
     return chosen if _share(texts, samples) < 1 else set()
 
 
-def _usable(assumption: Assumption, rule: Rule) -> bool:
+def _usable(assumption: Assumption, rule: AdmissionRule) -> bool:
     """Return whether a search can verify an assumption."""
     if assumption.kind in ("string", "part"):
         return assumption.text not in _ALWAYS
     return RequiredTexts.readable(assumption.text, rule.id)
 
 
-def _searched(rule: Rule, assumption: Assumption) -> list[bytes]:
+def _searched(rule: AdmissionRule, assumption: Assumption) -> list[bytes]:
     """Return the texts of an assumption for the default parameters; those of a Platform are rare."""
     texts = _record(rule, Path(), [assumption])
     return list(texts.searched(rule.parameter_values({}), {}))
@@ -156,7 +156,7 @@ def _share(texts: Sequence[bytes], documents: Sequence[bytes]) -> float:
     return sum(any(text in document for text in texts) for document in documents) / max(len(documents), 1)
 
 
-def _record(rule: Rule, folder: Path, chosen: Iterable[Assumption]) -> RequiredTexts:
+def _record(rule: AdmissionRule, folder: Path, chosen: Iterable[Assumption]) -> RequiredTexts:
     by_kind: dict[str, list[str]] = {}
     for each in sorted(chosen):
         by_kind.setdefault(each.kind, []).append(each.text)

@@ -21,7 +21,7 @@ from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.engines.opa.local_server import OpaServer
 from trainyard.policy.pack.stack_context import CONTEXT_KINDS, StackContext
-from trainyard.policy.pack.stack_resources import KubernetesObject, Resource, objects_of, unreadable
+from trainyard.policy.pack.stack_resources import StackObject, StackResource, objects_of, unreadable
 from trainyard.policy.pack.stack_values import masked, overlaps
 from trainyard.policy.review import (
     PLAIN_KINDS,
@@ -33,7 +33,7 @@ from trainyard.policy.review import (
     decision_of,
     documents_of,
 )
-from trainyard.policy.rules.admission_rule import Reach, Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule, Reach
 from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
 from trainyard.policy.rules.rule_catalog import load_rules
@@ -57,7 +57,7 @@ Key = tuple[str, str | None, str]
 
 
 @dataclass(frozen=True)
-class Report:
+class PackReport:
     """One report about a resource.
 
     Parameters
@@ -92,7 +92,7 @@ class _Subject:
         schema and rendering.
     """
 
-    object: KubernetesObject
+    object: StackObject
     candidates: tuple[tuple[tuple[tuple[str, Review], ...], tuple[Violation, ...]], ...]
     unlabelled: bool
 
@@ -129,7 +129,7 @@ class PolicyPack:
         self._exempt = tuple(exempt_namespaces)
         self._folders = rule_catalogs(settings)
         listed = settings.policies.pod_controllers if settings else ()
-        self.rules: tuple[Rule, ...] = tuple(with_listed_controllers(load_rules(*self._folders), listed))
+        self.rules: tuple[AdmissionRule, ...] = tuple(with_listed_controllers(load_rules(*self._folders), listed))
         policies = policy_settings(settings, self.rules) if settings else PolicySettings()
         self._policies = policies.model_copy(update={"states": {**policies.states, **(states or {})}})
         self._reach = {rule.id: rule.reach for rule in self.rules}
@@ -139,7 +139,7 @@ class PolicyPack:
         self._address: OpaAddress | None = None
         self._lock = threading.Lock()
 
-    def state(self, rule: Rule) -> PolicyState:
+    def state(self, rule: AdmissionRule) -> PolicyState:
         """Return the effect of a violation of a rule in this stack."""
         return self._policies.states.get(rule.id, rule.state)
 
@@ -169,23 +169,25 @@ class PolicyPack:
         if server is not None:
             server.__exit__(None, None, None)
 
-    def evaluate(self, resources: Iterable[Resource]) -> list[Report]:
+    def evaluate(self, resources: Iterable[StackResource]) -> list[PackReport]:
         """Return the violations of a stack; an error that prevents the review is a violation too."""
         try:
             return asyncio.run(self._evaluate(list(resources)))
         except TrainyardError as error:
-            return [Report(WHOLE, "", True, str(error))]
+            return [PackReport(WHOLE, "", True, str(error))]
         except Exception as error:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return [Report(WHOLE, "", True, f"The stack could not be reviewed: {reason}. Fix: report this as a bug")]
+            return [
+                PackReport(WHOLE, "", True, f"The stack could not be reviewed: {reason}. Fix: report this as a bug")
+            ]
 
-    async def _evaluate(self, resources: Sequence[Resource]) -> list[Report]:
+    async def _evaluate(self, resources: Sequence[StackResource]) -> list[PackReport]:
         objects = list(objects_of(resources))
         context = StackContext(self._settings, objects)
         subjects = [subject for each in objects if (subject := self._subject(each, context))]
         decisions = await self._decisions([review for each in subjects for review in each.reviews], context)
         reports = [
-            Report(WHOLE, resource.urn, False, f"undecided until the stack is up: {reason}", undecided=True)
+            PackReport(WHOLE, resource.urn, False, f"undecided until the stack is up: {reason}", undecided=True)
             for resource, reason in unreadable(resources)
         ]
         answers = iter(decisions)
@@ -210,7 +212,7 @@ class PolicyPack:
                 decisions += [decision_of(each) for each in await client.decide_all(document)]
         return decisions
 
-    def _subject(self, subject: KubernetesObject, context: StackContext) -> _Subject | None:
+    def _subject(self, subject: StackObject, context: StackContext) -> _Subject | None:
         scope = self._scopes.get((subject.group, subject.kind))
         if scope is None:
             return None
@@ -242,7 +244,7 @@ class PolicyPack:
     def _is_reviewed(self, body: Mapping[str, Any]) -> bool:
         return body["kind"] not in PLAIN_KINDS and (_group(body), body["kind"]) in self._scopes
 
-    def _reports(self, subject: _Subject, decisions: Iterator[Decision]) -> Iterator[Report]:
+    def _reports(self, subject: _Subject, decisions: Iterator[Decision]) -> Iterator[PackReport]:
         """Yield the reports about an object: findings of all its possible manifests are certain, others undecided.
 
         Certain findings of rendered objects are not suppressed by undecided findings of their TrainJob.
@@ -270,14 +272,14 @@ class PolicyPack:
         for key in sorted(chosen, key=lambda key: (key[0], key[1] or "", key[2])):
             yield self._report(subject, key, seen[key], sure=key in sure)
 
-    def _report(self, subject: _Subject, key: Key, finding: Violation, *, sure: bool) -> Report:
+    def _report(self, subject: _Subject, key: Key, finding: Violation, *, sure: bool) -> PackReport:
         label, rule, path = key
         where = f"{label}{path}" if label else f"{subject.object.prefix}{path}"
         text = printable(masked(f"{where}: {finding.message}. Fix: {finding.fix}", subject.object.secrets))
         if not sure:
             text = f"undecided until the stack is up: {text}"
         mandatory = sure and finding.state is PolicyState.DENY
-        return Report(rule or WHOLE, subject.object.urn, mandatory, text, undecided=not sure)
+        return PackReport(rule or WHOLE, subject.object.urn, mandatory, text, undecided=not sure)
 
     def _doubtful(self, subject: _Subject, key: Key, finding: Violation) -> bool:
         """Return whether a finding depends on unknown properties of the namespace or of the patched object."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION
-from trainyard.policy.check.world import World
-from trainyard.policy.pack.stack_resources import KubernetesObject
+from trainyard.policy.check.world import CheckContext
+from trainyard.policy.pack.stack_resources import StackObject
 from trainyard.policy.review import platform_controller
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.stack import StackSettings
@@ -38,9 +38,9 @@ class StackContext:
         All objects of the stack; they take precedence over the settings.
     """
 
-    def __init__(self, settings: StackSettings | None, objects: Iterable[KubernetesObject]) -> None:
+    def __init__(self, settings: StackSettings | None, objects: Iterable[StackObject]) -> None:
         found = [each for each in objects if _type(each) in _CONTEXT_TYPES and not each.patch]
-        self.world = World(settings, (each.manifests()[0] for each in found))
+        self.world = CheckContext(settings, (each.manifests()[0] for each in found))
         platforms = [each for each in found if _type(each) == _PLATFORM]
         self._settings = settings
         self._has_platform = bool(platforms)
@@ -92,7 +92,7 @@ class StackContext:
         return namespace is None or namespace in self._doubtful_namespaces
 
 
-def _type(subject: KubernetesObject) -> tuple[str, str]:
+def _type(subject: StackObject) -> tuple[str, str]:
     return str(subject.body.get("apiVersion")), subject.kind
 
 

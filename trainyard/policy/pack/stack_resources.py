@@ -19,7 +19,7 @@ _SOURCE: Final = Source("stack", "")
 
 
 @dataclass(frozen=True)
-class Resource:
+class StackResource:
     """One resource of a stack.
 
     Parameters
@@ -36,7 +36,7 @@ class Resource:
 
 
 @dataclass(frozen=True)
-class KubernetesObject:
+class StackObject:
     """One object.
 
     Parameters
@@ -99,7 +99,7 @@ class KubernetesObject:
         return [Manifest(_SOURCE, 0, (), substituted(self.body, each)) for each in chosen]
 
 
-def objects_of(resources: Iterable[Resource]) -> Iterator[KubernetesObject]:
+def objects_of(resources: Iterable[StackResource]) -> Iterator[StackObject]:
     """Yield the objects that resources of the Kubernetes provider declare, with the items of Lists."""
     for resource in resources:
         if not resource.type.startswith(_TYPE):
@@ -115,7 +115,7 @@ def objects_of(resources: Iterable[Resource]) -> Iterator[KubernetesObject]:
         yield from _unpacked(resource, body, "", patch=patch, depth=_DEPTH)
 
 
-def unreadable(resources: Iterable[Resource]) -> Iterator[tuple[Resource, str]]:
+def unreadable(resources: Iterable[StackResource]) -> Iterator[tuple[StackResource, str]]:
     """Yield resources whose objects cannot be reviewed before creation, with the reason."""
     for resource in resources:
         if resource.type == _RELEASE:
@@ -127,11 +127,11 @@ def unreadable(resources: Iterable[Resource]) -> Iterator[tuple[Resource, str]]:
 
 
 def _unpacked(
-    resource: Resource, body: Mapping[str, Any], prefix: str, *, patch: bool, depth: int
-) -> Iterator[KubernetesObject]:
+    resource: StackResource, body: Mapping[str, Any], prefix: str, *, patch: bool, depth: int
+) -> Iterator[StackObject]:
     items = body.get("items")
     if not (depth and isinstance(items, list) and str(body["kind"]).endswith("List")):
-        yield KubernetesObject(resource.urn, body, resource.properties.secrets, prefix, patch)
+        yield StackObject(resource.urn, body, resource.properties.secrets, prefix, patch)
         return
     of_items = {"apiVersion": body["apiVersion"], "kind": str(body["kind"]).removesuffix("List")}
     for index, item in enumerate(items):

@@ -39,7 +39,7 @@ RuleId = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}-[0-9]{3}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z]*$")]
 
 
-class Gate(StrEnum):
+class EnforcementPoint(StrEnum):
     """Enforcement point of a rule in a cluster: the CRD, the API server, or the webhook through the policy server."""
 
     CRD = "crd"
@@ -171,7 +171,7 @@ class Validation(SettingsModel):
 class Unseen(SettingsModel):
     """Limitation of a gate, and the gate that covers it."""
 
-    gate: Gate
+    gate: EnforcementPoint
     what: str = Field(description="What the gate cannot evaluate, and why")
     covered: str = Field(description="Which gate evaluates it instead")
 
@@ -212,7 +212,7 @@ class Cel(SettingsModel):
         ]
 
 
-class Rule(SettingsModel):
+class AdmissionRule(SettingsModel):
     """One admission rule: the content of ``rule.yaml`` and the family of its folder."""
 
     id: RuleId
@@ -223,7 +223,7 @@ class Rule(SettingsModel):
     severity: Severity
     state: PolicyState = Field(description="Effect of a violation, unless the stack sets another state")
     since: str
-    gate: Gate = Gate.ADMISSION
+    gate: EnforcementPoint = EnforcementPoint.ADMISSION
     sees: RuleInput = RuleInput.REQUEST
     audited: bool = Field(
         default=True,
@@ -252,14 +252,14 @@ class Rule(SettingsModel):
         return {**document, "cel": cel_of(entries)}
 
     @model_validator(mode="after")
-    def _consistent(self) -> Rule:
-        if (self.gate is Gate.ADMISSION) != (self.cel is not None):
+    def _consistent(self) -> AdmissionRule:
+        if (self.gate is EnforcementPoint.ADMISSION) != (self.cel is not None):
             raise ValueError(
                 "a rule of gate admission requires cel; one of gate crd must not have it, because the CRD contains it"
             )
-        if self.gate is Gate.OPA and not self.unseen:
+        if self.gate is EnforcementPoint.OPA and not self.unseen:
             raise ValueError("a rule of gate opa must explain under unseen why the API server cannot evaluate it")
-        if self.sees is not RuleInput.REQUEST and self.gate is not Gate.OPA:
+        if self.sees is not RuleInput.REQUEST and self.gate is not EnforcementPoint.OPA:
             raise ValueError(
                 "a policy of the API server sees only the request: a rule that sees more requires gate opa"
             )

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.policy.rules.admission_rule import Match, Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule, Match
 from trainyard.settings.platform import PodControllerSettings
 
 
-def with_listed_controllers(rules: Iterable[Rule], controllers: Sequence[PodControllerSettings]) -> list[Rule]:
+def with_listed_controllers(
+    rules: Iterable[AdmissionRule], controllers: Sequence[PodControllerSettings]
+) -> list[AdmissionRule]:
     """Return the rules, those of Deployments and of their scale with a match for each listed kind.
 
     Parameters
@@ -42,7 +44,7 @@ def with_listed_controllers(rules: Iterable[Rule], controllers: Sequence[PodCont
     return [rule.model_copy(update={"matches": (*rule.matches, *_matches(rule, controllers))}) for rule in rules]
 
 
-def _matches(rule: Rule, controllers: Iterable[PodControllerSettings]) -> list[Match]:
+def _matches(rule: AdmissionRule, controllers: Iterable[PodControllerSettings]) -> list[Match]:
     by_resource = {match.resource: match for match in rule.matches}
     deployment, scale = by_resource.get("deployments"), by_resource.get("deployments/scale")
     found = [deployment.model_copy(update=dict(each)) for each in controllers] if deployment else []

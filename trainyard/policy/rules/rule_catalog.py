@@ -12,7 +12,7 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.policy.rules.admission_rule import Fragment, Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule, Fragment
 from trainyard.policy.rules.forbidden_fields import rego_of
 from trainyard.policy.rules.plugins import expand_placeholders, expand_variables
 
@@ -21,7 +21,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _FIX = "compare with a rule folder of policies/, or create one with: trainyard policy new ID SLUG --family FAMILY"
 
 
-def load_rules(*folders: Path) -> list[Rule]:
+def load_rules(*folders: Path) -> list[AdmissionRule]:
     """Load all rules.
 
     Parameters
@@ -43,7 +43,7 @@ def load_rules(*folders: Path) -> list[Rule]:
     # A mistyped folder would otherwise delete its admission policies from the cluster.
     if findings := [_without_rules(folder) for folder, found in catalogs.items() if not found]:
         raise TrainyardError("A folder of rules is invalid", findings=findings)
-    rules: dict[str, Rule] = {}
+    rules: dict[str, AdmissionRule] = {}
     for found in catalogs.values():
         for rule_folder in found:
             rule = _load_rule(rule_folder)
@@ -61,7 +61,7 @@ def rule_folders(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("*/*/rule.yaml"))
 
 
-def rego_source(rule: Rule, folder: Path) -> str:
+def rego_source(rule: AdmissionRule, folder: Path) -> str:
     """Return the Rego of a rule: generated from its forbidden fields, or of its file.
 
     Parameters
@@ -125,7 +125,7 @@ def _without_rules(folder: Path) -> Finding:
     return Finding(str(folder), message, "name a folder that contains <family>/<ID>-<slug>/rule.yaml")
 
 
-def _load_rule(folder: Path) -> Rule:
+def _load_rule(folder: Path) -> AdmissionRule:
     path = folder / "rule.yaml"
     document = read_yaml(path)
     prefix, number, slug = (*folder.name.split("-", 2), "", "")[:3]
@@ -134,4 +134,4 @@ def _load_rule(folder: Path) -> Rule:
             f"{path}: id {document.get('id')!r} does not match the folder name {folder.name!r}",
             fix="name the folder <ID>-<slug>",
         )
-    return validated(Rule, {**expand_placeholders(document), "family": folder.parent.name, "slug": slug}, path)
+    return validated(AdmissionRule, {**expand_placeholders(document), "family": folder.parent.name, "slug": slug}, path)

@@ -13,16 +13,16 @@ from typing import Any
 from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
 from trainyard.errors import TrainyardError
 from trainyard.kube.api_errors import ApiError
-from trainyard.kube.blocking import Session, wait_for
+from trainyard.kube.blocking import BlockingSession, wait_for
 from trainyard.kube.response import Response
 from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
-from trainyard.policy.rules.admission_rule import Fragment, Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule, Fragment
 from trainyard.policy.testing.cases import (
     ACCOUNT_REQUEST,
     Case,
+    CaseWorld,
     Evaluation,
-    World,
     group_by_parameters,
     spec_of,
 )
@@ -57,12 +57,12 @@ class ApiServerEngine:
 
     name = "API server"
 
-    def __init__(self, session: Session, *, library: Mapping[str, Fragment] | None = None) -> None:
+    def __init__(self, session: BlockingSession, *, library: Mapping[str, Fragment] | None = None) -> None:
         self._session = session
         self._library = library
         self._scratch = Scratch(_new_run())
 
-    def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
+    def evaluate(self, cases: Iterable[Case], world: CaseWorld) -> list[Evaluation]:
         """Return one evaluation per case, in order; delete all created objects afterwards."""
         cases = list(cases)
         if not cases:
@@ -75,7 +75,7 @@ class ApiServerEngine:
         return [evaluations[index] for index in range(len(cases))]
 
     def _evaluate_part(
-        self, cases: Sequence[Case], world: World, parameters: Mapping[str, dict[str, Any]]
+        self, cases: Sequence[Case], world: CaseWorld, parameters: Mapping[str, dict[str, Any]]
     ) -> list[Evaluation]:
         """Return the evaluations of cases with one parameter set per rule."""
         rules = {case.rule.id: case.rule for case in cases}
@@ -126,7 +126,7 @@ class ApiServerEngine:
             ) from error
 
     @contextmanager
-    def _namespaces(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
+    def _namespaces(self, cases: Sequence[Case], world: CaseWorld) -> Iterator[list[str]]:
         """Create a namespace per distinct TenantPolicy, with its facts.
 
         An installed platform's controller removes facts without a TenantPolicy, so the TenantPolicies are created too.
@@ -165,7 +165,7 @@ class ApiServerEngine:
         return lambda: self._session.request("GET", path, headers=headers).ok
 
     @contextmanager
-    def _platforms(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
+    def _platforms(self, cases: Sequence[Case], world: CaseWorld) -> Iterator[list[str]]:
         """Create one namespace per distinct Platform, with its facts."""
         names: dict[str, str] = {}
         objects: list[Placed] = []
@@ -181,7 +181,7 @@ class ApiServerEngine:
             yield assigned
 
     @contextmanager
-    def _user(self, rules: Iterable[Rule]) -> Iterator[None]:
+    def _user(self, rules: Iterable[AdmissionRule]) -> Iterator[None]:
         """Grant the users of the cases write access to the kinds under test, and nothing else."""
         groups: dict[str, set[str]] = {"": {"configmaps"}}
         for rule in rules:
@@ -243,7 +243,7 @@ class ApiServerEngine:
 
     @contextmanager
     def _policies(
-        self, rules: Sequence[Rule], variants: Sequence[str], parameters: Mapping[str, dict[str, Any]]
+        self, rules: Sequence[AdmissionRule], variants: Sequence[str], parameters: Mapping[str, dict[str, Any]]
     ) -> Iterator[None]:
         settings = PolicySettings(exempt_namespaces=(_PLATFORM_NAMESPACE,), parameters=dict(parameters))
         states = {rule.id: rule.state for rule in rules}
@@ -274,7 +274,9 @@ class ApiServerEngine:
 class _Request:
     """One case as a request."""
 
-    def __init__(self, session: Session, scratch: Scratch, case: Case, name: str, namespace: str, variant: str) -> None:
+    def __init__(
+        self, session: BlockingSession, scratch: Scratch, case: Case, name: str, namespace: str, variant: str
+    ) -> None:
         self._session = session
         self._users = scratch.users
         self._labels = scratch.labels(case.rule.id, variant)

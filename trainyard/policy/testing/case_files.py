@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from trainyard.checks.finding import Finding
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.rules.rule_catalog import read_yaml, rule_folders
 from trainyard.policy.testing.cases import EVICTION, Case, CaseContent, CaseDecision, Circumstances
 from trainyard.policy.testing.field_patches import Patch, patched
@@ -26,7 +26,7 @@ _FIX = "compare with the cases.yaml of a rule in policies/"
 Bases = dict[str, dict[str, Any]]
 
 
-class Source(Patch):
+class CaseObject(Patch):
     """An object: complete, or a base with changes."""
 
     base: str | None = Field(default=None, description="Name of a base of the file or of lib/bases.yaml")
@@ -41,12 +41,12 @@ class Source(Patch):
         return self
 
 
-class CaseEntry(Source, Circumstances):
+class CaseEntry(CaseObject, Circumstances):
     """One case: the object that a request creates, updates or deletes, and the expected verdict."""
 
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="Unique in the file")
     verdict: CaseDecision
-    runtime: Source | None = Field(default=None, description="The runtime that the TrainJob references")
+    runtime: CaseObject | None = Field(default=None, description="The runtime that the TrainJob references")
     update: Patch | None = Field(default=None, description="The request updates the object with these changes")
     delete: bool = Field(default=False, description="The request deletes the object")
     evict: bool = Field(default=False, description="The request evicts the pod")
@@ -73,17 +73,17 @@ class CaseEntry(Source, Circumstances):
 class CasesFile(SettingsModel):
     """The content of ``cases.yaml``."""
 
-    bases: dict[str, Source] = Field(default={}, description="Objects by the names that cases use")
+    bases: dict[str, CaseObject] = Field(default={}, description="Objects by the names that cases use")
     cases: tuple[CaseEntry, ...]
 
 
 class SharedBases(SettingsModel):
     """The content of ``lib/bases.yaml``."""
 
-    bases: dict[str, Source]
+    bases: dict[str, CaseObject]
 
 
-def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
+def load_cases(folder: Path, rules: Iterable[AdmissionRule]) -> list[Case]:
     """Read the cases of the rules in a catalog folder, sorted by rule, in the order of the files.
 
     Raises
@@ -123,7 +123,7 @@ def _reject_case_folder(rule_folder: Path) -> None:
         )
 
 
-def _read_cases(rule: Rule, path: Path, shared: Bases) -> list[Case]:
+def _read_cases(rule: AdmissionRule, path: Path, shared: Bases) -> list[Case]:
     document = read_yaml(path)
     try:
         content = CasesFile.model_validate(document)
@@ -144,7 +144,7 @@ def _read_cases(rule: Rule, path: Path, shared: Bases) -> list[Case]:
     return cases
 
 
-def _expanded_bases(sources: dict[str, Source], shared: Bases, path: Path) -> Bases:
+def _expanded_bases(sources: dict[str, CaseObject], shared: Bases, path: Path) -> Bases:
     """Return the objects of all bases by name, including the shared ones."""
     bases, findings = dict(shared), []
     for name, source in sources.items():
@@ -192,7 +192,7 @@ def _expanded(entry: CaseEntry, bases: Bases) -> tuple[CaseContent, list[Finding
     return CaseContent(**circumstances, object=body, old_object=old, runtime=runtime, options=options), findings
 
 
-def _body(source: Source, bases: Bases) -> tuple[dict[str, Any] | None, list[Finding]]:
+def _body(source: CaseObject, bases: Bases) -> tuple[dict[str, Any] | None, list[Finding]]:
     if source.object is not None:
         return source.object, []
     base = bases.get(source.base or "")

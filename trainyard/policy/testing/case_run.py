@@ -11,15 +11,15 @@ from typing import Any
 
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.kube.blocking import Session
+from trainyard.kube.blocking import BlockingSession
 from trainyard.policy.check.cel_compilation import require_compiled
 from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.engines.opa.bundle import build_bundle
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.apiserver import ApiServerEngine
 from trainyard.policy.testing.case_files import load_cases
-from trainyard.policy.testing.cases import Case, CaseResult, Engine, World, compare, load_world
+from trainyard.policy.testing.cases import Case, CaseEngine, CaseResult, CaseWorld, compare, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
 
 
@@ -123,13 +123,13 @@ def run_cases(
     engines = [OpaEngine(program, build_bundle(*folders, rules=rules))] if program else []
     reports = [_report(engine, cases, world) for engine in engines]
     if kubeconfig is not None:
-        with Session(kubeconfig, context) as session:
-            seen = [case for case in cases if case.rule.gate is not Gate.OPA and case.has_labels]
+        with BlockingSession(kubeconfig, context) as session:
+            seen = [case for case in cases if case.rule.gate is not EnforcementPoint.OPA and case.has_labels]
             reports.append(_report(ApiServerEngine(session), seen, world))
     return reports
 
 
-def _report(engine: Engine, cases: Sequence[Case], world: World) -> EngineReport:
+def _report(engine: CaseEngine, cases: Sequence[Case], world: CaseWorld) -> EngineReport:
     started = time.monotonic()
     evaluations = engine.evaluate(cases, world)
     results = tuple(compare(case, evaluation) for case, evaluation in zip(cases, evaluations, strict=True))

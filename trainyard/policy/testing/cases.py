@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol
 
 from pydantic import Field
 
-from trainyard.policy.rules.admission_rule import Match, Rule
+from trainyard.policy.rules.admission_rule import AdmissionRule, Match
 from trainyard.policy.rules.rule_catalog import read_yaml, validated
 from trainyard.settings.settings_model import SettingsModel
 
@@ -33,14 +33,14 @@ class CaseDecision(StrEnum):
     WARN = "warn"
 
 
-class User(SettingsModel):
+class CaseUser(SettingsModel):
     """User of the request."""
 
     name: str = "ann@example.com"
     groups: tuple[str, ...] = ()
 
 
-class World(SettingsModel):
+class CaseWorld(SettingsModel):
     """Parameter objects that exist beside the evaluated object; a case overrides single fields."""
 
     platform: dict[str, Any]
@@ -60,7 +60,7 @@ class Circumstances(SettingsModel):
     platform: dict[str, Any] | Literal["missing"] = Field(default={}, description="Overrides of spec")
     tenant_policy: dict[str, Any] | Literal["missing"] = Field(default={}, description="Overrides of spec")
     parameters: dict[str, Any] = Field(default={}, description="Overrides of the rule's parameter defaults")
-    user: User = User()
+    user: CaseUser = CaseUser()
     paths: tuple[str, ...] = ()
     refused: bool = Field(
         default=False,
@@ -85,7 +85,7 @@ class CaseContent(Circumstances):
 class Case:
     """One request and the expected verdict of one rule."""
 
-    rule: Rule
+    rule: AdmissionRule
     name: str
     verdict: CaseDecision
     content: CaseContent
@@ -199,12 +199,12 @@ class CaseResult:
     fault: str
 
 
-class Engine(Protocol):
+class CaseEngine(Protocol):
     """Evaluates cases."""
 
     name: str
 
-    def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
+    def evaluate(self, cases: Iterable[Case], world: CaseWorld) -> list[Evaluation]:
         """Return one evaluation per case, in order."""
 
 
@@ -229,10 +229,10 @@ def group_by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str,
     return [part for part in parts if part[1]]
 
 
-def load_world(folder: Path) -> World:
+def load_world(folder: Path) -> CaseWorld:
     """Read the parameter objects of a catalog folder's cases."""
     path = folder / "lib" / "world.yaml"
-    return validated(World, read_yaml(path), path)
+    return validated(CaseWorld, read_yaml(path), path)
 
 
 def compare(case: Case, evaluation: Evaluation) -> CaseResult:

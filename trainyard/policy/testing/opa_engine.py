@@ -17,7 +17,7 @@ from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
-from trainyard.policy.testing.cases import Case, CaseDecision, Evaluation, World, group_by_parameters, spec_of
+from trainyard.policy.testing.cases import Case, CaseDecision, CaseWorld, Evaluation, group_by_parameters, spec_of
 from trainyard.settings.platform import PolicySettings
 
 _PLATFORM_NAMESPACE: Final = "kube-system"
@@ -42,13 +42,13 @@ class OpaEngine:
         self._program = program
         self._bundle = bundle
 
-    def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
+    def evaluate(self, cases: Iterable[Case], world: CaseWorld) -> list[Evaluation]:
         """Return one evaluation per case, in order."""
         with OpaServer(self._program, self._bundle) as address:
             return asyncio.run(_evaluated(address, list(cases), world))
 
 
-async def _evaluated(address: OpaAddress, cases: list[Case], world: World) -> list[Evaluation]:
+async def _evaluated(address: OpaAddress, cases: list[Case], world: CaseWorld) -> list[Evaluation]:
     evaluations: dict[int, Evaluation] = {}
     now = datetime.datetime.now(datetime.UTC)
     async with OpaClient(address, timeout=30) as patient, OpaClient(address, timeout=5) as probe:
@@ -66,7 +66,7 @@ async def _evaluated(address: OpaAddress, cases: list[Case], world: World) -> li
     return [evaluations[index] for index in range(len(cases))]
 
 
-def _review(case: Case, world: World) -> Review:
+def _review(case: Case, world: CaseWorld) -> Review:
     content = case.content
     match = case.match
     tenant = content.namespace == "tenant"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from trainyard.kube.response import Response
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import EnforcementPoint
 from trainyard.policy.testing.cases import Case, CaseDecision, Evaluation
 
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
@@ -34,7 +34,7 @@ def evaluation_of(case: Case, response: Response) -> Evaluation:
         return Evaluation(
             CaseDecision.WARN if paths else CaseDecision.ALLOW, frozenset(paths), messages=frozenset(messages)
         )
-    if case.rule.gate is Gate.CRD:
+    if case.rule.gate is EnforcementPoint.CRD:
         causes = response.body.get("details", {}).get("causes", [])
         fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
         return Evaluation(CaseDecision.DENY, fields) if fields else Evaluation(None, error=response.message)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from trainyard.scheduling.queues.amounts import Amounts, text, total
 from trainyard.scheduling.queues.effective_limits import flattened, limits
 from trainyard.scheduling.queues.queue import ROOT
-from trainyard.scheduling.queues.queued_gangs import Job, Pod
+from trainyard.scheduling.queues.queued_gangs import GangPod, QueuedJob
 from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
@@ -29,7 +29,7 @@ _TIED = "queues with equal shares are served in any order"
 
 
 @dataclass
-class Gang:
+class GangAllocation:
     """State of one job in the model.
 
     Parameters
@@ -48,10 +48,10 @@ class Gang:
         Jobs that took its pods.
     """
 
-    job: Job
-    placed: list[Pod]
-    waiting: list[Pod]
-    evicted: list[Pod] = field(default_factory=list)
+    job: QueuedJob
+    placed: list[GangPod]
+    waiting: list[GangPod]
+    evicted: list[GangPod] = field(default_factory=list)
     lost: int = 0
     restarted: bool = False
     reclaimers: dict[str, None] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Allocation:
     def __init__(
         self,
         tree: QueueTree,
-        jobs: Iterable[Job],
+        jobs: Iterable[QueuedJob],
         capacity: Mapping[str, int] | None,
         node: Mapping[str, int] | None,
         scheduling: Scheduling,
@@ -95,7 +95,7 @@ class Allocation:
         self.tree, self.capacity, self.scheduling = tree, capacity, scheduling
         self.limits = limits(tree if scheduling.tree else flattened(tree), capacity)
         self.used: defaultdict[str, Amounts] = defaultdict(dict)
-        self.gangs: defaultdict[str, dict[str, Gang]] = defaultdict(dict)
+        self.gangs: defaultdict[str, dict[str, GangAllocation]] = defaultdict(dict)
         self.reasons: dict[str, str] = {}
         self.doubts: dict[str, str] = {}
         self.doubt = ""
@@ -111,7 +111,7 @@ class Allocation:
         self._above: dict[str, tuple[tuple[float, bool, str], ...]] = {}
         for job in jobs:
             placed = [pod for pod in job.members if pod.placed]
-            gang = Gang(job, placed, [pod for pod in job.members if not pod.placed])
+            gang = GangAllocation(job, placed, [pod for pod in job.members if not pod.placed])
             self.gangs[job.queue][job.name] = gang
             for pod in placed:
                 self.count(job.queue, pod.request, 1)
@@ -122,7 +122,7 @@ class Allocation:
     def schedule(self) -> None:
         """Start every gang that fits, queue by queue."""
         self._above = {name: tuple(self._part(each) for each in self._chains[name][:-1]) for name in self.tree.queues}
-        lines: defaultdict[str, list[tuple[tuple[int, bool, str, str], Gang]]] = defaultdict(list)
+        lines: defaultdict[str, list[tuple[tuple[int, bool, str, str], GangAllocation]]] = defaultdict(list)
         for queue, gangs in self.gangs.items():
             for gang in gangs.values():
                 if not gang.waiting:
@@ -131,7 +131,7 @@ class Allocation:
                     self.reasons[gang.job.name] = reason
                 else:
                     heapq.heappush(lines[queue], (gang.order, gang))
-        tie, started, refused = False, list[Gang](), list[Gang]()
+        tie, started, refused = False, list[GangAllocation](), list[GangAllocation]()
         queues = [(self.order(name), name) for name in lines]
         heapq.heapify(queues)
         while queues:
@@ -180,14 +180,14 @@ class Allocation:
             self._parts.pop(name, None)
         self.touched.add(queue)
 
-    def decide(self, gang: Gang, doubt: str = "") -> None:
+    def decide(self, gang: GangAllocation, doubt: str = "") -> None:
         """Record that a job is decided; its forecast is an estimate from the first doubt on."""
         self.doubt = self.doubt or doubt
         # That a job lost pods is decided when they are evicted, whatever comes after.
         if self.doubt and not (gang.lost and not gang.evicted):
             self.doubts.setdefault(gang.job.name, self.doubt)
 
-    def whole_nodes(self, gang: Gang) -> bool:
+    def whole_nodes(self, gang: GangAllocation) -> bool:
         """Return whether each pod of a gang fills a node of its own."""
         node = self._node
         return node is not None and all(
@@ -200,7 +200,7 @@ class Allocation:
         """Return whether an amount is all that a node has of a device."""
         return "/" in resource and amount > 0 and self._node is not None and self._node.get(resource) == amount
 
-    def exact(self, gang: Gang) -> bool:
+    def exact(self, gang: GangAllocation) -> bool:
         """Return whether totals decide where a gang runs: its pods and all others fill a node each."""
         return not self._split and self.whole_nodes(gang)
 
@@ -231,7 +231,7 @@ class Allocation:
         }
         return {resource: amount for resource, amount in short.items() if amount > 0}
 
-    def _start(self, gang: Gang) -> bool:
+    def _start(self, gang: GangAllocation) -> bool:
         """Start the next pods of a gang: as many as it needs to run, then one by one."""
         pods = gang.waiting[: 1 if gang.ready else gang.job.needed - len(gang.placed)]
         request = pods[0].request if len(pods) == 1 else total(pod.request for pod in pods)
@@ -247,14 +247,14 @@ class Allocation:
         self.decide(gang, "" if self.exact(gang) and not gang.job.topology else _FRAGMENTED)
         return True
 
-    def place(self, gang: Gang, pods: list[Pod]) -> None:
+    def place(self, gang: GangAllocation, pods: list[GangPod]) -> None:
         """Place the first waiting pods of a gang."""
         del gang.waiting[: len(pods)]
         gang.placed += pods
         for pod in pods:
             self.count(gang.job.queue, pod.request, 1)
 
-    def _unserved(self, gang: Gang) -> str:
+    def _unserved(self, gang: GangAllocation) -> str:
         name = gang.job.queue
         queue = self.tree.queues.get(name)
         if queue is None:

@@ -16,7 +16,7 @@ from trainyard.scheduling.queues.guarantees import parts
 from trainyard.scheduling.queues.paths import Paths
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.scheduling.queues.rules import RULES
-from trainyard.scheduling.queues.scheduling import Plugin, Scheduling
+from trainyard.scheduling.queues.scheduling import Scheduling, SharePlugin
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
@@ -169,7 +169,7 @@ def _scheduler(
     paths: Paths,
 ) -> Iterator[Finding]:
     owners = [name for name, deserved in leaves.items() if any(deserved.values())]
-    proportion = Plugin.PROPORTION in scheduling.plugins
+    proportion = SharePlugin.PROPORTION in scheduling.plugins
     if owners and scheduling.enqueue and scheduling.reclaim and scheduling.tree:
         message = f"action enqueue prevents {_some(owners)} from reclaiming their shares while the cluster is full"
         yield RULES.finding(
@@ -178,7 +178,7 @@ def _scheduler(
     if owners and not scheduling.reclaim:
         message = f"{_some(owners)} have shares, but action reclaim is off: they are never reclaimed"
         yield RULES.finding(paths.of(), message, "add reclaim to the scheduler's actions", "queue-reclaim-off")
-    if owners and proportion and scheduling.plugins == {Plugin.PROPORTION}:
+    if owners and proportion and scheduling.plugins == {SharePlugin.PROPORTION}:
         message = f"{_some(owners)} set deserved, which plug-in proportion ignores: it uses weights"
         yield RULES.finding(paths.of(), message, "set weight, or use plug-in capacity", "queue-deserved-ignored")
     weighted = [name for name in tree.reachable if tree.queues[name].weight != 1]

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trainyard.scheduling.queues.allocation import Allocation, Gang
+from trainyard.scheduling.queues.allocation import Allocation, GangAllocation
 from trainyard.scheduling.queues.amounts import Amounts
 from trainyard.scheduling.queues.queue import DEFAULT, Queue
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 from trainyard.scheduling.queues.reclaim import Reclaim
-from trainyard.scheduling.queues.scheduling import Plugin, Scheduling
+from trainyard.scheduling.queues.scheduling import Scheduling, SharePlugin
 from trainyard.scheduling.queues.tree import QueueTree
 
 _ROUNDS = 8
@@ -79,7 +79,7 @@ class Forecast:
 
 def forecast(
     tree: QueueTree,
-    jobs: Sequence[Job],
+    jobs: Sequence[QueuedJob],
     capacity: Mapping[str, int] | None,
     *,
     node: Mapping[str, int] | None = None,
@@ -106,7 +106,7 @@ def forecast(
     state = Allocation(tree, jobs, capacity, node, scheduling)
     reclaim = Reclaim(state)
     lenders = frozenset(name for name in tree.queues if reclaim.above_share(name))
-    if Plugin.PROPORTION in scheduling.plugins:
+    if SharePlugin.PROPORTION in scheduling.plugins:
         state.doubt = _WEIGHTS
     state.schedule()
     for _ in range(_ROUNDS if scheduling.reclaim else 0):
@@ -128,7 +128,7 @@ def forecast(
     )
 
 
-def _of(gang: Gang, allocation: Allocation, lenders: frozenset[str], doubt: str) -> JobForecast:
+def _of(gang: GangAllocation, allocation: Allocation, lenders: frozenset[str], doubt: str) -> JobForecast:
     job = gang.job
     reclaimable = job.queue in lenders and any(pod.placed and pod.evictable for pod in job.members)
     by = f"by {', '.join(list(gang.reclaimers)[:3])}" if gang.reclaimers else ""
@@ -142,7 +142,7 @@ def _of(gang: Gang, allocation: Allocation, lenders: frozenset[str], doubt: str)
     return JobForecast(state, by + again, True, gang.lost, doubt)
 
 
-def _doubts(state: Allocation, reclaim: Reclaim, gangs: Sequence[Gang]) -> dict[str, str]:
+def _doubts(state: Allocation, reclaim: Reclaim, gangs: Sequence[GangAllocation]) -> dict[str, str]:
     """Return why the forecasts of jobs are estimates, by job."""
     doubts = dict(state.doubts)
     crowded = {gang.job.queue for gang in gangs if not gang.job.running}

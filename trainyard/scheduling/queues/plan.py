@@ -10,7 +10,7 @@ from enum import StrEnum
 from trainyard.scheduling.queues.amounts import text
 from trainyard.scheduling.queues.forecast import Forecast, ForecastState, JobForecast, forecast
 from trainyard.scheduling.queues.queue import DEFAULT, KINDS, ROOT, Queue
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.tree import QueueTree
 
@@ -18,7 +18,7 @@ LIMIT = "limit"
 """Effective maximum of a queue: its capability, own or inherited, less the guarantees of others."""
 
 
-class Effect(StrEnum):
+class PlannedEffect(StrEnum):
     """Effect of a change on one job, the worst first."""
 
     TAKEN = "taken"
@@ -30,18 +30,18 @@ class Effect(StrEnum):
 
 
 _EFFECTS = {
-    ForecastState.TAKEN: Effect.TAKEN,
-    ForecastState.SHRINKS: Effect.SHRINKS,
-    ForecastState.WAITS: Effect.WAITS,
-    ForecastState.STARTS: Effect.STARTS,
+    ForecastState.TAKEN: PlannedEffect.TAKEN,
+    ForecastState.SHRINKS: PlannedEffect.SHRINKS,
+    ForecastState.WAITS: PlannedEffect.WAITS,
+    ForecastState.STARTS: PlannedEffect.STARTS,
 }
 _EXPLAINED = {
-    Effect.STARTS: "starts because of the change",
-    Effect.WAITS: "waits, but would start without the change",
-    Effect.TAKEN: "runs and is evicted",
-    Effect.SHRINKS: "loses pods and continues with the others",
-    Effect.RECLAIMABLE: "continues on borrowed resources, which others may reclaim",
-    Effect.SAFE: "ran on borrowed resources, which are now within its queue's share",
+    PlannedEffect.STARTS: "starts because of the change",
+    PlannedEffect.WAITS: "waits, but would start without the change",
+    PlannedEffect.TAKEN: "runs and is evicted",
+    PlannedEffect.SHRINKS: "loses pods and continues with the others",
+    PlannedEffect.RECLAIMABLE: "continues on borrowed resources, which others may reclaim",
+    PlannedEffect.SAFE: "ran on borrowed resources, which are now within its queue's share",
 }
 
 
@@ -118,8 +118,8 @@ class JobChange:
         Why the effect is an estimate; empty: it is not.
     """
 
-    job: Job
-    effect: Effect
+    job: QueuedJob
+    effect: PlannedEffect
     reason: str = ""
     lost: int = 0
     estimate: str = ""
@@ -129,7 +129,7 @@ class JobChange:
             f"{mark} {text}"
             for mark, text in (
                 (":", self.reason),
-                (";", f"{self.lost} of its pods" if self.effect is Effect.SHRINKS else ""),
+                (";", f"{self.lost} of its pods" if self.effect is PlannedEffect.SHRINKS else ""),
                 (";", f"estimate: {self.estimate}" if self.estimate else ""),
             )
             if text
@@ -163,7 +163,7 @@ def plan(
     before: QueueTree,
     after: QueueTree,
     *,
-    jobs: Sequence[Job] = (),
+    jobs: Sequence[QueuedJob] = (),
     capacity: Mapping[str, int] | None = None,
     capacity_after: Mapping[str, int] | None = None,
     tenants: Mapping[str, Sequence[str]] | None = None,
@@ -244,25 +244,25 @@ def _words(old: Queue, new: Queue) -> Iterator[str]:
             yield f"{name} {str(one).lower()} → {str(other).lower()}"
 
 
-def _jobs(jobs: Sequence[Job], now: Forecast, then: Forecast) -> Iterator[JobChange]:
+def _jobs(jobs: Sequence[QueuedJob], now: Forecast, then: Forecast) -> Iterator[JobChange]:
     for job in jobs:
         old, new = now.jobs[job.name], then.jobs[job.name]
         effect = _effect(old, new)
         if effect is not None:
-            reason = new.reason if effect in (Effect.WAITS, Effect.TAKEN, Effect.SHRINKS) else ""
+            reason = new.reason if effect in (PlannedEffect.WAITS, PlannedEffect.TAKEN, PlannedEffect.SHRINKS) else ""
             yield JobChange(job, effect, reason, new.lost, new.estimate or old.estimate)
 
 
-def _effect(old: JobForecast, new: JobForecast) -> Effect | None:
+def _effect(old: JobForecast, new: JobForecast) -> PlannedEffect | None:
     if old.state is not new.state or (new.state is ForecastState.SHRINKS and old.lost != new.lost):
-        return _EFFECTS.get(new.state, Effect.SAFE)
+        return _EFFECTS.get(new.state, PlannedEffect.SAFE)
     if new.state is ForecastState.RUNS and old.reclaimable != new.reclaimable:
-        return Effect.RECLAIMABLE if new.reclaimable else Effect.SAFE
+        return PlannedEffect.RECLAIMABLE if new.reclaimable else PlannedEffect.SAFE
     return None
 
 
 def _weight(change: JobChange) -> tuple[int, str]:
-    return list(Effect).index(change.effect), change.job.name
+    return list(PlannedEffect).index(change.effect), change.job.name
 
 
 def _amount(change: ShareChange, amount: int | None) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from trainyard.checks.printable_text import markdown, printable
 from trainyard.scheduling.queues.amounts import text
-from trainyard.scheduling.queues.plan import Effect, JobChange, Plan, QueueChange, ShareChange
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.plan import JobChange, Plan, PlannedEffect, QueueChange, ShareChange
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 
 _SHOWN = 50
 """Number of jobs listed per effect; the others are counted."""
@@ -24,7 +24,7 @@ def as_text(plan: Plan) -> str:
         lines += [f"    {_sign(share)} {share}" for share in queue.shares]
         lines += [f"    ~ {word}" for word in queue.words]
     lines += ["", _counted(plan)]
-    for effect in Effect:
+    for effect in PlannedEffect:
         found = [change for change in plan.jobs if change.effect is effect]
         lines += [
             f"  {change.job.name} in {change.job.queue} ({_request(change.job)}) {change}" for change in found[:_SHOWN]
@@ -45,7 +45,7 @@ def as_markdown(plan: Plan) -> str:
     lines += ["", f"### {_counted(plan)}"]
     if plan.jobs:
         lines += ["", "| Job | Queue | Needs | Effect |", "| --- | --- | --- | --- |"]
-    for effect in Effect:
+    for effect in PlannedEffect:
         found = [change for change in plan.jobs if change.effect is effect]
         lines += [_job_row(change) for change in found[:_SHOWN]]
         if len(found) > _SHOWN:
@@ -110,7 +110,7 @@ def _estimates(plan: Plan) -> list[str]:
     return [f"{number} of {plan.running + plan.waiting} forecasts are estimates: {'; '.join(reasons)}"]
 
 
-def _request(job: Job) -> str:
+def _request(job: QueuedJob) -> str:
     return ", ".join(f"{text(name, amount)} {name}" for name, amount in sorted(job.request.items())) or "none counted"
 
 

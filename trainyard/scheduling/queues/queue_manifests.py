@@ -53,7 +53,7 @@ _TERMS = {
 
 
 @dataclass
-class Manifests:
+class QueueManifests:
     """Parsed Queue manifests.
 
     Parameters
@@ -85,7 +85,7 @@ def is_manifest(text: str, source: str) -> bool:
     return not isinstance(first, Mapping) or "config" not in first or "kind" in first
 
 
-def read_manifests(texts: Mapping[str, str]) -> Manifests:
+def read_manifests(texts: Mapping[str, str]) -> QueueManifests:
     """Read the queues of several files.
 
     Parameters
@@ -98,7 +98,7 @@ def read_manifests(texts: Mapping[str, str]) -> Manifests:
     TrainyardError
         A text is not YAML or contains something other than a Kubernetes object, or no text contains a Queue.
     """
-    result = Manifests()
+    result = QueueManifests()
     sources = result.sources
     for source, text in texts.items():
         for body in kubernetes_objects(source, text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainyard.checks.rule import Rule
-from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Scheduling, SharePlugin
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class QueueRule(Rule):
 
     rejected_by: tuple[str, ...] = ()
     versions: tuple[str, ...] = VOLCANO_VERSIONS
-    plugins: frozenset[Plugin] = frozenset()
+    plugins: frozenset[SharePlugin] = frozenset()
 
     def holds(self, scheduling: Scheduling) -> bool:
         """Return whether the rule applies to a scheduler."""

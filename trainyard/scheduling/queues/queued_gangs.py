@@ -21,7 +21,7 @@ _SYSTEM = "kube-system"
 
 
 @dataclass(frozen=True)
-class Pod:
+class GangPod:
     """One pod of a gang.
 
     Parameters
@@ -40,7 +40,7 @@ class Pod:
 
 
 @dataclass(frozen=True)
-class Job:
+class QueuedJob:
     """One gang, in the scheduler's terms a job.
 
     Parameters
@@ -75,16 +75,16 @@ class Job:
     running: bool
     priority: int = 0
     created: str = ""
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[GangPod, ...] = ()
     min_member: int | None = None
     preempts: bool = True
     topology: bool = False
     counted: bool = True
 
     @property
-    def members(self) -> tuple[Pod, ...]:
+    def members(self) -> tuple[GangPod, ...]:
         """Its pods; one pod with the whole request if they are unknown."""
-        return self.pods or (Pod(self.request, self.running),)
+        return self.pods or (GangPod(self.request, self.running),)
 
     @property
     def needed(self) -> int:
@@ -92,7 +92,7 @@ class Job:
         return len(self.members) if self.min_member is None else self.min_member
 
 
-def read_jobs(bodies: Iterable[Mapping[str, Any]], *, pods: bool | None = None) -> list[Job]:
+def read_jobs(bodies: Iterable[Mapping[str, Any]], *, pods: bool | None = None) -> list[QueuedJob]:
     """Return the gangs among Kubernetes objects, without finished ones.
 
     Parameters
@@ -130,7 +130,7 @@ def _job(
     classes: Mapping[str, Mapping[str, Any]],
     bodies: list[Mapping[str, Any]],
     known: bool,
-) -> Job:
+) -> QueuedJob:
     metadata, spec = group["metadata"], group.get("spec") or {}
     least = max(1, int(spec.get("minMember") or 1))
     default = next((each for each in classes.values() if each.get("globalDefault")), {})
@@ -149,7 +149,7 @@ def _job(
         placed = int((group.get("status") or {}).get("running") or 0)
         pods = _parts(group, least, max(placed, least) if running else placed)
         preempts = priority_class.get("preemptionPolicy") != "Never"
-    return Job(
+    return QueuedJob(
         name=f"{_namespace(group)}/{metadata['name']}",
         queue=spec.get("queue") or DEFAULT,
         request=total(pod.request for pod in pods if pod.placed or not running),
@@ -176,7 +176,7 @@ def requires_domain(spec: Mapping[str, Any]) -> bool:
     return any((limit.get("networkTopology") or {}).get("mode") == "hard" for limit in limits)
 
 
-def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[Pod, ...]:
+def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[GangPod, ...]:
     """Return the pods of a gang whose pods are unknown: equal parts of its minimum.
 
     Of more than `MAX_PARTS`, the last one has the parts of the rest.
@@ -188,16 +188,16 @@ def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[Pod, ...]
     count = max(least, placed)
     single = min(count, MAX_PARTS - 1) if count > MAX_PARTS else count
     used = min(placed, single)
-    pods = (Pod(part, True, evictable),) * used + (Pod(part, False, evictable),) * (single - used)
+    pods = (GangPod(part, True, evictable),) * used + (GangPod(part, False, evictable),) * (single - used)
     if count == single:
         return pods
     rest = {name: amount * (count - single) for name, amount in part.items()}
-    return (*pods, Pod(rest, placed >= count, evictable))
+    return (*pods, GangPod(rest, placed >= count, evictable))
 
 
-def _pod(body: Mapping[str, Any]) -> Pod:
+def _pod(body: Mapping[str, Any]) -> GangPod:
     spec = body.get("spec") or {}
-    return Pod(pod_request(spec), bool(spec.get("nodeName")), _evictable(body))
+    return GangPod(pod_request(spec), bool(spec.get("nodeName")), _evictable(body))
 
 
 def pod_request(spec: Mapping[str, Any]) -> Amounts:

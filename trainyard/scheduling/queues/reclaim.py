@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from trainyard.scheduling.queues.allocation import Allocation, Gang
+from trainyard.scheduling.queues.allocation import Allocation, GangAllocation
 from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.queue import ROOT
-from trainyard.scheduling.queues.queued_gangs import Job, Pod
+from trainyard.scheduling.queues.queued_gangs import GangPod, QueuedJob
 
 _ANY_NODE = "reclaim evicts on the node that it looks at first"
 _ON_NODES = "reclaim frees places on nodes, and totals are compared"
@@ -36,9 +36,9 @@ class Reclaim:
 
     def __init__(self, state: Allocation) -> None:
         self._state = state
-        self._candidates: dict[str, list[tuple[Gang, Pod]]] = {}
+        self._candidates: dict[str, list[tuple[GangAllocation, GangPod]]] = {}
         self._pool: defaultdict[str, int] = defaultdict(int)
-        self._reserved: list[tuple[str, Pod]] = []
+        self._reserved: list[tuple[str, GangPod]] = []
         self._evicted: set[str] = set()
         self.in_doubt: dict[str, str] = {}
         """Queues in which any evictable pod may be the one that is evicted, with the reason."""
@@ -72,11 +72,11 @@ class Reclaim:
         """Return whether a queue is above its share, so that others may reclaim from it."""
         return bool(self._of(name))
 
-    def _may_try(self, gang: Gang) -> bool:
+    def _may_try(self, gang: GangAllocation) -> bool:
         enough = len(gang.placed) + len(gang.waiting) >= gang.job.needed
         return bool(gang.waiting) and gang.job.preempts and enough
 
-    def _reclaim(self, gang: Gang) -> set[str]:
+    def _reclaim(self, gang: GangAllocation) -> set[str]:
         """Reclaim for one gang; return the queues that lose pods, none if it would not start."""
         state, job = self._state, gang.job
         if not self._within_share(job.queue, gang.waiting[0].request, {}) or not self._enough(gang):
@@ -104,9 +104,9 @@ class Reclaim:
             state.decide(loser)
         return {loser.job.queue for loser, _ in victims}
 
-    def _choose(self, gang: Gang) -> tuple[list[tuple[Gang, Pod]], int]:
+    def _choose(self, gang: GangAllocation) -> tuple[list[tuple[GangAllocation, GangPod]], int]:
         """Return the victims, and the number of pods of a gang that get their room."""
-        state, chosen, served = self._state, list[tuple[Gang, Pod]](), 0
+        state, chosen, served = self._state, list[tuple[GangAllocation, GangPod]](), 0
         own: Amounts = {}
         # Where each pod fills a node, free nodes have no pods to reclaim from and do not count.
         whole = state.whole_nodes(gang)
@@ -120,7 +120,7 @@ class Reclaim:
             if whole:
                 needs = {name: amount for name, amount in needs.items() if state.fills(name, amount)}
             lacking = {name: amount - free.get(name, 0) for name, amount in needs.items()}
-            taken: list[tuple[Gang, Pod]] = []
+            taken: list[tuple[GangAllocation, GangPod]] = []
             while not taken or any(amount > 0 for amount in lacking.values()):
                 victim = next((each for each in stream if _intersect(each[1].request, pod.request)), None)
                 if victim is None:
@@ -139,7 +139,7 @@ class Reclaim:
         used, capacity = self._state.used[ROOT], self._state.capacity or {}
         return {name: amount - used.get(name, 0) for name, amount in capacity.items()}
 
-    def _refuse(self, gang: Gang, served: int) -> None:
+    def _refuse(self, gang: GangAllocation, served: int) -> None:
         """Decide that reclaim does not make room for a gang; where nodes decide, it may, and evict any pod."""
         state, name = self._state, gang.job.name
         if not state.exact(gang):
@@ -150,7 +150,9 @@ class Reclaim:
                 f"; reclaim evicts for {served} of its {gang.job.needed} pods at most, and does not count free nodes"
             )
 
-    def _record_doubt(self, gang: Gang, victims: list[tuple[Gang, Pod]], lenders: list[str]) -> None:
+    def _record_doubt(
+        self, gang: GangAllocation, victims: list[tuple[GangAllocation, GangPod]], lenders: list[str]
+    ) -> None:
         """Record a doubt about the gang, its victims, and the others that may be hit instead of them."""
         state = self._state
         if not state.exact(gang):
@@ -169,25 +171,25 @@ class Reclaim:
             for resource, amount in request.items()
         )
 
-    def _enough(self, gang: Gang) -> bool:
+    def _enough(self, gang: GangAllocation) -> bool:
         """Return whether there are as many victims as a gang needs, in any of its resources."""
         for name in list(self._state.touched):
             self._of(name)
         own = total(pod.request for _, pod in self._of(gang.job.queue))
         return any(self._pool[name] > own.get(name, 0) for name in gang.waiting[0].request)
 
-    def _lenders(self, job: Job) -> list[str]:
+    def _lenders(self, job: QueuedJob) -> list[str]:
         """Return the queues that lend, in the order in which their pods on one node are evicted."""
         state = self._state
         lenders = [name for name, found in self._candidates.items() if found and name != job.queue]
         lenders.sort(key=state.order, reverse=True)
         return sorted(lenders, key=lambda name: state.common_levels(name, job.queue), reverse=True)
 
-    def _victims(self, job: Job) -> Iterator[tuple[Gang, Pod]]:
+    def _victims(self, job: QueuedJob) -> Iterator[tuple[GangAllocation, GangPod]]:
         for name in self._lenders(job):
             yield from self._candidates[name]
 
-    def _of(self, name: str) -> list[tuple[Gang, Pod]]:
+    def _of(self, name: str) -> list[tuple[GangAllocation, GangPod]]:
         """Return the pods that others may reclaim from a queue until it is at its share."""
         if name in self._state.touched:
             self._state.touched.discard(name)
@@ -199,14 +201,14 @@ class Reclaim:
             self._candidates[name] = new
         return self._candidates.get(name, [])
 
-    def _until_share(self, name: str) -> Iterator[tuple[Gang, Pod]]:
+    def _until_share(self, name: str) -> Iterator[tuple[GangAllocation, GangPod]]:
         left = dict(self._state.used[name])
         for gang, pod in sorted(self._evictable(name), key=lambda each: _last(each[0].job)):
             if self._is_victim(name, pod, left):
                 yield gang, pod
                 left = {resource: amount - pod.request.get(resource, 0) for resource, amount in left.items()}
 
-    def _evictable(self, name: str) -> list[tuple[Gang, Pod]]:
+    def _evictable(self, name: str) -> list[tuple[GangAllocation, GangPod]]:
         """Return every pod that may be the first that is evicted from a queue."""
         state = self._state
         if not state.scheduling.reclaim or name not in state.tree.queues or not state.tree.queues[name].reclaimable:
@@ -219,14 +221,14 @@ class Reclaim:
             if pod.evictable and self._is_victim(name, pod, used)
         ]
 
-    def _is_victim(self, name: str, pod: Pod, used: Mapping[str, int]) -> bool:
+    def _is_victim(self, name: str, pod: GangPod, used: Mapping[str, int]) -> bool:
         deserved, guarantee = self._state.deserved(name), self._state.tree.queues[name].amounts("guarantee")
         if any(used.get(each, 0) - pod.request.get(each, 0) < amount for each, amount in guarantee.items()):
             return False
         named = [each for each, amount in pod.request.items() if amount and deserved.get(each)]
         return not named or any(used.get(each, 0) > deserved[each] for each in named)
 
-    def _replace(self, gang: Gang) -> None:
+    def _replace(self, gang: GangAllocation) -> None:
         state = self._state
         gang.waiting += gang.evicted
         gang.evicted = []
@@ -246,6 +248,6 @@ def _intersect(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     return any(amount and other.get(name) for name, amount in one.items())
 
 
-def _last(job: Job) -> tuple[int, tuple[int, ...], str]:
+def _last(job: QueuedJob) -> tuple[int, tuple[int, ...], str]:
     """Lowest priority, then youngest: the order on one node."""
     return job.priority, tuple(-ord(letter) for letter in job.created), job.name

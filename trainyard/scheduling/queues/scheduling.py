@@ -11,7 +11,7 @@ VOLCANO_VERSIONS = ("1.14.1", "1.15.1")
 """Supported versions; rules of the first were compared with the real webhook, those of the second with the source."""
 
 
-class Plugin(StrEnum):
+class SharePlugin(StrEnum):
     """Plug-ins that divide the cluster between queues; several may be on."""
 
     TREE = "hierarchy"
@@ -42,7 +42,7 @@ class Scheduling:
     """
 
     version: str = VOLCANO_VERSIONS[0]
-    plugins: frozenset[Plugin] = field(default=frozenset({Plugin.TREE}))
+    plugins: frozenset[SharePlugin] = field(default=frozenset({SharePlugin.TREE}))
     enqueue: bool = False
     reclaim: bool = True
     node_groups: bool = False
@@ -52,7 +52,7 @@ class Scheduling:
     @property
     def tree(self) -> bool:
         """Whether the scheduler reads the edges of the tree."""
-        return Plugin.TREE in self.plugins
+        return SharePlugin.TREE in self.plugins
 
     @classmethod
     def of(
@@ -75,9 +75,9 @@ class Scheduling:
         first: dict[str, Mapping[str, Any]] = {}
         for name, switches in plugins:
             first.setdefault(name, switches)
-        on = {Plugin.PROPORTION} if "proportion" in first else set()
+        on = {SharePlugin.PROPORTION} if "proportion" in first else set()
         if "capacity" in first:
-            on.add(Plugin.TREE if first["capacity"].get("enableHierarchy") is True else Plugin.CAPACITY)
+            on.add(SharePlugin.TREE if first["capacity"].get("enableHierarchy") is True else SharePlugin.CAPACITY)
         named = set(actions)
         return cls(
             version,

@@ -6,12 +6,12 @@ from typing import Final
 
 from trainyard.checks.finding import Severity
 from trainyard.scheduling.queues.queue_rule import QueueRule
-from trainyard.scheduling.queues.scheduling import Plugin
+from trainyard.scheduling.queues.scheduling import SharePlugin
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
-_TREE = frozenset({Plugin.TREE})
-_CAPACITY = frozenset({Plugin.TREE, Plugin.CAPACITY})
-_PROPORTION = frozenset({Plugin.PROPORTION})
+_TREE = frozenset({SharePlugin.TREE})
+_CAPACITY = frozenset({SharePlugin.TREE, SharePlugin.CAPACITY})
+_PROPORTION = frozenset({SharePlugin.PROPORTION})
 
 _CAPACITY_RULES: Final = (
     QueueRule(

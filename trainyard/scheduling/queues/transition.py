@@ -30,7 +30,7 @@ _AMOUNTS = ("deserved", "guarantee", "capability")
 
 
 @dataclass(frozen=True)
-class Step:
+class QueueWrite:
     """One write of one live queue.
 
     Parameters
@@ -45,7 +45,7 @@ class Step:
     spec: Spec
 
 
-def transition(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> tuple[Step, ...]:
+def transition(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> tuple[QueueWrite, ...]:
     """Return the writes of the live tree that precede the desired one, which is then applied from its root downward.
 
     Parameters
@@ -67,18 +67,18 @@ def transition(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> tuple[S
     return (*moves, *_lowerings(now, desired))
 
 
-def _moves(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> Iterator[Step]:
+def _moves(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> Iterator[QueueWrite]:
     for name in sorted(live):
         parent = live[name].get("parent") or ROOT
         if parent != ROOT and name in desired and (desired[name].get("parent") or ROOT) != parent:
-            yield Step(name, {**live[name], "parent": ROOT})
+            yield QueueWrite(name, {**live[name], "parent": ROOT})
 
 
-def _lowerings(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> Iterator[Step]:
+def _lowerings(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> Iterator[QueueWrite]:
     for name in _children_first(live):
         lowered = _lowered(live[name], desired.get(name, {}))
         if lowered != live[name]:
-            yield Step(name, lowered)
+            yield QueueWrite(name, lowered)
 
 
 def _children_first(live: Mapping[str, Spec]) -> list[str]:

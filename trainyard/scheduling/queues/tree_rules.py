@@ -6,14 +6,14 @@ from typing import Final
 
 from trainyard.checks.finding import Severity
 from trainyard.scheduling.queues.queue_rule import QueueRule
-from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, Plugin
+from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS, SharePlugin
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 _EVERY = VOLCANO_VERSIONS
 _1_14 = ("1.14.1",)
 _1_15 = ("1.15.1",)
-_TREE = frozenset({Plugin.TREE})
-_FLAT = frozenset({Plugin.CAPACITY, Plugin.PROPORTION})
+_TREE = frozenset({SharePlugin.TREE})
+_FLAT = frozenset({SharePlugin.CAPACITY, SharePlugin.PROPORTION})
 _REJECTED = "The API server rejects the queue."
 
 _SCHEMA: Final = (

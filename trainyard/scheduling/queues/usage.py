@@ -11,7 +11,7 @@ from trainyard.checks.printable_text import printable
 from trainyard.scheduling.queues.amounts import Amounts, text, total
 from trainyard.scheduling.queues.effective_limits import limits
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT, Queue
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 from trainyard.scheduling.queues.snapshot import Snapshot
 
 _WIDTH = 32
@@ -80,7 +80,7 @@ class QueueUsage:
 
 def queue_usage(
     snapshot: Snapshot,
-    jobs: Sequence[Job],
+    jobs: Sequence[QueuedJob],
     states: Mapping[str, str],
     allocated: Mapping[str, Amounts] | None = None,
 ) -> list[QueueUsage]:
@@ -100,7 +100,7 @@ def queue_usage(
     known = allocated or {}
     tree = snapshot.tree if DEFAULT in snapshot.tree.queues else snapshot.tree.with_queue(DEFAULT, Queue())
     real = limits(tree, snapshot.capacity)
-    inside: defaultdict[str, list[Job]] = defaultdict(list)
+    inside: defaultdict[str, list[QueuedJob]] = defaultdict(list)
     for job in jobs:
         above = tree.ancestors(job.queue) if job.queue in tree.queues else ()
         for name in (ROOT, *above, *([job.queue] if job.queue != ROOT else [])):
@@ -137,13 +137,13 @@ def queue_usage(
     return list(of(ROOT, 0))
 
 
-def _used(jobs: Sequence[Job]) -> tuple[Amounts, str]:
+def _used(jobs: Sequence[QueuedJob]) -> tuple[Amounts, str]:
     """Return what gangs use, and the source of the amounts."""
     used = total(pod.request for job in jobs for pod in job.members if pod.placed)
     return used, _COUNTED if all(job.counted for job in jobs if job.running) else _ESTIMATED
 
 
-def _above_share(used: Amounts, queue: Queue, jobs: Sequence[Job]) -> Amounts:
+def _above_share(used: Amounts, queue: Queue, jobs: Sequence[QueuedJob]) -> Amounts:
     """Return what evictable pods use above a queue's share, of the resources that it names; of all, if it has none."""
     evictable = total(pod.request for job in jobs for pod in job.members if pod.placed and pod.evictable)
     above = over_share(used, queue.amounts("deserved"), queue.amounts("guarantee"))

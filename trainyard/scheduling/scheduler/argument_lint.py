@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.scheduling.scheduler.volcano_options import Kind, PluginGrammar
+from trainyard.scheduling.scheduler.volcano_options import ArgumentType, PluginGrammar
 
 DROPPED = (
     "the whole configuration would be dropped: a running scheduler keeps its old one, "
@@ -64,7 +64,7 @@ def plugin_arguments(path: str, plugin: Mapping[str, Any], grammar: PluginGramma
         yield from _VALUES[name](f"{path}.arguments", arguments)
 
 
-def wrong_type(where: str, key: str, value: Any, kind: Kind, *, fatal: bool) -> Finding:
+def wrong_type(where: str, key: str, value: Any, kind: ArgumentType, *, fatal: bool) -> Finding:
     """Return the finding for an argument of the wrong type."""
     effect = _EXITS if fatal else "it is ignored and the default is used"
     message = f"{key} is {value!r}, not {kind.value}: {effect}"
@@ -72,15 +72,15 @@ def wrong_type(where: str, key: str, value: Any, kind: Kind, *, fatal: bool) -> 
     return Finding(where, message, f"write {kind.value}{' without quotes' if isinstance(value, str) else ''}", rule)
 
 
-def fits(value: Any, kind: Kind) -> bool:
+def fits(value: Any, kind: ArgumentType) -> bool:
     """Return whether a value has the type that Volcano reads."""
-    if kind is Kind.BOOLEAN:
+    if kind is ArgumentType.BOOLEAN:
         return isinstance(value, bool)
-    if kind is Kind.INTEGER:
+    if kind is ArgumentType.INTEGER:
         return isinstance(value, int) and not isinstance(value, bool)
-    if kind is Kind.NUMBER:
+    if kind is ArgumentType.NUMBER:
         return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, {Kind.TEXT: str, Kind.LIST: list, Kind.MAPPING: dict}[kind])
+    return isinstance(value, {ArgumentType.TEXT: str, ArgumentType.LIST: list, ArgumentType.MAPPING: dict}[kind])
 
 
 def _device_sharing(path: str, arguments: Mapping[str, Any]) -> Iterator[Finding]:
@@ -126,7 +126,7 @@ def _percentages(
     path: str, values: Mapping[Any, Any], known: tuple[str, ...], effect: str, *, fatal: bool = False
 ) -> Iterator[Finding]:
     for key, value in values.items():
-        if not fits(value, Kind.INTEGER):
+        if not fits(value, ArgumentType.INTEGER):
             rule = "scheduler-argument-fatal" if fatal else "scheduler-argument-type"
             message = f"{key} is {value!r}, not a whole number: {effect}"
             yield Finding(f"{path}.{key}", message, "write a percentage, such as 80", rule)

@@ -15,7 +15,7 @@ from typing import get_args
 from trainyard.settings.scheduler import SchedulerAction, SwitchName
 
 
-class Kind(StrEnum):
+class ArgumentType(StrEnum):
     """Type of an argument."""
 
     INTEGER = "a whole number"
@@ -41,11 +41,11 @@ class PluginGrammar:
         warning.
     """
 
-    arguments: Mapping[str, Kind]
-    prefixes: Mapping[str, Kind]
+    arguments: Mapping[str, ArgumentType]
+    prefixes: Mapping[str, ArgumentType]
     fatal: frozenset[str] = frozenset()
 
-    def kind(self, argument: str) -> Kind | None:
+    def kind(self, argument: str) -> ArgumentType | None:
         """Return the type of an argument; None if the plug-in does not read it."""
         known = self.arguments.get(argument)
         return known or next((kind for prefix, kind in self.prefixes.items() if argument.startswith(prefix)), None)
@@ -149,20 +149,20 @@ STARVING_VOTERS = frozenset({"gang", "priority", "tdm"})
 VICTIM_PLUGINS = frozenset({"pdb", "rescheduling", "tdm"})
 """Plug-ins that choose victims of action shuffle (``AddVictimTasksFns``)."""
 
-_PREDICATE_CACHE = {"predicateErrorCacheEnable": Kind.BOOLEAN}
+_PREDICATE_CACHE = {"predicateErrorCacheEnable": ArgumentType.BOOLEAN}
 
-ACTION_ARGUMENTS: Mapping[str, Mapping[str, Kind]] = {
+ACTION_ARGUMENTS: Mapping[str, Mapping[str, ArgumentType]] = {
     "enqueue": {},
     "allocate": _PREDICATE_CACHE,
     "backfill": _PREDICATE_CACHE,
     "reclaim": _PREDICATE_CACHE,
     "preempt": {
         **_PREDICATE_CACHE,
-        "enableTopologyAwarePreemption": Kind.BOOLEAN,
-        "topologyAwarePreemptWorkerNum": Kind.INTEGER,
-        "minCandidateNodesPercentage": Kind.INTEGER,
-        "minCandidateNodesAbsolute": Kind.INTEGER,
-        "maxCandidateNodesAbsolute": Kind.INTEGER,
+        "enableTopologyAwarePreemption": ArgumentType.BOOLEAN,
+        "topologyAwarePreemptWorkerNum": ArgumentType.INTEGER,
+        "minCandidateNodesPercentage": ArgumentType.INTEGER,
+        "minCandidateNodesAbsolute": ArgumentType.INTEGER,
+        "maxCandidateNodesAbsolute": ArgumentType.INTEGER,
     },
     "shuffle": {},
 }
@@ -212,37 +212,37 @@ _NODE_ORDER = (
 PLUGINS: Mapping[str, PluginGrammar] = {
     "binpack": PluginGrammar(
         {
-            "binpack.weight": Kind.INTEGER,
-            "binpack.cpu": Kind.INTEGER,
-            "binpack.memory": Kind.INTEGER,
-            "binpack.resources": Kind.TEXT,
+            "binpack.weight": ArgumentType.INTEGER,
+            "binpack.cpu": ArgumentType.INTEGER,
+            "binpack.memory": ArgumentType.INTEGER,
+            "binpack.resources": ArgumentType.TEXT,
         },
-        {"binpack.resources.": Kind.INTEGER},
+        {"binpack.resources.": ArgumentType.INTEGER},
     ),
     "capacity": _NONE,
     "cdp": _NONE,
     "conformance": _NONE,
     "deviceshare": PluginGrammar(
         {
-            "deviceshare.GPUSharingEnable": Kind.BOOLEAN,
-            "deviceshare.GPUNumberEnable": Kind.BOOLEAN,
-            "deviceshare.NodeLockEnable": Kind.BOOLEAN,
-            "deviceshare.VGPUEnable": Kind.BOOLEAN,
-            "deviceshare.AscendMindClusterVNPUEnable": Kind.BOOLEAN,
-            "deviceshare.AscendHAMiVNPUEnable": Kind.BOOLEAN,
-            "deviceshare.SchedulePolicy": Kind.TEXT,
-            "deviceshare.ScheduleWeight": Kind.INTEGER,
-            "deviceshare.KnownGeometriesCMName": Kind.TEXT,
-            "deviceshare.KnownGeometriesCMNamespace": Kind.TEXT,
+            "deviceshare.GPUSharingEnable": ArgumentType.BOOLEAN,
+            "deviceshare.GPUNumberEnable": ArgumentType.BOOLEAN,
+            "deviceshare.NodeLockEnable": ArgumentType.BOOLEAN,
+            "deviceshare.VGPUEnable": ArgumentType.BOOLEAN,
+            "deviceshare.AscendMindClusterVNPUEnable": ArgumentType.BOOLEAN,
+            "deviceshare.AscendHAMiVNPUEnable": ArgumentType.BOOLEAN,
+            "deviceshare.SchedulePolicy": ArgumentType.TEXT,
+            "deviceshare.ScheduleWeight": ArgumentType.INTEGER,
+            "deviceshare.KnownGeometriesCMName": ArgumentType.TEXT,
+            "deviceshare.KnownGeometriesCMNamespace": ArgumentType.TEXT,
         },
         {},
     ),
     "drf": _NONE,
     "extender": PluginGrammar(
         {
-            **{f"extender.{name}": Kind.TEXT for name in _EXTENDER_TEXTS},
-            "extender.ignorable": Kind.BOOLEAN,
-            "extender.managedResources": Kind.LIST,
+            **{f"extender.{name}": ArgumentType.TEXT for name in _EXTENDER_TEXTS},
+            "extender.ignorable": ArgumentType.BOOLEAN,
+            "extender.managedResources": ArgumentType.LIST,
         },
         {},
         fatal=frozenset({"extender.managedResources"}),
@@ -250,27 +250,27 @@ PLUGINS: Mapping[str, PluginGrammar] = {
     "gang": _NONE,
     "network-topology-aware": PluginGrammar(
         {
-            "weight": Kind.INTEGER,
-            "hypernode.binpack.cpu": Kind.INTEGER,
-            "hypernode.binpack.memory": Kind.INTEGER,
-            "hypernode.binpack.resources": Kind.TEXT,
-            "hypernode.binpack.normal-pod.enable": Kind.BOOLEAN,
-            "hypernode.binpack.normal-pod.fading": Kind.NUMBER,
+            "weight": ArgumentType.INTEGER,
+            "hypernode.binpack.cpu": ArgumentType.INTEGER,
+            "hypernode.binpack.memory": ArgumentType.INTEGER,
+            "hypernode.binpack.resources": ArgumentType.TEXT,
+            "hypernode.binpack.normal-pod.enable": ArgumentType.BOOLEAN,
+            "hypernode.binpack.normal-pod.fading": ArgumentType.NUMBER,
         },
-        {"hypernode.binpack.resources.": Kind.INTEGER},
+        {"hypernode.binpack.resources.": ArgumentType.INTEGER},
     ),
-    "nodegroup": PluginGrammar({"strict": Kind.BOOLEAN}, {}),
-    "nodeorder": PluginGrammar({f"{name}.weight": Kind.INTEGER for name in _NODE_ORDER}, {}),
-    "numa-aware": PluginGrammar({"weight": Kind.INTEGER}, {}),
-    "overcommit": PluginGrammar({"overcommit-factor": Kind.NUMBER}, {}),
+    "nodegroup": PluginGrammar({"strict": ArgumentType.BOOLEAN}, {}),
+    "nodeorder": PluginGrammar({f"{name}.weight": ArgumentType.INTEGER for name in _NODE_ORDER}, {}),
+    "numa-aware": PluginGrammar({"weight": ArgumentType.INTEGER}, {}),
+    "overcommit": PluginGrammar({"overcommit-factor": ArgumentType.NUMBER}, {}),
     "pdb": _NONE,
     "predicates": PluginGrammar(
         {
-            **{f"predicate.{name}": Kind.BOOLEAN for name in _PREDICATES},
-            "volumebinding.weight": Kind.INTEGER,
-            "volumebinding.bindTimeoutSeconds": Kind.INTEGER,
-            "volumebinding.shape": Kind.LIST,
-            "dynamicresources.filterTimeoutSeconds": Kind.INTEGER,
+            **{f"predicate.{name}": ArgumentType.BOOLEAN for name in _PREDICATES},
+            "volumebinding.weight": ArgumentType.INTEGER,
+            "volumebinding.bindTimeoutSeconds": ArgumentType.INTEGER,
+            "volumebinding.shape": ArgumentType.LIST,
+            "dynamicresources.filterTimeoutSeconds": ArgumentType.INTEGER,
         },
         {},
         fatal=frozenset(
@@ -285,34 +285,34 @@ PLUGINS: Mapping[str, PluginGrammar] = {
     "priority": _NONE,
     "proportion": _NONE,
     "rescheduling": PluginGrammar(
-        {"interval": Kind.TEXT, "metricsPeriod": Kind.TEXT, "strategies": Kind.LIST},
+        {"interval": ArgumentType.TEXT, "metricsPeriod": ArgumentType.TEXT, "strategies": ArgumentType.LIST},
         {},
         fatal=frozenset({"interval", "metricsPeriod"}),
     ),
     "resource-strategy-fit": PluginGrammar(
         {
-            "resourceStrategyFitWeight": Kind.INTEGER,
-            "resources": Kind.MAPPING,
-            "sra": Kind.MAPPING,
-            "proportional": Kind.MAPPING,
+            "resourceStrategyFitWeight": ArgumentType.INTEGER,
+            "resources": ArgumentType.MAPPING,
+            "sra": ArgumentType.MAPPING,
+            "proportional": ArgumentType.MAPPING,
         },
         {},
         fatal=frozenset({"resourceStrategyFitWeight", "resources", "sra", "proportional"}),
     ),
     "resourcequota": _NONE,
-    "sla": PluginGrammar({"sla-waiting-time": Kind.TEXT}, {}),
-    "task-topology": PluginGrammar({"task-topology.weight": Kind.INTEGER}, {}),
+    "sla": PluginGrammar({"sla-waiting-time": ArgumentType.TEXT}, {}),
+    "task-topology": PluginGrammar({"task-topology.weight": ArgumentType.INTEGER}, {}),
     "tdm": PluginGrammar(
-        {"tdm.evict.period": Kind.TEXT},
-        {"tdm.revocable-zone.": Kind.TEXT},
+        {"tdm.evict.period": ArgumentType.TEXT},
+        {"tdm.revocable-zone.": ArgumentType.TEXT},
         fatal=frozenset({"tdm.evict.period", "tdm.revocable-zone."}),
     ),
     "usage": PluginGrammar(
         {
-            "usage.weight": Kind.INTEGER,
-            "cpu.weight": Kind.INTEGER,
-            "memory.weight": Kind.INTEGER,
-            "thresholds": Kind.MAPPING,
+            "usage.weight": ArgumentType.INTEGER,
+            "cpu.weight": ArgumentType.INTEGER,
+            "memory.weight": ArgumentType.INTEGER,
+            "thresholds": ArgumentType.MAPPING,
         },
         {},
     ),

@@ -10,7 +10,7 @@ from trainyard.manifests.loader import load_all
 from trainyard.scheduling.topology.fabric_checks import fabric_findings
 from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.scheduling.topology.hypernode_checks import check_hyper_nodes
-from trainyard.scheduling.topology.hypernode_manifests import Manifests, is_manifest, read_manifests
+from trainyard.scheduling.topology.hypernode_manifests import FabricManifests, is_manifest, read_manifests
 from trainyard.scheduling.topology.sources.description import SOURCE, fabric_values
 from trainyard.settings.fabric import FabricSettings
 
@@ -51,7 +51,7 @@ def check_texts(texts: Sequence[tuple[str, str]]) -> list[Finding]:
         compiled = [(name, body) for name, fabric in fabrics for body in compile_fabric(fabric).hyper_nodes]
         if manifests.nodes is not None or len(fabrics) > 1 or manifests.hyper_nodes:
             own = read_manifests(compiled)
-            manifests = Manifests((*own.hyper_nodes, *manifests.hyper_nodes), manifests.nodes, manifests.findings)
+            manifests = FabricManifests((*own.hyper_nodes, *manifests.hyper_nodes), manifests.nodes, manifests.findings)
     return [*findings, *check_hyper_nodes(manifests)]
 
 

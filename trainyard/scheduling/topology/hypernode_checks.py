@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from trainyard.checks.finding import Finding
 from trainyard.scheduling.topology.graph import Graph
-from trainyard.scheduling.topology.hypernode_manifests import HyperNode, Manifests, Member
+from trainyard.scheduling.topology.hypernode_manifests import FabricManifests, HyperNode, Member
 from trainyard.scheduling.topology.membership import NodeIndex, is_anchored, regex_fault
 from trainyard.scheduling.topology.placement import placement_findings
 from trainyard.scheduling.topology.rules import RULES
@@ -15,7 +15,7 @@ from trainyard.scheduling.topology.rules import RULES
 _SOURCE_LABEL = "volcano.sh/network-topology-source"
 
 
-def check_hyper_nodes(manifests: Manifests) -> list[Finding]:
+def check_hyper_nodes(manifests: FabricManifests) -> list[Finding]:
     """Find all errors and warnings of HyperNodes.
 
     Parameters
@@ -31,7 +31,7 @@ def check_hyper_nodes(manifests: Manifests) -> list[Finding]:
     return [*manifests.findings, *_findings(manifests)]
 
 
-def _findings(manifests: Manifests) -> Iterator[Finding]:
+def _findings(manifests: FabricManifests) -> Iterator[Finding]:
     hyper_nodes = manifests.hyper_nodes
     yield from _repeated(hyper_nodes)
     index = None if manifests.nodes is None else NodeIndex(manifests.nodes)

@@ -95,7 +95,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Manifests:
+class FabricManifests:
     """Parsed manifests.
 
     Parameters
@@ -118,7 +118,7 @@ def is_manifest(document: object) -> bool:
     return isinstance(document, Mapping) and "kind" in document and "apiVersion" in document
 
 
-def read_manifests(documents: Iterable[tuple[str, object]]) -> Manifests:
+def read_manifests(documents: Iterable[tuple[str, object]]) -> FabricManifests:
     """Parse HyperNodes and nodes.
 
     Parameters
@@ -151,7 +151,7 @@ def read_manifests(documents: Iterable[tuple[str, object]]) -> Manifests:
             ]
             if read is not None:
                 hyper_nodes.append(read)
-    return Manifests(tuple(hyper_nodes), None if nodes is None else tuple(nodes), tuple(findings))
+    return FabricManifests(tuple(hyper_nodes), None if nodes is None else tuple(nodes), tuple(findings))
 
 
 _SHAPE = "hypernode-shape"

@@ -18,7 +18,7 @@ NOTHING = "no-node.trainyard.dev"
 
 
 @dataclass(frozen=True)
-class Step:
+class FabricWrite:
     """One write.
 
     Parameters
@@ -36,7 +36,7 @@ class Step:
     spec: Manifest
 
 
-def safe_order(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[Step]:
+def safe_order(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[FabricWrite]:
     """Return the writes that lead from the live to the desired HyperNodes without harm to the scheduler.
 
     Parameters
@@ -51,15 +51,15 @@ def safe_order(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[St
     new = _specs(desired)
     for name in sorted(new, key=lambda name: (_tier(new[name]), name)):
         if name not in specs:
-            steps.append(Step("create", name, new[name]))
+            steps.append(FabricWrite("create", name, new[name]))
         elif specs[name] != new[name]:
-            steps.append(Step("update", name, new[name]))
+            steps.append(FabricWrite("update", name, new[name]))
     gone = [name for name in specs if name not in new]
-    steps += [Step("delete", name, {}) for name in sorted(gone, key=lambda name: (-_tier(specs[name]), name))]
+    steps += [FabricWrite("delete", name, {}) for name in sorted(gone, key=lambda name: (-_tier(specs[name]), name))]
     return steps
 
 
-def preparation(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[Step]:
+def preparation(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[FabricWrite]:
     """Return the first of these writes; the others are safe in any order in which members precede their parents.
 
     They remove from each HyperNode the child HyperNodes that it loses, and raise tiers from the top.
@@ -80,7 +80,7 @@ def preparation(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[S
         if name in new and _tier(new[name]) > _tier(spec):
             spec = {**spec, "tier": new[name]["tier"], "tierName": new[name].get("tierName", "")}
         if spec != old[name]:
-            steps.append(Step("update", name, spec))
+            steps.append(FabricWrite("update", name, spec))
     return sorted(steps, key=lambda step: (-_tier(step.spec), step.name))
 
 

@@ -155,7 +155,7 @@ class ClusterQueueSettings(SettingsModel):
     )
 
 
-class Effect(StrEnum):
+class TaintEffect(StrEnum):
     """Effects of a taint."""
 
     NO_SCHEDULE = "NoSchedule"
@@ -168,7 +168,7 @@ class TaintSettings(SettingsModel):
 
     key: LabelKey = Field(description="Key")
     value: LabelValue = Field(default="", description="Value")
-    effect: Effect = Field(description="Effect")
+    effect: TaintEffect = Field(description="Effect")
 
 
 class TolerationSettings(SettingsModel):
@@ -177,7 +177,7 @@ class TolerationSettings(SettingsModel):
     key: LabelKey = Field(description="Key")
     operator: Literal["Equal", "Exists"] = Field(default="Equal", description="Equal: the value too; Exists: any value")
     value: LabelValue | None = Field(default=None, description="Value")
-    effect: Effect | None = Field(default=None, description="Effect; default: all")
+    effect: TaintEffect | None = Field(default=None, description="Effect; default: all")
 
 
 class FlavorSettings(SettingsModel):
@@ -197,7 +197,7 @@ class FlavorSettings(SettingsModel):
     )
 
 
-class TopologySettings(SettingsModel):
+class KueueTopologySettings(SettingsModel):
     """A Topology: node labels from the largest domain to the smallest."""
 
     levels: tuple[LabelKey, ...] = Field(
@@ -283,7 +283,7 @@ class KueueSettings(InstalledSettings):
     version: str = Field(default=_RELEASES[0].version, description="Kueue version")
     namespace: DnsLabel = Field(default="kueue-system", description="Namespace of Kueue's Deployment")
     replicas: int = Field(default=1, ge=1, le=5, description="Replicas of the Deployment")
-    topologies: dict[DnsSubdomain, TopologySettings] = Field(default={}, description="Topologies by name")
+    topologies: dict[DnsSubdomain, KueueTopologySettings] = Field(default={}, description="Topologies by name")
     flavors: dict[DnsSubdomain, FlavorSettings] = Field(default={}, description="ResourceFlavors by name")
     cluster_queues: dict[DnsSubdomain, ClusterQueueSettings] = Field(default={}, description="ClusterQueues by name")
     local_queues: tuple[LocalQueueSettings, ...] = Field(default=(), description="LocalQueues of tenants")

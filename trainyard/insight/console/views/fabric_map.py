@@ -14,7 +14,7 @@ from markupsafe import Markup
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.console.views.fabric_drawing import DrawnMap, MapDomain, MapNode, draw_map
 from trainyard.insight.console.views.platform_view import UNKNOWN, PlatformView, node_devices
-from trainyard.insight.explain.node_table import Domain, NodeFacts
+from trainyard.insight.explain.node_table import HyperNodeDomain, NodeFacts
 from trainyard.scheduling.queues.amounts import text as amount_text
 
 COLORINGS: Final = ("state", "tenant", "job")
@@ -193,7 +193,7 @@ class _Fabric:
     @cached_property
     def _parents(self) -> dict[str, str]:
         """Domain above each domain: the lowest one of a higher tier with its nodes."""
-        by_node: defaultdict[str, list[Domain]] = defaultdict(list)
+        by_node: defaultdict[str, list[HyperNodeDomain]] = defaultdict(list)
         for domain in self._domains.values():
             for node in domain.nodes:
                 by_node[node].append(domain)
@@ -205,13 +205,13 @@ class _Fabric:
         return found
 
     @cached_property
-    def _below(self) -> dict[str, list[Domain]]:
-        found: defaultdict[str, list[Domain]] = defaultdict(list)
+    def _below(self) -> dict[str, list[HyperNodeDomain]]:
+        found: defaultdict[str, list[HyperNodeDomain]] = defaultdict(list)
         for name, parent in self._parents.items():
             found[parent].append(self._domains[name])
         return {name: sorted(each, key=lambda domain: _natural(domain.name)) for name, each in found.items()}
 
-    def _children(self, name: str) -> list[Domain]:
+    def _children(self, name: str) -> list[HyperNodeDomain]:
         return self._below.get(name, [])
 
     def _above(self, name: str) -> list[str]:
@@ -322,7 +322,7 @@ class _Fabric:
         return sum(max(0, node.free.get(resource, 0)) // per_node for node in found if node is not None and node.usable)
 
     def _fits(self) -> list[Fit]:
-        tiers: defaultdict[tuple[int, str], list[Domain]] = defaultdict(list)
+        tiers: defaultdict[tuple[int, str], list[HyperNodeDomain]] = defaultdict(list)
         for domain in self._domains.values():
             tiers[(domain.tier, domain.tier_name)].append(domain)
         found = []
@@ -332,7 +332,7 @@ class _Fabric:
             found.append(Fit(name or f"tier {tier}", most, best if most else "", sum(each for each, _ in places)))
         return found
 
-    def _row(self, domain: Domain) -> DomainRow:
+    def _row(self, domain: HyperNodeDomain) -> DomainRow:
         resource = self._view.resource
         sums = [0, 0, 0]
         for name in domain.nodes:

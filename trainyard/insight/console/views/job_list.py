@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from trainyard.insight.console.views.job_page import Step, changes_of
+from trainyard.insight.console.views.job_page import TimelineEntry, changes_of
 from trainyard.insight.console.views.job_timeline import JobTimeline, job_timeline
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView, Reason, age_text, is_device
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 
 PAGE: Final = 100
 """Jobs on one page."""
 
-_ORDER: Final = {state: position for position, state in enumerate(State)}
+_ORDER: Final = {state: position for position, state in enumerate(ExplainedState)}
 _NEVER: Final = float("-inf")
 
 
@@ -117,7 +117,7 @@ class JobList:
     causes: tuple[tuple[str, str], ...]
 
 
-Histories = Callable[[Collection[str]], Mapping[str, tuple[Step, ...]]]
+Histories = Callable[[Collection[str]], Mapping[str, tuple[TimelineEntry, ...]]]
 
 
 def job_list(view: PlatformView, query: JobQuery, histories: Histories = lambda _: {}) -> JobList:
@@ -146,7 +146,7 @@ def job_list(view: PlatformView, query: JobQuery, histories: Histories = lambda 
         whole=len(view.jobs),
         pages=pages,
         query=replace(query, page=page),
-        states=tuple((state.value, counts[state]) for state in State if counts[state]),
+        states=tuple((state.value, counts[state]) for state in ExplainedState if counts[state]),
         queues=tuple(sorted({row.queue for row in view.jobs} - {""})),
         namespaces=tuple(sorted({row.namespace for row in view.jobs})),
         causes=tuple(
@@ -155,7 +155,7 @@ def job_list(view: PlatformView, query: JobQuery, histories: Histories = lambda 
     )
 
 
-def _listed(view: PlatformView, row: JobRow, history: tuple[Step, ...]) -> ListedJob:
+def _listed(view: PlatformView, row: JobRow, history: tuple[TimelineEntry, ...]) -> ListedJob:
     phases = job_timeline(Situation(view.cluster, view.roots[row.key]), view.now, changes_of(history))
     return ListedJob(row, view.reason(row), age_text(view.now, row.created), phases)
 

@@ -15,7 +15,7 @@ from trainyard.insight.console.views.job_timeline import JobTimeline, StateChang
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView, age_text
 from trainyard.insight.explain.explanation import Explanation
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 from trainyard.manifests.dump import dump
 
 _PODS: Final = 200
@@ -74,13 +74,13 @@ class PartRow:
 
 
 @dataclass(frozen=True)
-class Step:
+class TimelineEntry:
     """An entry of the timeline."""
 
     when: datetime.datetime
     text: str
     style: str
-    state: State | None = None
+    state: ExplainedState | None = None
     """State that begins; None: none does, or it is unknown."""
 
     @property
@@ -124,13 +124,13 @@ class JobPage:
     more_pods: int
     conditions: tuple[ConditionRow, ...]
     events: tuple[EventRow, ...]
-    timeline: tuple[Step, ...]
+    timeline: tuple[TimelineEntry, ...]
     phases: JobTimeline
     parts: tuple[PartRow, ...]
     rendered: str
 
 
-def job_page(view: PlatformView, key: str, history: tuple[Step, ...] = ()) -> JobPage | None:
+def job_page(view: PlatformView, key: str, history: tuple[TimelineEntry, ...] = ()) -> JobPage | None:
     """Return the page of a job; None: it does not exist.
 
     Parameters
@@ -168,7 +168,7 @@ def job_page(view: PlatformView, key: str, history: tuple[Step, ...] = ()) -> Jo
     )
 
 
-def changes_of(history: Iterable[Step]) -> list[StateChange]:
+def changes_of(history: Iterable[TimelineEntry]) -> list[StateChange]:
     """Return the changes of state in a history."""
     return [StateChange(step.when, step.state) for step in history if step.state is not None]
 
@@ -238,35 +238,37 @@ def _events(view: PlatformView, bodies: list[Body]) -> list[EventRow]:
     return sorted(rows, key=lambda row: row.when)[-_EVENTS:]
 
 
-def _timeline(situation: Situation, history: tuple[Step, ...]) -> list[Step]:
+def _timeline(situation: Situation, history: tuple[TimelineEntry, ...]) -> list[TimelineEntry]:
     found = list(history)
     created = time(situation.root, "metadata", "creationTimestamp")
     if created is not None:
-        found.append(Step(created, "created", "waiting"))
+        found.append(TimelineEntry(created, "created", "waiting"))
     placed = [
         when
         for pod in situation.all_pods
         if (when := time(condition(pod, "PodScheduled"), "lastTransitionTime")) is not None
     ]
     if placed:
-        found.append(Step(min(placed), "first pod placed", "running"))
+        found.append(TimelineEntry(min(placed), "first pod placed", "running"))
     if len(placed) > 1 and len(placed) == len(situation.all_pods):
-        found.append(Step(max(placed), "last pod placed", "running"))
+        found.append(TimelineEntry(max(placed), "last pod placed", "running"))
     for body in (situation.root, situation.job_set):
         for each in sequence(body, "status", "conditions"):
             when = time(each, "lastTransitionTime")
             if when is not None and each.get("status") == "True":
                 style = "failed" if text(each, "type") == "Failed" else "other"
-                found.append(Step(when, f"{_name(body)}: {text(each, 'type')} ({text(each, 'reason')})", style))
+                found.append(
+                    TimelineEntry(when, f"{_name(body)}: {text(each, 'type')} ({text(each, 'reason')})", style)
+                )
     for event in situation.index.events(situation.root if situation.pod_group is None else situation.pod_group):
         when = time(event, "lastTimestamp") or time(event, "eventTime")
         if when is not None and text(event, "reason") in ("Evict", "Evicted", "Preempted"):
-            found.append(Step(when, f"taken back: {text(event, 'message')}", "failed"))
+            found.append(TimelineEntry(when, f"taken back: {text(event, 'message')}", "failed"))
     for pod in situation.all_pods:
         lost = condition(pod, "DisruptionTarget")
         when = time(lost, "lastTransitionTime")
         if when is not None:
-            found.append(Step(when, f"{name_of(pod)} taken back: {text(lost, 'message')}", "failed"))
+            found.append(TimelineEntry(when, f"{name_of(pod)} taken back: {text(lost, 'message')}", "failed"))
     return sorted(found, key=lambda step: step.when)[-_STEPS:]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from trainyard.cluster_state.body_fields import condition, mapping, sequence, text, time
 from trainyard.insight.console.views.platform_view import age_text
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 
 WIDTH: Final = 1000
 """Width of a drawing."""
@@ -17,10 +17,10 @@ _MOST: Final = 200
 """Phases of a drawing: the newest."""
 _WAITING, _RUNNING, _SUSPENDED, _TAKEN = "waiting", "running", "suspended", "taken back"
 _KINDS: Final = {
-    State.WAITING: _WAITING,
-    State.STARTING: _RUNNING,
-    State.RUNNING: _RUNNING,
-    State.SUSPENDED: _SUSPENDED,
+    ExplainedState.WAITING: _WAITING,
+    ExplainedState.STARTING: _RUNNING,
+    ExplainedState.RUNNING: _RUNNING,
+    ExplainedState.SUSPENDED: _SUSPENDED,
 }
 """Kind of the phase that begins with a state."""
 _EVICTED: Final = frozenset({"Evict", "Evicted", "Preempted"})
@@ -32,7 +32,7 @@ class StateChange:
     """A change of the state of a job that was seen."""
 
     when: datetime.datetime
-    state: State
+    state: ExplainedState
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def job_timeline(situation: Situation, now: datetime.datetime, changes: Sequence
         phases.append(Phase(when, when, kind))
     if phases:
         # A gang that lost some of its pods, and has enough left, runs on.
-        runs = situation.state in (State.STARTING, State.RUNNING) and phases[-1].kind == _TAKEN
+        runs = situation.state in (ExplainedState.STARTING, ExplainedState.RUNNING) and phases[-1].kind == _TAKEN
         phases[-1] = replace(phases[-1], end=last, kind=_RUNNING if runs else phases[-1].kind)
     return JobTimeline(tuple(each for each in phases if each.end > each.start)[-_MOST:], situation.ended)
 
@@ -161,7 +161,7 @@ def _recorded(situation: Situation) -> Iterator[tuple[datetime.datetime, str]]:
     pods = [pod for pod in situation.all_pods if not mapping(pod, "metadata").get("deletionTimestamp")]
     placed = [time(condition(pod, "PodScheduled"), "lastTransitionTime") for pod in pods]
     known = [when for when in placed if when is not None]
-    if known and len(known) == len(pods) and situation.state is not State.SUSPENDED:
+    if known and len(known) == len(pods) and situation.state is not ExplainedState.SUSPENDED:
         yield max(known), _RUNNING
 
 

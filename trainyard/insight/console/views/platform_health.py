@@ -19,7 +19,7 @@ from trainyard.cluster_state.platform_programs import DEPLOYMENTS
 from trainyard.insight.console.views.platform_view import Devices, JobRow, PlatformView
 from trainyard.insight.explain.causes.controllers import fault_of
 from trainyard.insight.explain.named_objects import NAMED_KINDS
-from trainyard.insight.explain.situation import State
+from trainyard.insight.explain.situation import ExplainedState
 
 WEBHOOK_KINDS: Final = tuple(
     f"{kind}.admissionregistration.k8s.io"
@@ -33,7 +33,7 @@ _MAX_BUNDLE: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramHealth:
     """A program of the platform: its Deployment, how many replicas are ready, and why it does not run, if so."""
 
     name: str
@@ -44,7 +44,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Authority:
+class WebhookAuthority:
     """Certificate authority of webhooks.
 
     Parameters
@@ -117,8 +117,8 @@ class Health:
     """
 
     issues: tuple[str, ...]
-    programs: tuple[Program, ...]
-    authorities: tuple[Authority, ...] | None
+    programs: tuple[ProgramHealth, ...]
+    authorities: tuple[WebhookAuthority, ...] | None
     devices: tuple[Devices, ...]
     nodes: int
     ready: int
@@ -137,7 +137,7 @@ def health(view: PlatformView) -> Health:
     known = any(view.index.of(kind) for kind in WEBHOOK_KINDS)
     authorities = tuple(_authorities(view)) if known else None
     nodes = view.nodes.values()
-    rows = [row for row in view.jobs if row.state is State.WAITING]
+    rows = [row for row in view.jobs if row.state is ExplainedState.WAITING]
     reasons = {row.key: view.reason(row) for row in rows}
     titles = {reason.cause: reason.title for reason in reasons.values() if reason}
     by_cause: dict[str, list[JobRow]] = {}
@@ -155,7 +155,7 @@ def health(view: PlatformView) -> Health:
         nodes=len(view.nodes),
         ready=sum(node.ready for node in nodes),
         cordoned=sum(node.cordoned for node in nodes),
-        states=tuple((state.value, states[state]) for state in State if states[state]),
+        states=tuple((state.value, states[state]) for state in ExplainedState if states[state]),
         waiting=tuple(sorted(waiting, key=lambda each: (-each.count, each.title))),
         explained=explained,
         unexplained=len(rows) - explained,
@@ -168,17 +168,19 @@ def health(view: PlatformView) -> Health:
     )
 
 
-def _programs(view: PlatformView) -> Iterator[Program]:
+def _programs(view: PlatformView) -> Iterator[ProgramHealth]:
     for name in DEPLOYMENTS:
         for body in view.index.of(Kind.DEPLOYMENT):
             if name_of(body) == name:
                 namespace = namespace_of(body)
                 ready = whole(body, "status", "readyReplicas") or whole(body, "status", "availableReplicas")
                 fault = fault_of(view.index, name, namespace, body)
-                yield Program(name, namespace, ready, whole(body, "spec", "replicas", default=1), fault)
+                yield ProgramHealth(name, namespace, ready, whole(body, "spec", "replicas", default=1), fault)
 
 
-def _issues(view: PlatformView, programs: tuple[Program, ...], authorities: tuple[Authority, ...]) -> Iterator[str]:
+def _issues(
+    view: PlatformView, programs: tuple[ProgramHealth, ...], authorities: tuple[WebhookAuthority, ...]
+) -> Iterator[str]:
     for program in programs:
         if program.fault:
             yield f"{program.namespace}/{program.name} does not run: {program.fault}"
@@ -196,7 +198,7 @@ def _issues(view: PlatformView, programs: tuple[Program, ...], authorities: tupl
         yield f"queues: {fault}"
 
 
-def _authorities(view: PlatformView) -> Iterator[Authority]:
+def _authorities(view: PlatformView) -> Iterator[WebhookAuthority]:
     found: dict[tuple[str, datetime.datetime], dict[str, None]] = {}
     for kind in WEBHOOK_KINDS:
         for body in view.index.of(kind):
@@ -206,7 +208,7 @@ def _authorities(view: PlatformView) -> Iterator[Authority]:
                     found.setdefault(newest, {})[name_of(body)] = None
     for (name, end), configurations in sorted(found.items(), key=lambda pair: pair[0][1])[:_SHOWN]:
         days = int((end - view.now) / datetime.timedelta(days=1))
-        yield Authority(name, days, tuple(sorted(configurations)), ended=end <= view.now)
+        yield WebhookAuthority(name, days, tuple(sorted(configurations)), ended=end <= view.now)
 
 
 def _newest(bundle: str) -> tuple[str, datetime.datetime] | None:

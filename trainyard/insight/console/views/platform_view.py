@@ -16,7 +16,7 @@ from trainyard.cluster_state.observed import Kind, Observed
 from trainyard.insight.explain.explanation import Explanation, explain_object
 from trainyard.insight.explain.named_objects import find_named, short_kind
 from trainyard.insight.explain.node_table import NodeFacts, amounts_of
-from trainyard.insight.explain.situation import ClusterView, Situation, State
+from trainyard.insight.explain.situation import ClusterView, ExplainedState, Situation
 from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.amounts import text as amount_text
 
@@ -91,7 +91,7 @@ class JobRow:
     kind: str
     namespace: str
     name: str
-    state: State
+    state: ExplainedState
     queue: str
     place: int
     ahead: int
@@ -119,7 +119,7 @@ class JobRow:
     @property
     def needs_reason(self) -> bool:
         """Whether it does not run for a reason."""
-        return self.state in (State.WAITING, State.SUSPENDED, State.FAILED)
+        return self.state in (ExplainedState.WAITING, ExplainedState.SUSPENDED, ExplainedState.FAILED)
 
     @property
     def devices(self) -> str:
@@ -277,7 +277,7 @@ class PlatformView:
         situation = Situation(self.cluster, body)
         gang = situation.gang
         state = situation.state
-        place = self._places.get(gang.name, (0, 0)) if gang is not None and state is State.WAITING else (0, 0)
+        place = self._places.get(gang.name, (0, 0)) if gang is not None and state is ExplainedState.WAITING else (0, 0)
         if gang is not None:
             pods, amounts = len(gang.members), gang.request
         else:

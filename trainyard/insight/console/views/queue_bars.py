@@ -20,7 +20,7 @@ _SHOWN: Final = 50
 
 
 @dataclass(frozen=True)
-class Segment:
+class BarSegment:
     """Part of a bar: its style and place."""
 
     style: str
@@ -66,7 +66,7 @@ class QueueBar:
     lent: str
     borrowed: str
     limit: str
-    segments: tuple[Segment, ...]
+    segments: tuple[BarSegment, ...]
     waiting: tuple[Waiting, ...]
     more: int
 
@@ -154,7 +154,7 @@ def lent_amounts(found: Sequence[QueueUsage], resource: str) -> Mapping[str, int
     return lent
 
 
-def _segments(each: QueueUsage, resource: str, whole: int, lent: int) -> tuple[Segment, ...]:
+def _segments(each: QueueUsage, resource: str, whole: int, lent: int) -> tuple[BarSegment, ...]:
     """Return the parts of a bar; the styles are those of the legend."""
     deserved, used = each.deserved.get(resource, 0), each.used.get(resource, 0)
     own = used - borrowed(each, resource)
@@ -170,6 +170,6 @@ def _segments(each: QueueUsage, resource: str, whole: int, lent: int) -> tuple[S
     for style, edge in edges:
         right = min(WIDTH, round(edge / whole * WIDTH))
         if right > left:
-            segments.append(Segment(style, left, right - left))
+            segments.append(BarSegment(style, left, right - left))
             left = right
     return tuple(segments)

@@ -43,7 +43,7 @@ class ScenarioJob:
 
 
 @dataclass(frozen=True)
-class Expectation:
+class ReportedExpectation:
     """An expectation of a report: when, what was expected and observed, and whether it holds."""
 
     instant: str
@@ -82,7 +82,7 @@ class ScenarioReport:
     seconds: int
     jobs: tuple[tuple[ScenarioJob, tuple[ScenarioBar, ...]], ...]
     more: int
-    expectations: tuple[Expectation, ...]
+    expectations: tuple[ReportedExpectation, ...]
     has_drawing: bool = False
 
 
@@ -135,9 +135,9 @@ def _job(values: Mapping[str, Any]) -> ScenarioJob:
     return ScenarioJob(name, queue, pods, arrived, started, waited, restarts, state)
 
 
-def _expectation(values: Mapping[str, Any]) -> Expectation:
+def _expectation(values: Mapping[str, Any]) -> ReportedExpectation:
     instant, expected, observed = (str(values.get(name, ""))[:_LONGEST] for name in ("instant", "expected", "observed"))
-    return Expectation(instant, expected, observed, values.get("holds") is True)
+    return ReportedExpectation(instant, expected, observed, values.get("holds") is True)
 
 
 def _bars(job: ScenarioJob, runs: list[Mapping[str, Any]], seconds: int) -> tuple[ScenarioBar, ...]:

@@ -13,7 +13,7 @@ from trainyard.cluster_state.cluster_index import kind_of
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 
 _MAXIMUM: Final = 400
 _RETRIED: Final = datetime.timedelta(minutes=15)
@@ -132,7 +132,7 @@ def _is_old(situation: Situation, event: Body, since: datetime.datetime | None) 
         return False
     if since is not None and when < since:
         return True
-    return situation.state is State.RUNNING and situation.index.observed.now - when > _RETRIED
+    return situation.state is ExplainedState.RUNNING and situation.index.observed.now - when > _RETRIED
 
 
 def _incomplete(situation: Situation) -> Iterator[tuple[Body, datetime.datetime | None]]:

@@ -16,7 +16,7 @@ from trainyard.cluster_state.platform_programs import LEASES
 from trainyard.cluster_state.platform_programs import SCHEDULER as _SCHEDULER
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 
 _GRACE: Final = datetime.timedelta(seconds=15)
 _LONGEST: Final = 24 * 3600
@@ -83,7 +83,7 @@ def _find(situation: Situation) -> Iterator[Found]:
         return
     if situation.holds_job_set:
         yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE, missing="its JobSet is still suspended")
-    if situation.state is State.SUSPENDED:
+    if situation.state is ExplainedState.SUSPENDED:
         return
     reads = situation.reads
     if situation.train_job is not None and situation.job_set is None and reads(Kind.JOB_SET) and _is_old(situation):
@@ -184,7 +184,7 @@ def _expired(index: ClusterIndex, lease: object) -> datetime.timedelta | None:
 
 def _message(situation: Situation) -> Iterator[Found]:
     """Yield the message of the scheduler, while pods wait."""
-    if situation.state is not State.WAITING or not situation.unplaced:
+    if situation.state is not ExplainedState.WAITING or not situation.unplaced:
         return
     found = condition(situation.pod_group, "Unschedulable")
     messages = [text(found, "message")]

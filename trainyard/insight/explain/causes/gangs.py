@@ -13,7 +13,7 @@ from trainyard.cluster_state.body_fields import Body, namespace_of, text, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.fabric_limits import FabricLimit, fabric_limits
-from trainyard.insight.explain.node_table import Demand, Domain, NodeFacts, NodeTable, is_of_node, placed
+from trainyard.insight.explain.node_table import Demand, HyperNodeDomain, NodeFacts, NodeTable, is_of_node, placed
 from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.amounts import total
@@ -163,7 +163,7 @@ def _in_domains(situation: Situation, limit: FabricLimit) -> Iterator[Found]:
 
 
 def _fewest_moves(
-    table: NodeTable, demands: Sequence[Demand], pods: int, domains: Iterable[tuple[Domain, list[NodeFacts]]]
+    table: NodeTable, demands: Sequence[Demand], pods: int, domains: Iterable[tuple[HyperNodeDomain, list[NodeFacts]]]
 ) -> tuple[str, list[str]]:
     """Return which of the first domains has to lose the fewest gangs, and these with their pods in it."""
     best: tuple[int, str, list[str]] | None = None
@@ -230,7 +230,7 @@ def _allowed(table: NodeTable, demands: Iterable[Demand]) -> list[NodeFacts]:
     return list(found.values())
 
 
-def _tier(topology: Body, domains: Sequence[Domain]) -> str:
+def _tier(topology: Body, domains: Sequence[HyperNodeDomain]) -> str:
     number = domains[0].tier if domains else whole(topology, "highestTierAllowed")
     name = text(topology, "highestTierName") or (domains[0].tier_name if domains else "")
     return f"{number} ({name})" if name else str(number)

@@ -10,7 +10,7 @@ from trainyard.cluster_state.body_fields import Body, condition, mapping, name_o
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 
 _LATE: Final = datetime.timedelta(minutes=1)
 
@@ -50,7 +50,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     elif situation.held_jobs and situation.job_set is not None:
         command = f"kubectl describe jobset {name_of(situation.job_set)} -n {namespace}"
         yield _suspended(situation.held_jobs[0], command)
-    if situation.state is State.WAITING:
+    if situation.state is ExplainedState.WAITING:
         yield from _terminating(situation, namespace)
 
 

@@ -10,7 +10,7 @@ from trainyard.checks.report.text import counted
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 
 _MAXIMUM: Final = 300
 
@@ -39,7 +39,7 @@ RUNNING: Final = Cause(
 
 
 def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended or situation.state is State.SUSPENDED or not situation.initializers:
+    if situation.ended or situation.state is ExplainedState.SUSPENDED or not situation.initializers:
         return
     names = set(situation.initializers)
     jobs = [job for job in situation.jobs if text(job, "metadata", "labels", REPLICATED_JOB_LABEL) in names]

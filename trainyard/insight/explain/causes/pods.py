@@ -9,7 +9,7 @@ from typing import Final
 from trainyard.cluster_state.body_fields import Body, mapping, name_of, sequence, text, time, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.situation import Situation, State, gated, gated_by_kueue
+from trainyard.insight.explain.situation import ExplainedState, Situation, gated, gated_by_kueue
 
 _MAXIMUM: Final = 300
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
@@ -96,7 +96,7 @@ def _find(situation: Situation) -> Iterator[Found]:
         return
     yield from _gated(situation)
     yield from _containers(situation)
-    if situation.state is not State.RUNNING:
+    if situation.state is not ExplainedState.RUNNING:
         yield from _claims(situation)
         yield from _mounts(situation)
 

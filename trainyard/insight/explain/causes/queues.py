@@ -10,7 +10,7 @@ from trainyard.cluster_state.body_fields import name_of, namespace_of, text
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.lent_shares import is_considered, lenders, within_share
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.effective_limits import bounds
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT
@@ -119,7 +119,7 @@ _REFUSED_MISSING: Final = re.compile(
 
 def _find(situation: Situation) -> Iterator[Found]:
     index, queue = situation.index, situation.queue
-    if situation.state is State.WAITING and not situation.all_pods:
+    if situation.state is ExplainedState.WAITING and not situation.all_pods:
         yield from _refused(situation)
     if situation.ended or not queue or not index.knows(Kind.QUEUE):
         return

@@ -20,7 +20,7 @@ from trainyard.cluster_state.body_fields import (
 )
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.situation import Situation, State
+from trainyard.insight.explain.situation import ExplainedState, Situation
 
 _EXHAUSTED: Final = "ReachedMaxRestarts"
 _EVICTED: Final = frozenset({"Evict", "Evicted", "TaintManagerEviction", "Preempted", "DisruptionTarget"})
@@ -79,7 +79,7 @@ def _find(situation: Situation) -> Iterator[Found]:
         maximum = mapping(job_set, "spec", "failurePolicy").get("maxRestarts")
         reason, remedy = _reason(situation)
         bound = f" of at most {maximum}" if isinstance(maximum, int) else ""
-        cause = RESTARTED if situation.state is State.RUNNING else RESTARTING
+        cause = RESTARTED if situation.state is ExplainedState.RUNNING else RESTARTING
         yield cause.found(restarts=restarts, bound=bound, reason=reason, remedy=remedy)
 
 

@@ -14,7 +14,7 @@ from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.amounts import total
 from trainyard.scheduling.queues.queue import ROOT, Queue
-from trainyard.scheduling.queues.queued_gangs import Job
+from trainyard.scheduling.queues.queued_gangs import QueuedJob
 
 _RECLAIM: Final = "reclaim"
 _LISTED: Final = 5
@@ -125,7 +125,7 @@ def _room(situation: Situation, resource: str, nodes: list[NodeFacts]) -> dict[s
     return {"resource": resource, **{name: amount_text(resource, amount) for name, amount in amounts.items()}}
 
 
-def _share(situation: Situation, gang: Job, scarce: str | None, nodes: list[NodeFacts]) -> Iterator[Found]:
+def _share(situation: Situation, gang: QueuedJob, scarce: str | None, nodes: list[NodeFacts]) -> Iterator[Found]:
     shares, request = situation.view.shares, situation.demands[0].request
     deserved, used = shares.tree.queues[gang.queue].amounts("deserved"), shares.used(gang.queue)
     named = [name for name, amount in request.items() if amount and deserved.get(name)]
@@ -177,7 +177,7 @@ def _above(situation: Situation, queue: str, resource: str) -> str:
     return f"{queue} (above its share of {', '.join(sorted(reclaimable)) or 'none'})"
 
 
-def _borrowers(situation: Situation, gang: Job, resource: str) -> list[str]:
+def _borrowers(situation: Situation, gang: QueuedJob, resource: str) -> list[str]:
     """Return the leaf queues that use more than they deserve."""
     shares = situation.view.shares
     return [

@@ -16,7 +16,7 @@ from trainyard.cluster_state.body_fields import Body, condition, mapping, name_o
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import Situation, State, gated_by_kueue
+from trainyard.insight.explain.situation import ExplainedState, Situation, gated_by_kueue
 
 _MAXIMUM: Final = 300
 
@@ -97,7 +97,7 @@ FAILED: Final = Cause(
 
 
 def _find(situation: Situation) -> Iterator[Found]:
-    if situation.state is State.FAILED:
+    if situation.state is ExplainedState.FAILED:
         yield from _failed(situation)
     if situation.ended:
         return
@@ -105,7 +105,7 @@ def _find(situation: Situation) -> Iterator[Found]:
     if situation.kind == Kind.TRAIN_JOB and manager not in ("", MANAGED_BY_TRAINER):
         yield ELSEWHERE.found(manager=manager)
     gated = gated_by_kueue(situation)
-    if situation.state is not State.SUSPENDED and not gated:
+    if situation.state is not ExplainedState.SUSPENDED and not gated:
         return
     labeled = gated or [situation.root]
     kueue = text(labeled[0], "metadata", "labels", KUEUE_QUEUE_LABEL)

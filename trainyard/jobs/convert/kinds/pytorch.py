@@ -13,7 +13,7 @@ from trainyard.jobs.convert.operator_roles import Roles
 from trainyard.jobs.convert.part import Part, require_pod_count
 from trainyard.jobs.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.jobs.convert.run_policy import read_run_policy, succeed_with_role
-from trainyard.jobs.convert.source import Source, shown
+from trainyard.jobs.convert.source import LegacySource, shown
 from trainyard.jobs.convert.torch_environment import (
     fixed_nodes,
     is_launched,
@@ -97,7 +97,7 @@ def _note_processes(draft: Draft, stated: int | str | None, own: int | None) -> 
     source.same(f"{_ELASTIC}.nProcPerNode", "TrainJob spec.trainer.numProcPerNode")
 
 
-def _drop_overridden(source: Source, node: Part, reserved: frozenset[str]) -> None:
+def _drop_overridden(source: LegacySource, node: Part, reserved: frozenset[str]) -> None:
     """Leave out variables of the job that the framework sets, as the operator did."""
     position = node.pod["containers"].index(node.container)
     kept = []

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any, Final
 
 from trainyard.api import Body
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 from trainyard.jobs.render.devices import cpu_count, gpu_count
 from trainyard.quantity import parse
 
@@ -28,7 +28,7 @@ _KEEPS_VALUE: Final = ("log-color", "include-dashboard", "include-log-monitor")
 _SWITCH: Final = ("true", "false")
 
 
-def ray_options(source: Source, path: str, params: Mapping[str, str], container: Body) -> dict[str, str]:
+def ray_options(source: LegacySource, path: str, params: Mapping[str, str], container: Body) -> dict[str, str]:
     """Return the options of a group by name.
 
     Parameters
@@ -75,7 +75,7 @@ def written(options: Mapping[str, str]) -> str:
     return " ".join(words)
 
 
-def _apply_group(source: Source, path: str, options: dict[str, str]) -> None:
+def _apply_group(source: LegacySource, path: str, options: dict[str, str]) -> None:
     """Apply the resources and labels of a group, which count over its start parameters."""
     custom: dict[str, float] = {}
     for name, amount in source.texts(f"{path}.resources").items():

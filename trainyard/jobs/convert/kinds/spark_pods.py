@@ -12,7 +12,7 @@ from trainyard.jobs.convert.kinds.spark_settings import SparkSettings
 from trainyard.jobs.convert.kinds.spark_sizes import set_resources
 from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
 from trainyard.jobs.convert.part import Part, read_part
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 from trainyard.jobs.render.pod_editing import copied, upsert_env, upsert_mount, upsert_volume
 
 _POD_FIELDS: Final = {
@@ -92,7 +92,7 @@ def read_pod(draft: Draft, settings: SparkSettings, name: str, pods: int) -> Par
     return part
 
 
-def _operator_labels(source: Source, role: str) -> OperatorLabels:
+def _operator_labels(source: LegacySource, role: str) -> OperatorLabels:
     """Return the labels that Spark and its operator set on the pods of a role."""
     name = str(source.peek("metadata.name"))
     static = {
@@ -106,15 +106,17 @@ def _operator_labels(source: Source, role: str) -> OperatorLabels:
     return OperatorLabels(("spark-", "sparkoperator.k8s.io/"), static)
 
 
-def _checked(source: Source, path: str, name: str, pods: int, template: Body) -> Part:
+def _checked(source: LegacySource, path: str, name: str, pods: int, template: Body) -> Part:
     """Return a part with an assembled template, after validation."""
-    built = Source({"kind": source.body.get("kind"), "metadata": source.body.get("metadata"), "template": template})
+    built = LegacySource(
+        {"kind": source.body.get("kind"), "metadata": source.body.get("metadata"), "template": template}
+    )
     part = read_part(built, "template", name, pods, (name,))
     part.path, part.role = f"{path}.template", path
     return part
 
 
-def _image(source: Source, path: str) -> Body:
+def _image(source: LegacySource, path: str) -> Body:
     image = source.text(f"{path}.image") or source.text("spec.image")
     source.same(f"{path}.image", "image of the container")
     source.text("spec.image")
@@ -127,7 +129,7 @@ def _image(source: Source, path: str) -> Body:
     return found
 
 
-def _pod_fields(source: Source, path: str, pod: Body) -> None:
+def _pod_fields(source: LegacySource, path: str, pod: Body) -> None:
     for field, name in _POD_FIELDS.items():
         value = source.take(f"{path}.{field}")
         if value is not None:
@@ -147,7 +149,7 @@ def _pod_fields(source: Source, path: str, pod: Body) -> None:
         source.same("spec.volumes", "volumes of the pods")
 
 
-def _metadata(source: Source, path: str, template: Body) -> None:
+def _metadata(source: LegacySource, path: str, template: Body) -> None:
     metadata = template.get("metadata", {})
     inherited = source.peek("metadata.labels") or {}
     labels = {key: value for key, value in inherited.items() if not key.startswith(_KUEUE)}
@@ -162,7 +164,7 @@ def _metadata(source: Source, path: str, template: Body) -> None:
         template["metadata"] = metadata
 
 
-def _variables(source: Source, path: str) -> Iterator[Body]:
+def _variables(source: LegacySource, path: str) -> Iterator[Body]:
     for name, value in source.texts(f"{path}.envVars").items():
         yield {"name": name, "value": value}
     source.same(f"{path}.envVars", "variables of the container")
@@ -178,7 +180,7 @@ def _variables(source: Source, path: str) -> Iterator[Body]:
     source.same(f"{path}.env", "variables of the container")
 
 
-def _volumes(source: Source, path: str, part: Part) -> None:
+def _volumes(source: LegacySource, path: str, part: Part) -> None:
     for field, (volume, folder, variable) in _CONFIG_MAPS.items():
         name = source.text(f"spec.{field}")
         if name:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from trainyard.errors import TrainyardError
-from trainyard.jobs.convert.source import Source, shown
+from trainyard.jobs.convert.source import LegacySource, shown
 
 MEBIBYTE: Final = 2**20
 _CONF: Final = ("spec", "sparkConf")
@@ -24,7 +24,7 @@ class SparkSettings:
         The application.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: LegacySource) -> None:
         self.source = source
         self.conf = source.texts(".".join(_CONF))
         self._noted: set[str] = set()

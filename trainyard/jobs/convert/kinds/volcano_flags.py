@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from trainyard.jobs.convert.field_finding import Fidelity
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 
 _PLUGINS: Final = "spec.plugins"
 _PRIVATE: Final = "ssh-private-key"
@@ -60,7 +60,7 @@ _FLAGS: Final = {
 }
 
 
-def read_flags(source: Source, name: str) -> dict[str, str]:
+def read_flags(source: LegacySource, name: str) -> dict[str, str]:
     """Return the options of a plug-in, given as ``--name=value`` or ``--name value``; a private key is hidden."""
     arguments = source.items(f"{_PLUGINS}.{name}", str)
     found: dict[str, str] = {}
@@ -71,7 +71,7 @@ def read_flags(source: Source, name: str) -> dict[str, str]:
     return found
 
 
-def note_flags(source: Source, name: str, *, with_port: bool = False) -> None:
+def note_flags(source: LegacySource, name: str, *, with_port: bool = False) -> None:
     """Note what becomes of each argument of a plug-in.
 
     Parameters

@@ -10,7 +10,7 @@ from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.restarts import NEVER, adapt_restart_policy
-from trainyard.jobs.convert.source import Source
+from trainyard.jobs.convert.source import LegacySource
 
 _RETRIES: Final = 3
 """Volcano's default of maxRetry."""
@@ -59,7 +59,7 @@ def apply_policies(draft: Draft, tasks: Mapping[str, Part]) -> None:
         (source.same if retried else source.changed)("spec.maxRetry", message)
 
 
-def completes_job(source: Source, part: Part) -> bool:
+def completes_job(source: LegacySource, part: Part) -> bool:
     """Return whether a policy of a task completes the job with it."""
     path = f"{part.role}.policies"
     for index in range(source.count(path)):

@@ -67,7 +67,7 @@ class VolcanoPolicy(KubernetesModel):
     """Minimum number of pods to start, by replicatedJob; their sum is at most minMember."""
 
 
-class Volcano(GangScheduler[VolcanoPolicy]):
+class VolcanoGangs(GangScheduler[VolcanoPolicy]):
     """The Volcano scheduler."""
 
     name = "volcano"
@@ -180,4 +180,4 @@ def _priority_classes(pod_sets: Iterable[PodSet]) -> Iterator[str]:
     return (name for pod_set in pod_sets if (name := pod_set.pod.get("priorityClassName")))
 
 
-GANG_SCHEDULER: Final = Volcano()
+GANG_SCHEDULER: Final = VolcanoGangs()

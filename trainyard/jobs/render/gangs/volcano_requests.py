@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from trainyard.checks.finding import Finding
-from trainyard.jobs.render.gangs.volcano_subgroups import Source, SubGroupPolicy
+from trainyard.jobs.render.gangs.volcano_subgroups import SubGroupPolicy, SubgroupSource
 from trainyard.jobs.render.gangs.volcano_topology import HARD, NetworkTopology
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
@@ -64,14 +64,14 @@ def requested_minimums(job: ResolvedJob, minimums: Mapping[str, int]) -> dict[st
     return {**minimums, **(_minimums(_annotation(job, MINIMUMS_ANNOTATION)) or {})}
 
 
-def group_sources(job: ResolvedJob) -> dict[str, Source]:
+def group_sources(job: ResolvedJob) -> dict[str, SubgroupSource]:
     """Return where the requested subgroups are written, by replicatedJob; empty: the TrainJob requests none."""
     sizes, tiers = _annotation(job, SIZE_ANNOTATION) is not None, _annotation(job, TIER_ANNOTATION) is not None
     if job.trainer is None or not (sizes or tiers):
         return {}
-    written = Source()
+    written = SubgroupSource()
     return {
-        job.trainer.name: Source(
+        job.trainer.name: SubgroupSource(
             _SIZE_PATH if sizes else written.size_path,
             _TIER_PATH if tiers else written.limit_path,
             SIZE_ANNOTATION if sizes else written.size_field,

@@ -56,7 +56,7 @@ class SubGroupPolicy(KubernetesModel):
 
 
 @dataclass(frozen=True)
-class Source:
+class SubgroupSource:
     """Where subgroups are written; the default is the runtime.
 
     Parameters
@@ -73,14 +73,14 @@ class Source:
     limit_field: str = f"{_FIELD}[{{}}].networkTopology"
 
 
-_RUNTIME: Final = Source()
+_RUNTIME: Final = SubgroupSource()
 
 
 def check_subgroups(
     job: ResolvedJob,
     policies: list[SubGroupPolicy],
     gang: NetworkTopology | None,
-    sources: Mapping[str, Source] | None = None,
+    sources: Mapping[str, SubgroupSource] | None = None,
 ) -> Iterator[Finding]:
     """Yield policies that divide no pods, and limits that Volcano cannot enforce.
 
@@ -205,7 +205,7 @@ def _ranges(pods: int, size: int) -> list[range]:
     return [range(start, start + size) for start in range(0, pods, size)]
 
 
-def _check_size(job: ResolvedJob, pod_set: PodSet, size: int, source: Source) -> Iterator[Finding]:
+def _check_size(job: ResolvedJob, pod_set: PodSet, size: int, source: SubgroupSource) -> Iterator[Finding]:
     requested = pod_set is job.trainer and job.spec.trainer is not None and job.spec.trainer.num_nodes is not None
     path = _NODES if requested else source.size_path
     group = f'{source.size_field}: subGroupSize {size} of replicatedJob "{pod_set.name}"'

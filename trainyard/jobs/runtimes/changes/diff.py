@@ -39,7 +39,7 @@ class Aspect(StrEnum):
 
 
 @dataclass(frozen=True)
-class Change:
+class RuntimeChange:
     """One difference.
 
     Parameters
@@ -71,7 +71,9 @@ class Change:
         }
 
 
-def compare(old: Mapping[str, Any], new: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> list[Change]:
+def compare(
+    old: Mapping[str, Any], new: Mapping[str, Any], job: Mapping[str, Any] | None = None
+) -> list[RuntimeChange]:
     """Compare the objects rendered for a job on two runtimes.
 
     Parameters
@@ -91,12 +93,12 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any], job: Mapping[str, An
     TrainyardError
         A runtime or the job is invalid.
     """
-    found: dict[Path, Change] = {}
+    found: dict[Path, RuntimeChange] = {}
     for pair in _jobs(old, new, job):
         before, after = (_facts(body, wanted) for body, wanted in zip((old, new), pair, strict=True))
         for path in {**before, **after}:
             if before.get(path) != after.get(path):
-                found.setdefault(path, Change(*_place(path), before.get(path), after.get(path)))
+                found.setdefault(path, RuntimeChange(*_place(path), before.get(path), after.get(path)))
     order = list(Aspect)
     return sorted(found.values(), key=lambda change: (order.index(change.aspect), change.where, change.what))
 

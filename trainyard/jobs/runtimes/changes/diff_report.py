@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import Any, Final
 
 from trainyard.checks.printable_text import markdown, printable
-from trainyard.jobs.runtimes.changes.diff import Change
+from trainyard.jobs.runtimes.changes.diff import RuntimeChange
 
 _NOTHING: Final = "Nothing changes for a job."
 
 
-def as_text(old: str, new: str, changes: Sequence[Change]) -> str:
+def as_text(old: str, new: str, changes: Sequence[RuntimeChange]) -> str:
     """Return a comparison as text."""
     lines = [f"{old} → {new}"]
     for aspect, group in groupby(changes, key=lambda change: change.aspect):
@@ -22,7 +22,7 @@ def as_text(old: str, new: str, changes: Sequence[Change]) -> str:
     return "\n".join(map(printable, lines if changes else [*lines, _NOTHING]))
 
 
-def as_markdown(old: str, new: str, changes: Sequence[Change]) -> str:
+def as_markdown(old: str, new: str, changes: Sequence[RuntimeChange]) -> str:
     """Return a comparison as Markdown for a pull request."""
     lines = [f"### {markdown(old)} → {markdown(new)}", ""]
     if not changes:
@@ -34,12 +34,12 @@ def as_markdown(old: str, new: str, changes: Sequence[Change]) -> str:
     return "\n".join(lines)
 
 
-def as_json(old: str, new: str, changes: Sequence[Change]) -> dict[str, Any]:
+def as_json(old: str, new: str, changes: Sequence[RuntimeChange]) -> dict[str, Any]:
     """Return a comparison as JSON data."""
     return {"old": old, "new": new, "changes": [change.as_json() for change in changes]}
 
 
-def _step(change: Change) -> str:
+def _step(change: RuntimeChange) -> str:
     if change.before is None:
         return f"+ {_value(change.after)}"
     if change.after is None:

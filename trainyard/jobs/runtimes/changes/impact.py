@@ -14,7 +14,7 @@ from trainyard.manifests.documents import objects
 _FINAL: Final = ("Complete", "Failed")
 
 
-class Effect(StrEnum):
+class RuntimeEffect(StrEnum):
     """Effect of a runtime change on a TrainJob."""
 
     OVER = "over"
@@ -38,7 +38,7 @@ class Reached:
 
     job: str
     runtime: str
-    effect: Effect
+    effect: RuntimeEffect
 
     def as_json(self) -> dict[str, str]:
         """Return the entry as JSON data."""
@@ -128,16 +128,16 @@ def reached(recorded: Recorded, names: Iterable[str]) -> list[Reached]:
             continue
         if reference.get("name") in wanted:
             found.append(Reached(_name(body), reference["name"], _effect(body, recorded.snapshots)))
-    order = (Effect.CHANGES, Effect.SNAPSHOT, Effect.OVER)
+    order = (RuntimeEffect.CHANGES, RuntimeEffect.SNAPSHOT, RuntimeEffect.OVER)
     return sorted(found, key=lambda each: (order.index(each.effect), each.job))
 
 
-def _effect(body: Mapping[str, Any], snapshots: frozenset[str]) -> Effect:
+def _effect(body: Mapping[str, Any], snapshots: frozenset[str]) -> RuntimeEffect:
     status = body.get("status") or {}
     conditions = status.get("conditions") or ()
     if any(entry.get("type") in _FINAL and entry.get("status") == "True" for entry in conditions):
-        return Effect.OVER
-    return Effect.SNAPSHOT if _name(body) in snapshots or status.get("jobsStatus") else Effect.CHANGES
+        return RuntimeEffect.OVER
+    return RuntimeEffect.SNAPSHOT if _name(body) in snapshots or status.get("jobsStatus") else RuntimeEffect.CHANGES
 
 
 def _name(body: Mapping[str, Any]) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trainyard.checks.printable_text import markdown, printable
-from trainyard.jobs.runtimes.changes.impact import Effect, Reached
+from trainyard.jobs.runtimes.changes.impact import Reached, RuntimeEffect
 
 _MEANS: Final = {
-    Effect.CHANGES: "not started yet: uses the runtime at its start",
-    Effect.SNAPSHOT: "started: keeps its runtime",
-    Effect.OVER: "over",
+    RuntimeEffect.CHANGES: "not started yet: uses the runtime at its start",
+    RuntimeEffect.SNAPSHOT: "started: keeps its runtime",
+    RuntimeEffect.OVER: "over",
 }
 _SHOWN: Final = 200
 """Jobs listed in text and Markdown; the others are counted."""
@@ -48,7 +48,11 @@ def _counted(names: Sequence[str], found: Sequence[Reached]) -> str:
     counts = Counter(each.effect for each in found)
     parts = [
         f"{counts[effect]} {words}"
-        for effect, words in ((Effect.CHANGES, "not started"), (Effect.SNAPSHOT, "started"), (Effect.OVER, "over"))
+        for effect, words in (
+            (RuntimeEffect.CHANGES, "not started"),
+            (RuntimeEffect.SNAPSHOT, "started"),
+            (RuntimeEffect.OVER, "over"),
+        )
         if counts[effect]
     ]
     jobs = f"{len(found)} TrainJob{'' if len(found) == 1 else 's'}"

@@ -14,7 +14,7 @@ from trainyard.jobs.runtimes.images.lock import ImageLock
 from trainyard.jobs.runtimes.images.registry import Registry, UnresolvedError
 
 
-class Resolution(StrEnum):
+class ImageResolution(StrEnum):
     """Result of resolving one image."""
 
     RESOLVED = "resolved"
@@ -43,7 +43,7 @@ class Resolved:
 
     image: str
     asked: str
-    state: Resolution
+    state: ImageResolution
     digest: str | None
     message: str
 
@@ -95,23 +95,25 @@ async def _resolved(
     try:
         reference = mirrored(parse_image(image), mirrors)
     except TrainyardError:
-        return Resolved(image, image, Resolution.UNRESOLVED, None, "is not a valid image reference")
+        return Resolved(image, image, ImageResolution.UNRESOLVED, None, "is not a valid image reference")
     asked = str(reference)
     if reference.digest is not None:
-        return Resolved(image, asked, Resolution.LOCKED, reference.digest, "is pinned by its own digest")
+        return Resolved(image, asked, ImageResolution.LOCKED, reference.digest, "is pinned by its own digest")
     try:
         digest = await registry.digest(reference)
     except UnresolvedError as error:
         if known is not None:
-            return Resolved(image, asked, Resolution.LOCKED, known, f"is unchanged: {error}")
-        return Resolved(image, asked, Resolution.UNRESOLVED, None, str(error))
+            return Resolved(image, asked, ImageResolution.LOCKED, known, f"is unchanged: {error}")
+        return Resolved(image, asked, ImageResolution.UNRESOLVED, None, str(error))
     if known is None:
-        return Resolved(image, asked, Resolution.RESOLVED, digest, "is new")
+        return Resolved(image, asked, ImageResolution.RESOLVED, digest, "is new")
     if digest == known:
-        return Resolved(image, asked, Resolution.LOCKED, known, "is confirmed")
+        return Resolved(image, asked, ImageResolution.LOCKED, known, "is confirmed")
     if update:
-        return Resolved(image, asked, Resolution.RESOLVED, digest, f"replaces {known}")
-    return Resolved(image, asked, Resolution.MOVED, known, f"the tag has moved to {digest}; use --update to lock it")
+        return Resolved(image, asked, ImageResolution.RESOLVED, digest, f"replaces {known}")
+    return Resolved(
+        image, asked, ImageResolution.MOVED, known, f"the tag has moved to {digest}; use --update to lock it"
+    )
 
 
 def locked(results: Iterable[Resolved]) -> ImageLock:

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainyard.api.constants import RELEASED_ANNOTATION
 from trainyard.checks.finding import Finding
-from trainyard.jobs.runtimes.catalog import Runtime, RuntimeVersion, State, spec_hash
+from trainyard.jobs.runtimes.catalog import Runtime, RuntimeVersion, VersionState, spec_hash
 from trainyard.jobs.runtimes.folder import INDEX, CatalogFolder
 
 
@@ -140,7 +140,7 @@ def _metadata(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _gone(old: RuntimeVersion, new: Runtime, path: str, today: date) -> Iterator[Finding | str]:
     name, place = f"{old.name} {old.version}", f"{path}.versions.{old.version}"
-    if old.state is State.DRAFT:
+    if old.state is VersionState.DRAFT:
         yield f"{name} was removed before its release"
         return
     if old.deprecated is None:
@@ -164,13 +164,13 @@ def _names(old: Runtime, new: Runtime, path: str) -> Iterator[Finding | str]:
             )
     if new.alias is not None:
         target = new.version(new.alias)
-        if target.state is State.DRAFT:
+        if target.state is VersionState.DRAFT:
             fix = f"trainyard runtimes release {new.name} {new.alias}"
             yield Finding(f"{path}.alias", f"refers to the draft {new.alias}, which may still change", fix)
         if old.alias is None:
             yield f"{new.name} refers to {new.alias}"
         elif old.alias != new.alias:
-            if target.state is State.DEPRECATED:
+            if target.state is VersionState.DEPRECATED:
                 message = f"moved to {new.alias}, which is deprecated"
                 yield Finding(f"{path}.alias", message, "use a version that is not deprecated")
             else:

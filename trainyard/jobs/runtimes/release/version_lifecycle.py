@@ -13,7 +13,7 @@ from typing import Any
 from trainyard.api.constants import RELEASED_ANNOTATION
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.jobs.runtimes.catalog import Runtime, RuntimeVersion, State, spec_hash
+from trainyard.jobs.runtimes.catalog import Runtime, RuntimeVersion, VersionState, spec_hash
 from trainyard.jobs.runtimes.catalog_loader import runtimes_of
 from trainyard.jobs.runtimes.folder import INDEX, CatalogFolder, version_file
 from trainyard.jobs.runtimes.index import index_rank
@@ -21,7 +21,7 @@ from trainyard.manifests.text_edits import removed, with_value
 
 
 @dataclass(frozen=True)
-class Step:
+class LifecycleStep:
     """A life cycle step of a runtime.
 
     Parameters
@@ -36,9 +36,9 @@ class Step:
     after: CatalogFolder
     said: tuple[str, ...]
 
-    def then(self, other: Step) -> Step:
+    def then(self, other: LifecycleStep) -> LifecycleStep:
         """Return this step followed by a step on its result."""
-        return Step(self.before, other.after, (*self.said, *other.said))
+        return LifecycleStep(self.before, other.after, (*self.said, *other.said))
 
 
 def find_runtime(folder: CatalogFolder, name: str) -> Runtime:
@@ -85,7 +85,7 @@ def find_version(runtime: Runtime, version: str) -> RuntimeVersion:
 
 def release(
     folder: CatalogFolder, name: str, version: str, *, today: date, changes: str | None = None, alias: bool = False
-) -> Step:
+) -> LifecycleStep:
     """Release a version: its spec is immutable from then on.
 
     Parameters
@@ -122,11 +122,13 @@ def release(
     if changes is not None:
         edited = folder.with_texts(texts)
         texts[INDEX] = _index(edited, (runtime.name, "versions", version, "changes"), changes)
-    step = Step(folder, folder.with_texts(texts), (f"{runtime.name} {version} is released, its spec is {digest}",))
+    step = LifecycleStep(
+        folder, folder.with_texts(texts), (f"{runtime.name} {version} is released, its spec is {digest}",)
+    )
     return step.then(move_alias(step.after, name, version)) if alias else step
 
 
-def move_alias(folder: CatalogFolder, name: str, version: str) -> Step:
+def move_alias(folder: CatalogFolder, name: str, version: str) -> LifecycleStep:
     """Move the plain name of a runtime to a version.
 
     Raises
@@ -136,7 +138,7 @@ def move_alias(folder: CatalogFolder, name: str, version: str) -> Step:
     """
     runtime = find_runtime(folder, name)
     found = find_version(runtime, version)
-    if found.state is State.DRAFT:
+    if found.state is VersionState.DRAFT:
         raise TrainyardError(
             f"{name} {version} is not released: jobs that use {name} would run on a draft, which may still change",
             fix=f"trainyard runtimes release {name} {version}",
@@ -147,13 +149,13 @@ def move_alias(folder: CatalogFolder, name: str, version: str) -> Step:
             fix=f"use another version, or run: trainyard runtimes deprecate {name} {version} --withdraw",
         )
     if runtime.alias == version:
-        return Step(folder, folder, (f"{runtime.name} already refers to {version}",))
+        return LifecycleStep(folder, folder, (f"{runtime.name} already refers to {version}",))
     before = f" instead of {runtime.alias}" if runtime.alias else ""
     after = folder.with_texts({INDEX: _index(folder, (runtime.name, "alias"), version)})
-    return Step(folder, after, (f"{runtime.name} refers to {version}{before}",))
+    return LifecycleStep(folder, after, (f"{runtime.name} refers to {version}{before}",))
 
 
-def deprecate(folder: CatalogFolder, name: str, version: str, *, remove_after: date, today: date) -> Step:
+def deprecate(folder: CatalogFolder, name: str, version: str, *, remove_after: date, today: date) -> LifecycleStep:
     """Deprecate a version: users are warned, with the date until which it is guaranteed.
 
     Parameters
@@ -193,10 +195,10 @@ def deprecate(folder: CatalogFolder, name: str, version: str, *, remove_after: d
     said = [f"{runtime.name} {version} is deprecated since {since} and may be removed after {remove_after}"]
     if runtime.alias == version:
         said.append(f"{runtime.name} still refers to it: move the alias, or users of the alias are warned too")
-    return Step(folder, after, tuple(said))
+    return LifecycleStep(folder, after, tuple(said))
 
 
-def withdraw(folder: CatalogFolder, name: str, version: str) -> Step:
+def withdraw(folder: CatalogFolder, name: str, version: str) -> LifecycleStep:
     """Withdraw a deprecation.
 
     Raises
@@ -209,10 +211,10 @@ def withdraw(folder: CatalogFolder, name: str, version: str) -> Step:
         raise TrainyardError(f"{name} {version} is not deprecated", fix="omit --withdraw")
     path = ("runtimes", runtime.name, "versions", version, "deprecated")
     after = folder.with_texts({INDEX: removed(folder.texts[INDEX], path)})
-    return Step(folder, after, (f"{runtime.name} {version} is no longer deprecated",))
+    return LifecycleStep(folder, after, (f"{runtime.name} {version} is no longer deprecated",))
 
 
-def retire(folder: CatalogFolder, name: str, version: str, *, today: date, users: Iterable[str]) -> Step:
+def retire(folder: CatalogFolder, name: str, version: str, *, today: date, users: Iterable[str]) -> LifecycleStep:
     """Retire a version: remove its file, and reserve its number.
 
     Parameters
@@ -261,7 +263,7 @@ def retire(folder: CatalogFolder, name: str, version: str, *, today: date, users
             index = removed(index, ("runtimes", runtime.name, field))
     index = with_value(index, ("runtimes", runtime.name, "retired", version), today, index_rank)
     after = folder.with_texts({INDEX: index, version_file(runtime.name, version): None})
-    return Step(folder, after, (f"{runtime.name} {version} is retired",))
+    return LifecycleStep(folder, after, (f"{runtime.name} {version} is retired",))
 
 
 def _index(folder: CatalogFolder, path: tuple[str, ...], value: Any) -> str:

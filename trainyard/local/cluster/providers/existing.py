@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trainyard.settings.cluster import ClusterSettings
 
 
-class Existing(ClusterProvider):
+class ExistingCluster(ClusterProvider):
     """The cluster of a kubeconfig context."""
 
     name = "existing"
@@ -26,4 +26,4 @@ class Existing(ClusterProvider):
         return ExistingProvider(name, context=settings.context, kubeconfig=settings.kubeconfig)
 
 
-PROVIDER: Final = Existing()
+PROVIDER: Final = ExistingCluster()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trainyard.settings.cluster import ClusterSettings
 
 
-class Kind(ClusterProvider):
+class KindCluster(ClusterProvider):
     """A kind cluster on this machine."""
 
     name = "kind"
@@ -28,4 +28,4 @@ class Kind(ClusterProvider):
         return KindProvider(name, settings.node_image)
 
 
-PROVIDER: Final = Kind()
+PROVIDER: Final = KindCluster()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trainyard.settings.cluster import ClusterSettings
 
 
-class Node(ClusterProvider):
+class NodeCluster(ClusterProvider):
     """A control plane on this machine, and nodes with kubelets."""
 
     name = "node"
@@ -27,4 +27,4 @@ class Node(ClusterProvider):
         return NodeProvider(name)
 
 
-PROVIDER: Final = Node()
+PROVIDER: Final = NodeCluster()

@@ -28,7 +28,7 @@ from trainyard.local.cluster.supervisor.forwarder import Forwarder
 from trainyard.local.cluster.supervisor.host import HostProcess
 from trainyard.local.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.local.cluster.supervisor.pod_requirements import ended, ending, grace_period, owned, parse, programs
-from trainyard.local.cluster.supervisor.slots import Placement, place, shortage
+from trainyard.local.cluster.supervisor.slots import SlotPlacement, place, shortage
 
 _POD_FILE = "pod"
 """File with the uid of a slot's pod, so that a new supervisor keeps the process."""
@@ -119,7 +119,7 @@ class Kubelet:
             ending(pod) or self._ready(pod, slot) for each in placements.values() for slot, pod in each.slots.items()
         )
 
-    def _place(self, program: str, owner: Body | None, pods: Sequence[Body]) -> Placement:
+    def _place(self, program: str, owner: Body | None, pods: Sequence[Body]) -> SlotPlacement:
         assigned = self._assigned[program]
         own = [
             pod
@@ -157,7 +157,7 @@ class Kubelet:
             return
         await host.run(client, container)
 
-    def _explain(self, program: str, owner: Body | None, placement: Placement, used: set[tuple[str, int]]) -> None:
+    def _explain(self, program: str, owner: Body | None, placement: SlotPlacement, used: set[tuple[str, int]]) -> None:
         """Record in free slots why desired replicas do not run."""
         if owner is None:
             return
@@ -171,7 +171,7 @@ class Kubelet:
                 self._hosts[each, slot].stop(why)
                 used.add((each, slot))
 
-    async def _forward(self, placements: Mapping[str, Placement]) -> None:
+    async def _forward(self, placements: Mapping[str, SlotPlacement]) -> None:
         """Listen on the webhook ports of programs that have pods."""
         for program, forwarder in self._forwarders.items():
             if not placements[program].slots:
@@ -182,7 +182,7 @@ class Kubelet:
             except OSError as error:
                 _log.warning("cannot listen on port %s of %s: %s", forwarder.port, program, error.strerror)
 
-    def _route(self, placements: Mapping[str, Placement]) -> None:
+    def _route(self, placements: Mapping[str, SlotPlacement]) -> None:
         for program, forwarder in self._forwarders.items():
             forwarder.targets = [
                 self._hosts[program, slot].ports[str(HOST_PROGRAMS[program].serving_port)]
@@ -193,7 +193,7 @@ class Kubelet:
     def _ready(self, pod: Body, slot: int) -> bool:
         return all((each, slot) in self._hosts and self._hosts[each, slot].ready for each in programs(pod))
 
-    async def _report(self, client: Client, pod: Body, placements: Mapping[str, Placement]) -> None:
+    async def _report(self, client: Client, pod: Body, placements: Mapping[str, SlotPlacement]) -> None:
         """Annotate a pod; KWOK's stages derive its status from the annotations."""
         uid = pod["metadata"]["uid"]
         running = {

@@ -13,7 +13,7 @@ from trainyard.local.cluster.supervisor.pod_requirements import ended, ending, u
 
 
 @dataclass(frozen=True)
-class Placement:
+class SlotPlacement:
     """Pods by slot, and the reasons of pods that cannot run yet."""
 
     slots: Mapping[int, Mapping[str, Any]]
@@ -22,7 +22,7 @@ class Placement:
 
 def place(
     pods: Sequence[Mapping[str, Any]], assigned: Mapping[int, str], busy: Collection[int], slots: int
-) -> Placement:
+) -> SlotPlacement:
     """Assign a slot to each pod.
 
     Parameters
@@ -53,10 +53,10 @@ def place(
         else:
             name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             waiting.append(f"pod {name} waits for one of {slots} slots, all in use by earlier pods")
-    return Placement(dict(sorted(found.items())), tuple(waiting))
+    return SlotPlacement(dict(sorted(found.items())), tuple(waiting))
 
 
-def shortage(deployment: Mapping[str, Any], placement: Placement) -> tuple[str, ...]:
+def shortage(deployment: Mapping[str, Any], placement: SlotPlacement) -> tuple[str, ...]:
     """Return a reason for each desired replica of a Deployment without a slot."""
     spec, metadata = deployment["spec"], deployment["metadata"]
     wanted = 1 if spec.get("replicas") is None else spec["replicas"]

@@ -19,7 +19,7 @@ from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.accelerators import ACCELERATORS
-from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, PARTS, ParameterSource, Reach, Rule
+from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, PARTS, AdmissionRule, ParameterSource, Reach
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import load_rules, rego_source, rule_folders
 from trainyard.settings.platform import PodTemplateSettings, PolicyState
@@ -104,7 +104,7 @@ def package_name(rule_id: str) -> str:
     return rule_id.lower().replace("-", "_")
 
 
-def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
+def build_bundle(*folders: Path, rules: Iterable[AdmissionRule] | None = None) -> Bundle:
     """Return the bundle of the shipped rules and of further folders.
 
     Parameters
@@ -165,11 +165,11 @@ def _revision(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _catalog(rules: Iterable[Rule]) -> dict[str, Any]:
+def _catalog(rules: Iterable[AdmissionRule]) -> dict[str, Any]:
     return {rule.id: _entry(rule) for rule in sorted(rules, key=lambda rule: rule.id)}
 
 
-def _entry(rule: Rule) -> dict[str, Any]:
+def _entry(rule: AdmissionRule) -> dict[str, Any]:
     """Return the data by which the entry point selects a rule."""
     cel = rule.cel
     return {
@@ -191,7 +191,7 @@ def _entry(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _touching(rule: Rule) -> dict[str, dict[str, list[str]]]:
+def _touching(rule: AdmissionRule) -> dict[str, dict[str, list[str]]]:
     """Return the parts of which an update must change one, by group and kind, unless all parts count."""
     found: dict[str, dict[str, list[str]]] = {}
     for match in rule.matches:
@@ -200,7 +200,7 @@ def _touching(rule: Rule) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def _index(rules: Iterable[Rule]) -> dict[str, Any]:
+def _index(rules: Iterable[AdmissionRule]) -> dict[str, Any]:
     """Return the index: packages of the rules to evaluate, by the properties of a request.
 
     The levels are group, kind, subresource, operation, applicable reaches, and available parameter sources; below them
@@ -221,7 +221,7 @@ def _index(rules: Iterable[Rule]) -> dict[str, Any]:
     return found
 
 
-def _pod_templates(rules: Iterable[Rule]) -> dict[str, dict[str, list[dict[str, list[str]]]]]:
+def _pod_templates(rules: Iterable[AdmissionRule]) -> dict[str, dict[str, list[dict[str, list[str]]]]]:
     """Return the places of the pod templates of listed kinds, by group and kind."""
     listed = {(match.group, match.kind): match.templates for rule in rules for match in rule.matches if match.templates}
     found: dict[str, dict[str, list[dict[str, list[str]]]]] = {}

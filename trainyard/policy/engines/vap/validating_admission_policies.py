@@ -21,13 +21,13 @@ from trainyard.policy.rules.admission_rule import (
     MISSING_PARAMETER_FIXES,
     PARTS,
     POD_CONTROLLERS,
+    AdmissionRule,
     Cel,
+    EnforcementPoint,
     Fragment,
-    Gate,
     ParameterSource,
     Part,
     Reach,
-    Rule,
     Validation,
 )
 from trainyard.policy.rules.parameters import ParameterValue, cel_literal
@@ -75,13 +75,13 @@ def policy_name(rule_id: str) -> str:
     return f"{rule_id.lower()}.{_DOMAIN}"
 
 
-def rule_state(rule: Rule, settings: PolicySettings) -> PolicyState:
+def rule_state(rule: AdmissionRule, settings: PolicySettings) -> PolicyState:
     """Return the effect of a violation of the rule with these settings."""
     return settings.states.get(rule.id, rule.state)
 
 
 def admission_objects(
-    rules: Iterable[Rule],
+    rules: Iterable[AdmissionRule],
     settings: PolicySettings,
     exempt_namespaces: Iterable[str],
     *,
@@ -126,7 +126,7 @@ def admission_objects(
     return objects
 
 
-def reject_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
+def reject_unknown(rules: Sequence[AdmissionRule], settings: PolicySettings) -> None:
     """Reject settings that do not match the catalog.
 
     Raises
@@ -144,29 +144,29 @@ def reject_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
         raise TrainyardError("The policy settings are invalid", findings=findings)
 
 
-def _unknown_names(by_id: Mapping[str, Rule], settings: PolicySettings) -> Iterator[Finding]:
+def _unknown_names(by_id: Mapping[str, AdmissionRule], settings: PolicySettings) -> Iterator[Finding]:
     for section, names in (("states", settings.states), ("parameters", settings.parameters)):
         for rule_id in sorted(set(names) - set(by_id)):
             yield Finding(f"policies.{section}.{rule_id}", "this rule does not exist", _known(by_id))
 
 
-def _invalid_exemptions(by_id: Mapping[str, Rule], settings: PolicySettings) -> Iterator[Finding]:
+def _invalid_exemptions(by_id: Mapping[str, AdmissionRule], settings: PolicySettings) -> Iterator[Finding]:
     exempted = Counter(exemption.rule for exemption in settings.exemptions)
     for index, exemption in enumerate(settings.exemptions):
         path, rule = f"policies.exemptions[{index}].rule", by_id.get(exemption.rule)
         if rule is None:
             yield Finding(path, f"rule {exemption.rule} does not exist", _known(by_id))
-        elif rule.gate is Gate.CRD:
+        elif rule.gate is EnforcementPoint.CRD:
             yield Finding(path, "this rule is part of the CRD; exemptions are not supported", "remove the entry")
         elif exempted[exemption.rule] > _MOST_EXEMPTIONS:
             message = f"{exempted[exemption.rule]} exemptions from one rule; at most {_MOST_EXEMPTIONS} are supported"
             yield Finding(path, message, "exempt a whole kind or namespace")
 
 
-def _invalid_values(by_id: Mapping[str, Rule], settings: PolicySettings) -> Iterator[Finding]:
+def _invalid_values(by_id: Mapping[str, AdmissionRule], settings: PolicySettings) -> Iterator[Finding]:
     for rule_id, state in settings.states.items():
         rule = by_id.get(rule_id)
-        if rule and rule.gate is Gate.CRD and state is not rule.state:
+        if rule and rule.gate is EnforcementPoint.CRD and state is not rule.state:
             message = "this rule is part of the CRD; its state cannot be set"
             yield Finding(f"policies.states.{rule_id}", message, "remove the entry")
     for rule_id, values in settings.parameters.items():
@@ -177,12 +177,12 @@ def _invalid_values(by_id: Mapping[str, Rule], settings: PolicySettings) -> Iter
                 yield Finding(f"policies.parameters.{rule_id}", str(error), "see docs/rules.md")
 
 
-def _known(by_id: Mapping[str, Rule]) -> str:
+def _known(by_id: Mapping[str, AdmissionRule]) -> str:
     return f"known rules: {', '.join(sorted(by_id))}"
 
 
 def _policy(
-    rule: Rule,
+    rule: AdmissionRule,
     cel: Cel,
     state: PolicyState,
     parameters: Mapping[str, ParameterValue],
@@ -236,7 +236,7 @@ def _policy(
     }
 
 
-def _binding(rule: Rule, state: PolicyState, exempt: Sequence[str]) -> dict[str, Any]:
+def _binding(rule: AdmissionRule, state: PolicyState, exempt: Sequence[str]) -> dict[str, Any]:
     bound = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
     tenant = {"key": TENANT_LABEL, "operator": "Exists"}
     selected = {Reach.EVERYWHERE: [], Reach.TENANTS: [bound], Reach.LABELLED: [bound, tenant]}[rule.reach]
@@ -259,7 +259,7 @@ def _binding(rule: Rule, state: PolicyState, exempt: Sequence[str]) -> dict[str,
     }
 
 
-def _missing(rule: Rule) -> dict[str, str]:
+def _missing(rule: AdmissionRule) -> dict[str, str]:
     """Return the validation that the parameter object of a rule exists.
 
     It rejects creations, never updates: otherwise, the finalizers of a namespace whose TenantPolicy was deleted first
@@ -289,7 +289,7 @@ def _if_applicable(validation: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
+def _requests(rule: AdmissionRule, cel: Cel) -> list[dict[str, str]]:
     """Return the match conditions of requests that the rule evaluates."""
     operations = {operation for match in rule.matches for operation in match.operations}
     conditions = []
@@ -324,7 +324,7 @@ def _changed(parts: Iterable[Part]) -> str:
 
 
 def _variables(
-    rule: Rule,
+    rule: AdmissionRule,
     cel: Cel,
     literals: Mapping[str, ParameterValue],
     derived: Mapping[str, str],
@@ -373,7 +373,7 @@ def _before(variables: Mapping[str, str]) -> dict[str, str]:
     return {**result, name("continued"): "false", name("subject"): "dyn(oldObject)"}
 
 
-def _validation(rule: Rule, validation: Validation) -> dict[str, str]:
+def _validation(rule: AdmissionRule, validation: Validation) -> dict[str, str]:
     """Return one validation; its message starts with rule id and field path, by which gates are compared."""
     fix = f"; {rule.fix}"
     result = {

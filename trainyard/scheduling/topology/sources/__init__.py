@@ -11,16 +11,16 @@ from trainyard.scheduling.topology.sources import (
     node_labels,
     topograph,
 )
-from trainyard.scheduling.topology.sources.base import Source
+from trainyard.scheduling.topology.sources.base import FabricSource
 
-SOURCES: dict[str, Source] = {
+SOURCES: dict[str, FabricSource] = {
     each.SOURCE.name: each.SOURCE
     for each in (description, inventory, node_labels, hypernode_tree, topograph, ibnetdiscover)
 }
 """Every source by its name."""
 
 
-def source(name: str) -> Source:
+def source(name: str) -> FabricSource:
     """Return a source by name.
 
     Raises

@@ -32,7 +32,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Source:
+class FabricSource:
     """One format that describes a fabric.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
-from trainyard.scheduling.topology.sources.base import Options, Source
+from trainyard.scheduling.topology.sources.base import FabricSource, Options
 from trainyard.scheduling.topology.to_settings import ImportedFabric
 from trainyard.settings.stack_loader import parse_stack, stack_settings
 
@@ -44,4 +44,4 @@ def _read(text: str, options: Options) -> ImportedFabric:
     return ImportedFabric(parse_stack({"cluster": anywhere, **values}, source="the file").fabric)
 
 
-SOURCE = Source("settings", "a stack's settings, or trainyard:fabric alone", _read)
+SOURCE = FabricSource("settings", "a stack's settings, or trainyard:fabric alone", _read)

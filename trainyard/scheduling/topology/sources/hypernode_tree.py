@@ -17,7 +17,7 @@ from trainyard.scheduling.topology.hypernode_manifests import HyperNode, read_ma
 from trainyard.scheduling.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.scheduling.topology.membership import NodeIndex
 from trainyard.scheduling.topology.placement import own_nodes
-from trainyard.scheduling.topology.sources.base import Options, Source
+from trainyard.scheduling.topology.sources.base import FabricSource, Options
 from trainyard.scheduling.topology.sources.node_labels import shapes_of
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 
@@ -88,4 +88,4 @@ def _path(above: Sequence[HyperNode], tiers: Sequence[int], names: dict[int, str
     return tuple(path)
 
 
-SOURCE = Source("hypernodes", "HyperNodes and nodes of a cluster (trainyard snapshot save)", _read)
+SOURCE = FabricSource("hypernodes", "HyperNodes and nodes of a cluster (trainyard snapshot save)", _read)

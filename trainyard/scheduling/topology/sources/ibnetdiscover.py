@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from trainyard.errors import TrainyardError
 from trainyard.scheduling.topology.inventory import Inventory, dns_label
-from trainyard.scheduling.topology.sources.base import Options, Source
+from trainyard.scheduling.topology.sources.base import FabricSource, Options
 from trainyard.scheduling.topology.sources.rails import Adapter, Wiring, levels_of, place
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 
@@ -150,4 +150,4 @@ def _tier_names(depth: int, rails: bool) -> tuple[str, ...]:
     return tuple(names[level] if level < len(names) else f"level-{level + 1}" for level in range(depth))
 
 
-SOURCE = Source("ibnetdiscover", "the links of an InfiniBand fabric, as printed by ibnetdiscover", _read)
+SOURCE = FabricSource("ibnetdiscover", "the links of an InfiniBand fabric, as printed by ibnetdiscover", _read)

@@ -20,7 +20,7 @@ from trainyard.errors import TrainyardError
 from trainyard.manifests.nodes import PLAIN, compose_all
 from trainyard.scheduling.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.scheduling.topology.layout import MAX_NODES
-from trainyard.scheduling.topology.sources.base import Options, Source
+from trainyard.scheduling.topology.sources.base import FabricSource, Options
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 from trainyard.settings.fabric import NodeShape
 
@@ -186,4 +186,4 @@ def _wrong(line: int, message: str, fix: str) -> TrainyardError:
     return TrainyardError(f"{_WHAT} is invalid", findings=[Finding(f"line {line}", message, fix)])
 
 
-SOURCE = Source("inventory", "a table of nodes (CSV, or a YAML list)", _read)
+SOURCE = FabricSource("inventory", "a table of nodes (CSV, or a YAML list)", _read)

@@ -15,7 +15,7 @@ from trainyard.manifests.loader import load_all
 from trainyard.scheduling.topology.fabric_names import LABEL_PREFIX, SHAPE_LABEL
 from trainyard.scheduling.topology.hypernode_manifests import Node, read_manifests
 from trainyard.scheduling.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
-from trainyard.scheduling.topology.sources.base import Options, Source
+from trainyard.scheduling.topology.sources.base import FabricSource, Options
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 from trainyard.settings.fabric import NodeShape
 
@@ -162,4 +162,4 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-SOURCE = Source("nodes", "the labels of a cluster's nodes (kubectl get nodes -o yaml)", _read)
+SOURCE = FabricSource("nodes", "the labels of a cluster's nodes (kubectl get nodes -o yaml)", _read)

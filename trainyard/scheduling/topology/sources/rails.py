@@ -43,7 +43,7 @@ class Wiring:
 
 
 @dataclass(frozen=True)
-class Placement:
+class RailPlacement:
     """Domains of the nodes.
 
     Parameters
@@ -96,7 +96,7 @@ def levels_of(wiring: Wiring) -> tuple[dict[str, int], list[str]]:
     return levels, notes
 
 
-def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[Placement, list[str], int]:
+def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[RailPlacement, list[str], int]:
     """Return the domains of the nodes, notes, and the number of tiers.
 
     Parameters
@@ -134,7 +134,7 @@ def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[Placement, list[st
     mixed = sorted(name for name, found in variants.items() if len(found) > 1)
     if mixed:
         notes.append(f"rails are unset in {_listed(mixed)}, whose nodes are cabled differently")
-    return Placement(nodes, several), notes, len(tiers)
+    return RailPlacement(nodes, several), notes, len(tiers)
 
 
 def _groups(sets: set[frozenset[str]]) -> dict[frozenset[str], frozenset[str]]:

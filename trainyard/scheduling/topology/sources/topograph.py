@@ -16,7 +16,7 @@ from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load_all
 from trainyard.scheduling.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.scheduling.topology.layout import MAX_DOMAINS, MAX_NODES
-from trainyard.scheduling.topology.sources.base import Options, Source
+from trainyard.scheduling.topology.sources.base import FabricSource, Options
 from trainyard.scheduling.topology.sources.hostlist import expand
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 
@@ -249,4 +249,6 @@ def _tier_names(count: int, tree: bool, blocks: bool, options: Options, topology
     return tuple(names)
 
 
-SOURCE = Source("topograph", "output of NVIDIA Topograph for Slurm (topology.conf, topology.yaml, a ConfigMap)", _read)
+SOURCE = FabricSource(
+    "topograph", "output of NVIDIA Topograph for Slurm (topology.conf, topology.yaml, a ConfigMap)", _read
+)
