@@ -9,7 +9,7 @@ HISTORIES ?= 100000
 # Where this variable is set, as in images of Python, each worker and each started program would compile every module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts pod-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kind test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts pod-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-real test-real-slice test-kind test-kueue simulate-controller mutation lock record-release images-twice images-lock upstream-lock console-assets generate help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -50,7 +50,7 @@ cluster-test: $(READY)  ## the tests on the embedded control plane
 equivalence: $(READY)  ## review more than 20,000 mutated objects in every policy gate and compare the decisions
 	@TRAINYARD_EQUIVALENCE=$(SEEDS) $(BIN)/pytest -m cluster -s tests/policy/equivalence
 
-shapes: $(READY)  ## send 50,000 objects of arbitrary shape to the policy server, and 4,000 to the derived texts
+shapes: $(READY)  ## send 50,000 objects of arbitrary shape to the policy server, and 4,000 to the search for required texts
 	@TRAINYARD_SHAPES=50000 $(BIN)/pytest -m cluster tests/policy/test_rego_shapes.py
 	@TRAINYARD_SHAPES=4000 $(BIN)/pytest -m cluster tests/policy/test_required_texts.py
 
@@ -123,6 +123,11 @@ console-assets: $(READY)  ## fetch the pinned browser assets of the console with
 
 upstream-lock: $(READY)  ## update components/upstream.lock from the pinned modules; review the diff
 	@$(BIN)/python -m components.upstream_lock
+
+generate: $(READY)  ## write generated pages and golden files again; review the diff
+	@$(BIN)/python -m tools.reference.generate
+	@for page in docs.reference components.upgrade_page compatibility.difference_table; do $(BIN)/python -m tests.$$page || exit; done
+	@TRAINYARD_UPDATE_GOLDENS=1 $(BIN)/pytest -q -n0 -m "slow or not slow" $$(grep -rl "tests.golden import\|UPDATE_GOLDENS" --include="test_*.py" tests)
 
 lock: $(READY)  ## update requirements.lock, and controller.lock and console.lock for the images, from pyproject.toml
 	@$(BIN)/pip install --quiet uv

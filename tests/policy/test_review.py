@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from trainyard.policy.prefilter import Prefilter
-from trainyard.policy.required_texts import valid_texts
 from trainyard.policy.review import AdmissionContext, Review, documents_of
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
 
 RULES = load_rules()
-VALID = valid_texts(RULES)
+VALID = {rule.id: rule.texts for rule in RULES if rule.texts is not None}
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
 JOB: dict[str, Any] = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "j"}}
 DEPRECATED = {"metadata": {"labels": {"trainer.kubeflow.org/support": "deprecated"}}}

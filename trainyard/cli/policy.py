@@ -23,7 +23,6 @@ def register(app: typer.Typer) -> None:
     group.command("test", epilog="Example: trainyard policy test --rule TEN-001")(_test)
     group.command("new", epilog="Example: trainyard policy new QUA-101 short-names --family quality")(_new)
     group.command("docs", epilog="Example: trainyard policy docs --out docs/rules.md")(_docs)
-    group.command("texts", epilog="Example: trainyard policy texts --out policies/lib/required-texts.json")(_texts)
     app.add_typer(group)
 
 
@@ -93,19 +92,3 @@ def _docs(
         typer.echo(page, nl=False)
     else:
         out.write_text(page)
-
-
-def _texts(
-    out: Annotated[Path | None, typer.Option(help="Output file; by default standard output.")] = None,
-) -> None:
-    """Write the texts without which `check` skips a rule, derived from the Rego of the rules."""
-    from trainyard.data import data_folder
-    from trainyard.local.cluster.toolchain import program_path
-    from trainyard.policy.derivation.derive import required_texts, written
-
-    program = program_path("opa", progress=line_progress(Console(stderr=True)))
-    content = written(required_texts(program, data_folder("policies")))
-    if out is None:
-        typer.echo(content, nl=False)
-    else:
-        out.write_text(content)

@@ -19,7 +19,7 @@ from trainyard.jobs.runtimes.runtime_lint import lint_runtime
 from trainyard.kube.client import Client
 from trainyard.kube.credentials import Connection
 from trainyard.policy.engines.opa.bundle import _sources, build_bundle
-from trainyard.policy.required_texts import valid_texts
+from trainyard.policy.prefilter import searched
 from trainyard.policy.rule_reference import reference as rules_page
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
@@ -64,7 +64,7 @@ def trusted_names() -> dict[str, Any]:
     data = json.loads(build_bundle().files["data.json"])["trainyard"]
     cel = [text for text in rule.cel.texts if '"configmaps": ' in text] if rule.cel else []
     return {
-        "texts": [text.decode() for text in valid_texts([rule])[rule.id].searched({}, {})],
+        "texts": [text.decode() for text in searched(rule.texts, {}, {})],
         "cel": cel,
         "rego": data["children"],
     }

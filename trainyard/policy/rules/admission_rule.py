@@ -12,6 +12,7 @@ from trainyard.checks.finding import Severity
 from trainyard.policy.rules.entry_validations import expand_entries
 from trainyard.policy.rules.forbidden_fields import ForbiddenFields, cel_of
 from trainyard.policy.rules.parameters import ParameterSchema, ParameterValue, parameter_error
+from trainyard.policy.rules.required_texts import RequiredTexts
 from trainyard.settings.platform import PodTemplateSettings, PolicyState
 from trainyard.settings.settings_model import SettingsModel
 
@@ -236,6 +237,9 @@ class AdmissionRule(SettingsModel):
     parameters: dict[Name, ParameterSchema] = Field(default={})
     fix: str
     references: tuple[str, ...] = ()
+    texts: RequiredTexts | None = Field(
+        default=None, description="Of these, each violating request contains one; unset: the rule is always evaluated"
+    )
     forbidden: tuple[ForbiddenFields, ...] = Field(
         default=(), description="Table from which the CEL and the Rego of the rule are generated"
     )
