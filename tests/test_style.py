@@ -186,3 +186,14 @@ def test_the_code_stays_within_its_budget_of_lines() -> None:
 def _lines(*folders: str) -> int:
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     return sum(path.read_bytes().count(b"\n") for path in files)
+
+
+def test_a_public_class_stands_for_one_thing() -> None:
+    """A component and the model of its object may share a name."""
+    named: dict[str, list[str]] = {}
+    for folder in ("trainyard", "components", "tools"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_bytes()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    named.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name for name, paths in named.items() if len(paths) > 1} == {"Platform", "Trainer"}

@@ -14,7 +14,7 @@ _METADATA: Final = ("labels", "annotations")
 
 
 @dataclass(frozen=True)
-class Match:
+class PathMatch:
     """The part of a field path that an object has.
 
     Parameters
@@ -40,7 +40,7 @@ def steps_of(path: str) -> list[str | int]:
     return found
 
 
-def match(steps: Sequence[str | int], rendered: Any, candidate: Any) -> Match:
+def match(steps: Sequence[str | int], rendered: Any, candidate: Any) -> PathMatch:
     """Return how much of a path an object has; elements of lists are compared with those of the rendered object.
 
     Parameters
@@ -72,7 +72,7 @@ def match(steps: Sequence[str | int], rendered: Any, candidate: Any) -> Match:
         else:
             break
         position += 1
-    return Match(path, len(steps) - position, elements)
+    return PathMatch(path, len(steps) - position, elements)
 
 
 def _same_element(step: str | int, rendered: Any, candidate: list[Any]) -> int | None:

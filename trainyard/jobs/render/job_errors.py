@@ -10,7 +10,7 @@ from trainyard.api import Body, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.child_jobs import ChildJob, child_jobs
-from trainyard.jobs.render.field_paths import Match, match, steps_of
+from trainyard.jobs.render.field_paths import PathMatch, match, steps_of
 from trainyard.jobs.render.initializers import initializer_sources
 from trainyard.jobs.render.overrides import pod_spec_overrides, pod_template_overrides
 from trainyard.jobs.render.patches import runtime_patches
@@ -187,7 +187,7 @@ def _runtime_template(runtime: Body, child: ChildJob) -> tuple[int, Body]:
     return next((index, job["template"]) for index, job in enumerate(jobs) if job["name"] == child.replicated_job)
 
 
-def _with_missing(found: Match, steps: Sequence[str | int]) -> str:
+def _with_missing(found: PathMatch, steps: Sequence[str | int]) -> str:
     """Return the path in an object, with the last step if only that is missing, such as a required field."""
     last = steps[-1] if steps and found.missing == 1 else None
     return _joined(found.path, last) if isinstance(last, str) and last.isidentifier() else found.path
