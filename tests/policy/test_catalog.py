@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.policy.shipped import POLICIES
 from trainyard.errors import TrainyardError
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
-from trainyard.policy.testing.rule_scaffold import new_rule
+from trainyard.policy.testing.rule_scaffold import new_rule, next_steps
 
 
 @pytest.fixture
@@ -35,6 +36,15 @@ def test_a_new_rule_is_complete(catalog: Path) -> None:
 def test_an_id_is_never_given_twice(catalog: Path) -> None:
     with pytest.raises(TrainyardError, match="ABC-001 is taken by naming/ABC-001-some-thing"):
         new_rule(catalog, "ABC-001", "another", "naming")
+    with pytest.raises(TrainyardError, match="TEN-014 was the id of a withdrawn rule"):
+        new_rule(catalog, "TEN-014", "another", "naming")
+
+
+def test_a_new_rule_names_its_tests_and_the_fragments() -> None:
+    text = "\n".join(next_steps("ABC-001", POLICIES))
+    assert "trainyard policy test --rule ABC-001" in text
+    assert ", pod-specs," in text
+    assert ", pod_templates," in text
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,11 @@ def _new(
 ) -> None:
     """Create a working rule folder as a template."""
     from trainyard.data import configured_folder, data_folder
-    from trainyard.policy.testing.rule_scaffold import new_rule
+    from trainyard.policy.testing.rule_scaffold import new_rule, next_steps
 
     for path in new_rule(folder or configured_folder("policies"), rule_id, slug, family, known=data_folder("policies")):
         typer.echo(path)
+    typer.echo("\n".join(next_steps(rule_id, data_folder("policies"))), err=True)
 
 
 def _docs(

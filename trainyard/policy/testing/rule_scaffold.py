@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.opa.bundle import package_name
 from trainyard.policy.rules.rule_catalog import load_rules, rule_folders
 from trainyard.policy.testing.case_files import CASES
+
+WITHDRAWN: Final = frozenset({"TEN-014"})
+"""Ids of rules that are gone: baselines and settings of users may still name them, so no other rule gets one."""
 
 _RULE = """\
 id: {id}
@@ -83,6 +87,8 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
         The id is taken, or a name is invalid.
     """
     _check_names(rule_id, slug, family)
+    if rule_id in WITHDRAWN:
+        raise TrainyardError(f"{rule_id} was the id of a withdrawn rule", fix="choose an id that no rule had")
     for catalog in {folder, known or folder}:
         _check_unused(rule_id, catalog)
     target = folder / family / f"{rule_id}-{slug}"
@@ -119,3 +125,25 @@ def _check_unused(rule_id: str, catalog: Path) -> None:
             f"{rule_id} is taken by {taken.family}/{taken.id}-{taken.slug}",
             fix="ids are never reused: take the next free one",
         )
+
+
+def next_steps(rule_id: str, folder: Path) -> list[str]:
+    """Return lines about what follows a new rule: the tests to run, and the fragments that it can use.
+
+    Parameters
+    ----------
+    rule_id
+        Id of the rule.
+    folder
+        Catalog with the folder ``lib`` of fragments.
+    """
+    cel, rego = (
+        ", ".join(sorted(path.name.removesuffix(suffix) for path in (folder / "lib").glob(f"*{suffix}")))
+        for suffix in (".cel.yaml", ".rego")
+    )
+    return [
+        f"Run its cases: trainyard policy test --rule {rule_id}",
+        f"Fragments of CEL, for `use` in rule.yaml: {cel}",
+        f"Fragments of Rego, as data.trainyard.lib.NAME: {rego}",
+        "How rules and cases are written: policies/README.md",
+    ]
