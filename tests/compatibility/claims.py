@@ -175,6 +175,9 @@ _SITUATIONS: Final[_Rows] = {
     "`trainer.image` of an MPI job, of another repository than the runtime's": (
         "render/test_mpi.py::test_an_image_that_may_lack_an_ssh_server_is_warned_about",
     ),
+    "`trainer.env` of an Open MPI job whose mpirun has no `-x NAME`": (
+        "render/test_mpi.py::test_variables_that_mpirun_does_not_pass_to_other_hosts_are_warned_about",
+    ),
     "MPI launcher whose container is named `launcher`": (
         "render/test_mpi.py::test_a_launcher_container_that_the_sdk_does_not_find_is_warned_about",
     ),

@@ -282,6 +282,40 @@ def test_an_image_that_may_lack_an_ssh_server_is_warned_about(own: str, image: s
     assert [finding.path for finding in warnings] == (["spec.trainer.image"] if warned else [])
 
 
+@pytest.mark.parametrize(
+    ("policy", "trainer", "warned"),
+    [
+        ({}, {"command": ["mpirun", "python", "train.py"]}, "HF_HOME, LR"),
+        ({}, {"command": ["bash", "-c", "cd /w && /usr/bin/mpiexec -x HF_HOME=/hf train"]}, "LR"),
+        ({}, {"command": ["mpirun"], "args": ["-x", "LR", "--x", "HF_HOME", "train"]}, None),
+        ({}, {"command": ["mpirun", "--mca", "mca_base_env_list", "LR;HF_HOME", "train"]}, None),
+        ({}, {"command": ["./launch.sh"]}, None),
+        ({"mpiImplementation": "Intel"}, {"command": ["mpirun", "train"]}, None),
+        ({"mpiImplementation": "MPICH"}, {"command": ["mpiexec", "train"]}, None),
+        ({"framework": "horovod"}, {"command": ["horovodrun", "python", "train.py"]}, None),
+        ({"framework": "horovod"}, {"command": ["mpirun", "python", "train.py"]}, "HF_HOME, LR"),
+        ({"runLauncherAsNode": True}, {"command": ["mpirun", "train"]}, None),
+        ({"runLauncherAsNode": True}, {"command": ["mpirun", "train"], "numNodes": 2}, "HF_HOME, LR"),
+    ],
+)
+def test_variables_that_mpirun_does_not_pass_to_other_hosts_are_warned_about(
+    policy: dict[str, Any], trainer: dict[str, Any], warned: str | None
+) -> None:
+    env = [{"name": name, "value": "1"} for name in ("HF_HOME", "LR", "OMPI_MCA_btl")]
+    warnings = verdict(train_job(trainer={**trainer, "env": env}), launched(**policy)).warnings
+    assert [(finding.path, (warned or "") in finding.message) for finding in warnings] == (
+        [("spec.trainer.env", True)] if warned else []
+    )
+
+
+def test_a_runtime_s_mpirun_passes_variables_of_the_train_job_only_with_x() -> None:
+    command = [container("node", command=["mpirun", "-x", "LR", "train"])]
+    env = [{"name": name, "value": "1"} for name in ("LR", "TOKEN")]
+    finding = only(verdict(train_job(trainer={"env": env}), launched(node(), launcher(containers=command))).warnings)
+    assert (finding.path, "TOKEN" in finding.message, "LR" in finding.message) == ("spec.trainer.env", True, False)
+    assert "-x TOKEN" in finding.fix
+
+
 def test_a_launcher_container_that_the_sdk_does_not_find_is_warned_about() -> None:
     runtime = launched(node(), launcher(containers=[container("launcher")]))
     finding = only(verdict(train_job(), runtime).warnings)

@@ -43,6 +43,8 @@ class Implementation:
         Whether the host file names a launcher that is a node by its host name alone.
     uniform
         Whether a variable sets the same number of processes on every host.
+    passes_variables
+        Whether mpirun passes all of its environment to the processes on other hosts.
     """
 
     line: str
@@ -51,6 +53,7 @@ class Implementation:
     outside_defaults: Mapping[str, str] = field(default_factory=dict)
     short_launcher: bool = False
     uniform: bool = False
+    passes_variables: bool = True
 
     def host_file(self, hosts: Iterable[tuple[str, int]]) -> str:
         """Return the contents of the host file, from host names and slots."""
@@ -87,6 +90,7 @@ _OPEN_MPI: Final = Implementation(
         "PRTE_MCA_plm_ssh_args": _SSH_ARGUMENTS,
         "PRTE_MCA_plm_ssh_no_tree_spawn": "true",
     },
+    passes_variables=False,
 )
 
 # Nodes connect back to Hydra by the launcher's name. If the launcher is a node, that is the name in the host file
@@ -123,6 +127,7 @@ HOROVOD: Final = Implementation(
     line=_OPEN_MPI.line,
     variables={**_OPEN_MPI.variables, "HOROVOD_HOSTFILE": _HOST_FILE, "HOROVOD_NUM_PROC": "{processes}"},
     defaults=_OPEN_MPI.defaults,
+    passes_variables=False,
 )
 """Horovod: host file and variables of Open MPI, and variables for ``horovodrun``."""
 

@@ -25,6 +25,7 @@ from trainyard.checks.finding import Finding
 from trainyard.jobs.render.devices import gpu_count
 from trainyard.jobs.render.frameworks.base import Framework
 from trainyard.jobs.render.frameworks.mpi_implementations import HOST_FILE_DIRECTORY, HOST_FILE_NAME, Implementation
+from trainyard.jobs.render.frameworks.passed_variables import unpassed_variables
 from trainyard.jobs.render.hosts import MOST_FILE_BYTES, hosts, size_error, size_of_hosts
 from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.job_view import JobView
@@ -125,6 +126,7 @@ class SshLaunched(Framework[Policy]):
         yield from size_error(job, f"{HOST_FILE_NAME} of the host file", size, MOST_FILE_BYTES)
         yield from self._slot_warnings(job)
         yield from _image_warnings(job)
+        yield from self._variable_warnings(job)
         if launcher is None or _container(launcher) is None:
             yield _incomplete(LAUNCHER, launcher, "nothing starts the processes")
         if (node is None and not policy.run_launcher_as_node) or (node and _container(node) is None):
@@ -256,6 +258,17 @@ class SshLaunched(Framework[Policy]):
                 f"{self._slots(job)} processes on each",
                 "give launcher and node the same resources, or set numProcPerNode",
             )
+
+    def _variable_warnings(self, job: ResolvedJob) -> Iterator[Finding]:
+        trainer, launcher = job.spec.trainer, job.pod_set(LAUNCHER)
+        container = _container(launcher) if launcher else None
+        if trainer is None or not trainer.env or container is None or not _launcher_is_trainer(job):
+            return
+        if job.pod_set(_NODE) is None or self.implementation(job).passes_variables:
+            return
+        command = container.get("command") if trainer.command is None else trainer.command
+        arguments = container.get("args") if trainer.args is None else trainer.args
+        yield from unpassed_variables(trainer.env, [*(command or ()), *(arguments or ())])
 
     def _host_pod_sets(self, job: JobView) -> list[PodSet]:
         with_launcher = self.launch_policy(job).run_launcher_as_node
