@@ -178,6 +178,9 @@ _SITUATIONS: Final[_Rows] = {
     "`trainer.env` of an Open MPI job whose mpirun has no `-x NAME`": (
         "render/test_mpi.py::test_variables_that_mpirun_does_not_pass_to_other_hosts_are_warned_about",
     ),
+    "`hostNetwork` without dnsPolicy `ClusterFirstWithHostNet`, or dnsPolicy `Default`": (
+        "render/test_hosts.py::test_pods_that_do_not_resolve_names_of_the_cluster_are_warned_about",
+    ),
     "MPI launcher whose container is named `launcher`": (
         "render/test_mpi.py::test_a_launcher_container_that_the_sdk_does_not_find_is_warned_about",
     ),

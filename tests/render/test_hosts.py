@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import only, replicated_job, runtime, train_job, trainer, verdict
+from tests.render.builders import initializer, only, replicated_job, runtime, torch, train_job, trainer, verdict
+from tests.render.launched import launched, launcher, node
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
 from trainyard.jobs.render.hosts import MOST_PODS
@@ -60,3 +61,32 @@ def test_host_names_fit_into_their_variable_or_file(framework: str, jobs: Any, n
     error = only(verdict(train_job(trainer={"numNodes": nodes}), of).errors)
     assert error.path == "spec.trainer.numNodes"
     assert what in error.message
+
+
+@pytest.mark.parametrize(
+    ("pod", "nodes", "warned"),
+    [
+        ({"hostNetwork": True}, 2, True),
+        ({"hostNetwork": True, "dnsPolicy": "ClusterFirst"}, 2, True),
+        ({"hostNetwork": True, "dnsPolicy": "Default"}, 2, True),
+        ({"dnsPolicy": "Default"}, 2, True),
+        ({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}, 2, False),
+        ({"hostNetwork": True, "dnsPolicy": "None"}, 2, False),
+        ({"hostNetwork": True}, 1, False),
+        ({"hostNetwork": False}, 2, False),
+        ({}, 2, False),
+    ],
+)
+def test_pods_that_do_not_resolve_names_of_the_cluster_are_warned_about(
+    pod: dict[str, Any], nodes: int, warned: bool
+) -> None:
+    found = verdict(train_job(trainer={"numNodes": nodes}), torch(initializer(), trainer(pod=pod))).warnings
+    named = [finding for finding in found if "ClusterFirstWithHostNet" in finding.fix]
+    assert [finding.path for finding in named] == (["spec.runtimeRef"] if warned else [])
+
+
+def test_every_role_on_the_network_of_its_machine_is_named_once() -> None:
+    pod = {"hostNetwork": True}
+    of = launched(node(pod=pod), launcher(pod=pod))
+    finding = only(verdict(train_job(), of).warnings)
+    assert "replicatedJobs launcher, node" in finding.message

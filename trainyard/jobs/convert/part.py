@@ -10,14 +10,13 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.jobs.convert.source import LegacySource, Path, dotted, parts_of
 from trainyard.jobs.convert.template_fields import drop_unknown_fields
-from trainyard.jobs.render.hosts import MOST_PODS
+from trainyard.jobs.render.hosts import HOST_NETWORK_DNS, MOST_PODS
 from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
 _CLUSTER_DNS: Final = "ClusterFirst"
-_HOST_DNS: Final = "ClusterFirstWithHostNet"
 _AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
 _AMOUNTS: Final = ("sizeLimit", "divisor")
 _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
@@ -177,8 +176,8 @@ def set_trainer(source: LegacySource, part: Part) -> None:
 def resolve_on_host_network(source: LegacySource, part: Part) -> None:
     """Let pods on the network of their node resolve names of the cluster, by which they find each other."""
     if part.pod.get("hostNetwork") and part.pod.get("dnsPolicy", _CLUSTER_DNS) == _CLUSTER_DNS:
-        part.pod["dnsPolicy"] = _HOST_DNS
-        message = f"with dnsPolicy {_HOST_DNS}, so that the pods find each other"
+        part.pod["dnsPolicy"] = HOST_NETWORK_DNS
+        message = f"with dnsPolicy {HOST_NETWORK_DNS}, so that the pods find each other"
         own = f"{part.path}.spec.hostNetwork"
         path = own if source.peek(own) is not None else f"{part.role}.hostNetwork"
         source.forget(path)

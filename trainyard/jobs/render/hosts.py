@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from trainyard.api import Body
+from trainyard.api.constants import DATASET_INITIALIZER, MODEL_INITIALIZER
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.pod_set import PodSet
@@ -22,6 +24,12 @@ MOST_VARIABLE_BYTES: Final = 128 * 1024 - 256
 
 MOST_FILE_BYTES: Final = 1024 * 1024
 """Bytes of a ConfigMap's data that the API server accepts."""
+
+HOST_NETWORK_DNS: Final = "ClusterFirstWithHostNet"
+"""The dnsPolicy with which a pod on the network of its machine resolves names of the cluster."""
+
+_CLUSTER_DNS: Final = "ClusterFirst"
+_INITIALIZERS: Final = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 
 
 def size_of_hosts(job: JobView, pod_set: PodSet, *, separators: int, per_pod: int = 1) -> int:
@@ -61,6 +69,25 @@ def check_pods(job: ResolvedJob) -> Iterator[Finding]:
                 f"replicatedJob {pod_set.name} has {pod_set.pods} pods; Kubernetes runs at most {MOST_PODS} in a Job",
                 "request fewer nodes" if requested else "lower its replicas or its parallelism in the runtime",
             )
+
+
+def unresolved_names(job: ResolvedJob) -> Iterator[Finding]:
+    """Warn about pods that ask the name servers of their machine, which do not know the names of the other pods."""
+    found = [pod_set for pod_set in job.pod_sets if pod_set.ancestor not in _INITIALIZERS]
+    alone = sum(pod_set.pods for pod_set in found) < 2
+    names = sorted(pod_set.name for pod_set in found if not alone and _asks_the_machine(pod_set.pod))
+    if names:
+        yield Finding.warning(
+            "spec.runtimeRef",
+            f"the pods of replicatedJob{'s' * (len(names) > 1)} {', '.join(names)} do not resolve the names of other "
+            "pods: they ask the name servers of their machine",
+            f"set dnsPolicy: {HOST_NETWORK_DNS} (with hostNetwork) or {_CLUSTER_DNS} in the runtime",
+        )
+
+
+def _asks_the_machine(pod: Body) -> bool:
+    policy = pod.get("dnsPolicy", _CLUSTER_DNS)
+    return policy == "Default" or (policy == _CLUSTER_DNS and bool(pod.get("hostNetwork")))
 
 
 def subdomain(job: JobView) -> str:

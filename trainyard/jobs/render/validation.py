@@ -14,7 +14,7 @@ from trainyard.jobs.render import frameworks, gangs
 from trainyard.jobs.render.fixed_ranks import fixed_ranks
 from trainyard.jobs.render.frameworks.base import Framework
 from trainyard.jobs.render.gangs.base import GangScheduler
-from trainyard.jobs.render.hosts import check_pods
+from trainyard.jobs.render.hosts import check_pods, unresolved_names
 from trainyard.jobs.render.initializers import check_initializers, initializer_sources, initializer_warnings
 from trainyard.jobs.render.job_changes import ReplicatedJobChange, change_shape_errors, check_number, check_targets
 from trainyard.jobs.render.job_view import JobView
@@ -109,6 +109,7 @@ def job_findings(job: ResolvedJob) -> Iterator[Finding]:
     if too_many := tuple(check_pods(job)):
         yield from too_many
         return
+    yield from unresolved_names(job)
     yield from check_kueue(job)
     framework = framework_of(job.runtime)
     yield from framework.validate(job)
