@@ -16,6 +16,27 @@ def test_gang_with_fewer_pods_than_its_minimum() -> None:
     check(cluster.explain("train"), "gang-too-few-pods", "set minMember to at most 3", minimum=4, pods=3)
 
 
+def test_gang_of_which_pods_succeeded_before_it_was_resumed() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", pods=4)
+    gone = job.pods[2:]
+    cluster.bodies = [each for each in cluster.bodies if not any(each is pod for pod in gone)]
+    job.pod_group["spec"]["minMember"] = 4
+    job.job["status"] = {"succeeded": 2, "completedIndexes": "2,3"}
+    check(cluster.explain("train"), "gang-too-few-pods", "delete the job", minimum=4, pods=2, succeeded=2)
+    job.pod_group["spec"]["minMember"] = 2
+    assert "gang-too-few-pods" not in cluster.causes("train")
+
+
+def test_succeeded_pods_that_still_exist_count_for_the_gang() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", pods=4)
+    job.pod_group["spec"]["minMember"] = 4
+    job.pods[3]["status"] = {"phase": "Succeeded"}
+    job.job["status"] = {"succeeded": 1, "completedIndexes": "3"}
+    assert "gang-too-few-pods" not in cluster.causes("train")
+
+
 def test_elastic_gang_has_enough_pods() -> None:
     cluster = Cluster()
     cluster.job("train", pods=4).pod_group["spec"]["minMember"] = 2

@@ -19,14 +19,18 @@ from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.amounts import total
 
 _SHOWN: Final = 3
+_AGAIN: Final = (
+    "delete the job and create it again: a Job does not run pods again that succeeded; a program that is stopped "
+    "(SIGTERM) must not exit with 0"
+)
 
 TOO_FEW: Final = Cause(
     "gang-too-few-pods",
     "Gang with fewer pods than its minimum",
-    "`spec.minMember` of the PodGroup; the pods that the Jobs create",
-    "its gang starts with {minimum:pod} at once, and the job has {pods:pod}",
-    "set minMember to at most {pods}, or create {minimum:pod}",
-    {"minimum": 4, "pods": 3},
+    "`spec.minMember` of the PodGroup; the pods that the Jobs create, and those that succeeded",
+    "its gang starts with {minimum:pod} at once, and the job has {pods:pod}{past}",
+    "{remedy}",
+    {"minimum": 4, "pods": 3, "past": "", "remedy": "set minMember to at most 3, or create 4 pods"},
 )
 NO_DOMAIN: Final = Cause(
     "fabric-no-domain",
@@ -111,8 +115,18 @@ def _too_few(situation: Situation) -> Iterator[Found]:
     group = situation.pod_group
     least = whole(group, "spec", "minMember")
     expected = sum(count for _, _, count in situation.templates)
-    if group is not None and situation.gang is not None and not situation.gang.running and 0 < expected < least:
-        yield TOO_FEW.found(minimum=least, pods=expected)
+    if group is None or situation.gang is None or situation.gang.running:
+        return
+    if 0 < expected < least:
+        remedy = f"set minMember to at most {expected}, or create {counted(least, 'pod')}"
+        yield TOO_FEW.found(minimum=least, pods=expected, past="", remedy=remedy)
+        return
+    # The scheduler counts a succeeded pod while it exists; one that was stopped is deleted.
+    kept = sum(text(pod, "status", "phase") == "Succeeded" for pod in situation.all_pods)
+    gone = sum(whole(job, "status", "succeeded") for job in situation.jobs) - kept
+    if gone > 0 and situation.waits_for_room and expected - gone < least:
+        past = f" left: {gone} succeeded before it was suspended or preempted, or exited with 0 when stopped"
+        yield TOO_FEW.found(minimum=least, pods=expected - gone, past=past, succeeded=gone, remedy=_AGAIN)
 
 
 def _in_domains(situation: Situation, limit: FabricLimit) -> Iterator[Found]:
