@@ -65,7 +65,7 @@ def test_the_program_installs_it(tree: Path) -> None:
     program = (
         "import json;"
         "from trainyard.data import data_folder;"
-        "from trainyard.jobs.runtimes import installed_catalog;"
+        "from trainyard.jobs.runtimes.installed_catalog import installed_catalog;"
         "catalog = installed_catalog([data_folder('runtimes')], ('*',), {}, ());"
         "print(json.dumps([body['metadata']['name'] for body in catalog.objects()]))"
     )
