@@ -89,6 +89,8 @@ def test_with_metrics_the_range_stays() -> None:
     [
         (["--nnodes=2"], 2),
         (["--nnodes", "2"], 2),
+        (["--nnodes=3"], 3),
+        (["--nnodes=5"], 2),
         (["--num_machines=2"], 2),
         (["--nnodes=1:4"], 4),
         (["--nnodes=$(PET_NNODES)"], 4),
@@ -180,3 +182,21 @@ def test_processes_of_a_node_without_devices_are_noted(limits: Body, spec: Body,
     container["resources"] = {"limits": limits}
     found = [note for note in notes(conversion_of(body), "spec.nprocPerNode") if note.startswith("changed: auto")]
     assert bool(found) == noted
+
+
+def test_an_autoscaled_job_has_the_nodes_for_which_its_command_waits() -> None:
+    policy = {"minReplicas": 1, "maxReplicas": 4, "metrics": METRICS}
+    conversion = conversion_of(job({"Worker": 2}, args=["--nnodes=3"], elasticPolicy=policy))
+    message = "changed: the number of nodes in the command"
+    assert notes(conversion, "spec.pytorchReplicaSpecs.Worker.replicas") == [message]
+    assert notes(conversion, "spec.elasticPolicy.maxReplicas") == [message]
+
+
+def test_a_program_that_reads_the_name_of_its_pod_is_said_to_get_another_one() -> None:
+    """Pods of the operator had the name of their Service, with their index at the end."""
+    body = job({"Worker": 2})
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
+    (message,) = notes(conversion_of(body), path)
+    assert message.startswith("changed: ends in random letters")
