@@ -398,3 +398,22 @@ def test_settings_of_another_scheduler_on_the_pods_are_said_to_change(place: str
     assert key not in str(pods(conversion, "driver"))
     found = [each for each in conversion.notes if each.path == path]
     assert [each.message for each in found] == ["the TrainJob's own PodGroup"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields", "restarts"),
+    [
+        ({"type": "OnFailure", "onFailureRetries": 2}, {}, 2),
+        ({"type": "OnFailure"}, {}, 0),
+        ({"type": "OnFailure"}, {"failureRetries": 4}, 0),
+        ({"type": "Always"}, {}, 3),
+        ({"type": "Never"}, {}, 0),
+    ],
+)
+def test_an_application_is_restarted_as_often_as_the_operator_does(policy: Body, fields: Body, restarts: int) -> None:
+    """The operator reads onFailureRetries alone, and restarts nothing without it."""
+    conversion = converted(application(restartPolicy=policy, **fields))
+    found = conversion.objects[0]["spec"]["template"]["spec"].get("failurePolicy", {"maxRestarts": 0})
+    assert found["maxRestarts"] == restarts
+    lost = losses(conversion)
+    assert ("3 restarts after failures" in lost.get("spec.restartPolicy.type", "")) == (policy["type"] == "Always")
