@@ -200,3 +200,20 @@ def test_a_program_that_reads_the_name_of_its_pod_is_said_to_get_another_one() -
     path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
     (message,) = notes(conversion_of(body), path)
     assert message.startswith("changed: ends in random letters")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("run --node_rank $(hostname | cut -d- -f4-)", True),
+        ("R=`echo $HOSTNAME | awk -F- '{print $3}'`; run $R", True),
+        ("run --node_rank ${HOSTNAME##*-}; tail log | cut -c1-9", False),
+        ("hostname; cat list | cut -d, -f1", False),
+    ],
+)
+def test_a_command_that_splits_the_host_name_is_said_to_get_another_one(text: str, said: bool) -> None:
+    body = job({"Worker": 2})
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["command"], container["args"] = ["sh", "-c"], [text]
+    found = notes(conversion_of(body), "spec.pytorchReplicaSpecs.Worker.template.spec.containers")
+    assert any("splits the host name" in each for each in found) == said

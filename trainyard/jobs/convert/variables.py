@@ -19,6 +19,7 @@ GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-inde
 """Pod field with the index of its Job among all Jobs of the JobSet."""
 
 _COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_SPLITS: Final = re.compile(r"(?i)\bhostname\b[^;&|\n]*\|\s*(?:cut|awk|sed)\b")
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,13 @@ def _note_pod_names(source: LegacySource, part: Part, new: str) -> None:
     fix = f"where a program uses it as one of them, use names such as {new}, and the label {_COMPLETION_INDEX}"
     for path in _fields(source.peek(part.path), parts_of(part.path)):
         source.changed(path, message, fix)
+    if any(_SPLITS.search(text) for text in _texts_of(source.peek(part.path))):
+        message = "splits the host name, which has other parts: only the last one is still the index"
+        source.notes.append(
+            FieldFinding.of(
+                f"{part.path}.spec.containers", new, Fidelity.CHANGED, message, f"names are now such as {new}"
+            )
+        )
 
 
 def _fields(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
