@@ -217,3 +217,11 @@ def test_a_command_that_splits_the_host_name_is_said_to_get_another_one(text: st
     container["command"], container["args"] = ["sh", "-c"], [text]
     found = notes(conversion_of(body), "spec.pytorchReplicaSpecs.Worker.template.spec.containers")
     assert any("splits the host name" in each for each in found) == said
+
+
+@pytest.mark.parametrize("argument", ["--nproc_per_node=32", "--nproc-per-node 32"])
+def test_processes_that_the_command_names_are_not_said_to_be_counted(argument: str) -> None:
+    body = job({"Worker": 2}, args=argument.split())
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"cpu": "4"}}
+    assert not [note for note in notes(conversion_of(body), "spec.nprocPerNode") if note.startswith("changed")]

@@ -17,6 +17,7 @@ from trainyard.jobs.convert.source import LegacySource, shown
 from trainyard.jobs.convert.torch_environment import (
     fixed_nodes,
     is_launched,
+    names_processes,
     number_of_processes,
     set_node_variables,
     set_role_variables,
@@ -64,7 +65,8 @@ def convert(draft: Draft) -> None:
             draft.policy["torch"]["numProcPerNode"] = processes
         if elastic:
             _read_elastic(draft, node, (worker or node).role)
-        if processes == _AUTO and is_launched(node) and not gpu_count(node.container.get("resources", {})):
+        counted = processes == _AUTO and is_launched(node) and not names_processes(node)
+        if counted and not gpu_count(node.container.get("resources", {})):
             source.notes.append(FieldFinding.of(_PROCESSES, _AUTO, Fidelity.CHANGED, _CORES, "set nprocPerNode"))
         set_node_variables(draft, node, number_of_processes(processes), always=had_master and not elastic)
     elif master is not None and worker is not None:
