@@ -89,6 +89,8 @@ def test_with_metrics_the_range_stays() -> None:
     [
         (["--nnodes=2"], 2),
         (["--nnodes", "2"], 2),
+        (["--nnodes=3"], 3),
+        (["--nnodes=5"], 2),
         (["--num_machines=2"], 2),
         (["--nnodes=1:4"], 4),
         (["--nnodes=$(PET_NNODES)"], 4),
@@ -180,3 +182,46 @@ def test_processes_of_a_node_without_devices_are_noted(limits: Body, spec: Body,
     container["resources"] = {"limits": limits}
     found = [note for note in notes(conversion_of(body), "spec.nprocPerNode") if note.startswith("changed: auto")]
     assert bool(found) == noted
+
+
+def test_an_autoscaled_job_has_the_nodes_for_which_its_command_waits() -> None:
+    policy = {"minReplicas": 1, "maxReplicas": 4, "metrics": METRICS}
+    conversion = conversion_of(job({"Worker": 2}, args=["--nnodes=3"], elasticPolicy=policy))
+    message = "changed: the number of nodes in the command"
+    assert notes(conversion, "spec.pytorchReplicaSpecs.Worker.replicas") == [message]
+    assert notes(conversion, "spec.elasticPolicy.maxReplicas") == [message]
+
+
+def test_a_program_that_reads_the_name_of_its_pod_is_said_to_get_another_one() -> None:
+    """Pods of the operator had the name of their Service, with their index at the end."""
+    body = job({"Worker": 2})
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
+    (message,) = notes(conversion_of(body), path)
+    assert message.startswith("changed: ends in random letters")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("run --node_rank $(hostname | cut -d- -f4-)", True),
+        ("R=`echo $HOSTNAME | awk -F- '{print $3}'`; run $R", True),
+        ("run --node_rank ${HOSTNAME##*-}; tail log | cut -c1-9", False),
+        ("hostname; cat list | cut -d, -f1", False),
+    ],
+)
+def test_a_command_that_splits_the_host_name_is_said_to_get_another_one(text: str, said: bool) -> None:
+    body = job({"Worker": 2})
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["command"], container["args"] = ["sh", "-c"], [text]
+    found = notes(conversion_of(body), "spec.pytorchReplicaSpecs.Worker.template.spec.containers")
+    assert any("splits the host name" in each for each in found) == said
+
+
+@pytest.mark.parametrize("argument", ["--nproc_per_node=32", "--nproc-per-node 32"])
+def test_processes_that_the_command_names_are_not_said_to_be_counted(argument: str) -> None:
+    body = job({"Worker": 2}, args=argument.split())
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"cpu": "4"}}
+    assert not [note for note in notes(conversion_of(body), "spec.nprocPerNode") if note.startswith("changed")]

@@ -311,3 +311,20 @@ def test_labels_of_the_network_topology_are_validated(mode: str, tier: str) -> N
     labels = {f"{prefix}mode": mode, f"{prefix}highest-tier-allowed": tier}
     with pytest.raises(TrainyardError, match="network-topology"):
         converted(ray("RayCluster", cluster(None, group()), labels=labels))
+
+
+def test_a_submitter_with_a_command_of_its_own_waits_for_the_head() -> None:
+    """KubeRay creates the submitter when the cluster is ready; one that fails fails the job."""
+    own = {"name": "s", "image": "registry.example/submitter:1", "command": ["/submitter"], "args": ["--", "a.py"]}
+    setup = {"name": "setup", "image": "registry.example/setup:1"}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [own], "initContainers": [setup]}}
+    pods = spec_of(converted(job("", None, group(), submitterPodTemplate=pod)), "launcher")["template"]["spec"]
+    first, second = pods["initContainers"]
+    assert (first["image"], second["name"]) == (IMAGE, "setup")
+    assert "until ray job list" in first["command"][-1]
+    assert {"name": "RAY_API_SERVER_ADDRESS", "value": "http://job-head-0-0.job:8265"} in first["env"]
+
+
+def test_workers_that_came_back_without_end_have_a_limit() -> None:
+    found = [each.path for each in converted(job("a", None, group())).notes if "6 failures" in each.message]
+    assert found == ["spec.rayClusterSpec.workerGroupSpecs[0].template.spec.restartPolicy"]

@@ -365,3 +365,55 @@ def test_the_container_of_spark_in_a_template_is_found_by_its_name(name: str) ->
     assert found[0]["image"] == "registry.example/spark:3.5.4"
     assert found[0]["workingDir"] == "/work"
     assert found[1] == side
+
+
+def test_pods_have_the_volumes_that_they_mount() -> None:
+    """The operator adds a volume to the pods that mount it: a claim of the driver is not attached to executors."""
+    volumes = [{"name": name, "emptyDir": {}} for name in ("data", "both", "init", "unused")]
+
+    def mounts(*names: str) -> list[Body]:
+        return [{"name": name, "mountPath": f"/{name}"} for name in names]
+
+    setup = {"name": "setup", "image": "registry.example/setup:1", "volumeMounts": mounts("init")}
+    driver = {"volumeMounts": mounts("data", "both"), "initContainers": [setup]}
+    conversion = converted(application(volumes=volumes, driver=driver, executor={"volumeMounts": mounts("both")}))
+    names = {
+        role: [volume["name"] for volume in pods(conversion, role)["template"]["spec"]["volumes"]]
+        for role in ("driver", "executor")
+    }
+    assert names == {"driver": ["data", "both", "init"], "executor": ["both"]}
+
+
+@pytest.mark.parametrize("place", ["driver", "sparkConf"])
+def test_settings_of_another_scheduler_on_the_pods_are_said_to_change(place: str) -> None:
+    key = "yunikorn.apache.org/task-groups"
+    if place == "driver":
+        conversion, path = (
+            converted(application(driver={"annotations": {key: "[]"}})),
+            f"spec.driver.annotations[{key}]",
+        )
+    else:
+        setting = f"spark.kubernetes.driver.annotation.{key}"
+        conversion, path = converted(application({setting: "[]"})), f"spec.sparkConf[{setting}]"
+    assert key not in str(pods(conversion, "driver"))
+    found = [each for each in conversion.notes if each.path == path]
+    assert [each.message for each in found] == ["the TrainJob's own PodGroup"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields", "restarts"),
+    [
+        ({"type": "OnFailure", "onFailureRetries": 2}, {}, 2),
+        ({"type": "OnFailure"}, {}, 0),
+        ({"type": "OnFailure"}, {"failureRetries": 4}, 0),
+        ({"type": "Always"}, {}, 3),
+        ({"type": "Never"}, {}, 0),
+    ],
+)
+def test_an_application_is_restarted_as_often_as_the_operator_does(policy: Body, fields: Body, restarts: int) -> None:
+    """The operator reads onFailureRetries alone, and restarts nothing without it."""
+    conversion = converted(application(restartPolicy=policy, **fields))
+    found = conversion.objects[0]["spec"]["template"]["spec"].get("failurePolicy", {"maxRestarts": 0})
+    assert found["maxRestarts"] == restarts
+    lost = losses(conversion)
+    assert ("3 restarts after failures" in lost.get("spec.restartPolicy.type", "")) == (policy["type"] == "Always")

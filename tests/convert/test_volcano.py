@@ -242,3 +242,21 @@ def test_the_service_of_plug_in_ray_is_named_as_lost() -> None:
     tasks = [task("head", 1), task("worker", 2), task("submit", 1, "ray job submit --address http://old-head-svc:8265")]
     conversion = converted(job(*tasks, plugins={"ray": []}))
     assert "names the host old-head-svc" in messages(conversion)["spec.tasks[2].template.spec.containers"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [({}, True), ({"maxRetry": 2}, False), ({"policies": [{"event": "PodFailed", "action": "RestartPod"}]}, False)],
+)
+def test_containers_that_started_again_without_end_have_a_limit(fields: Body, said: bool) -> None:
+    conversion = converted(job(task("a", 2, pod={"restartPolicy": "OnFailure"}, **fields)))
+    found = [each.message for each in conversion.notes if "gives up after 6 failures" in each.message]
+    assert len(found) == said
+
+
+def test_a_name_of_a_pod_that_a_program_reads_is_said_to_change() -> None:
+    body = job(task("a", 2))
+    container = body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    path = "spec.tasks[0].template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
+    assert messages(converted(body))[path].startswith("changed: ends in random letters")

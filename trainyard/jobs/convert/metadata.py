@@ -125,14 +125,14 @@ def read_pod_annotations(draft: Draft, part: Part) -> None:
     for kind in ("annotations", "labels"):
         entries = metadata.get(kind, {})
         for key in [key for key in entries if key not in part.known_labels]:
-            path = (*parts_of(part.path), "metadata", kind, key)
+            queue = key in (*_QUEUES, *_FOREIGN_QUEUES)
+            if not queue and key != KUEUE_QUEUE_LABEL and not _is_group(key):
+                continue
+            path = _written_at(source, part, kind, key)
             if key == KUEUE_QUEUE_LABEL:
                 # Kueue would count each pod beside the job.
                 draft.labels.setdefault(key, entries.pop(key))
                 source.changed(path, "label of the TrainJob, which Kueue counts as a whole")
-                continue
-            queue = key in (*_QUEUES, *_FOREIGN_QUEUES)
-            if not queue and not _is_group(key):
                 continue
             value = entries.pop(key)
             if not queue:
@@ -144,6 +144,17 @@ def read_pod_annotations(draft: Draft, part: Part) -> None:
                 foreign = key in _FOREIGN_QUEUES
                 source.changed(path, _OTHER_QUEUE if foreign else _IN_QUEUE, _OTHER_QUEUE_FIX if foreign else "")
     drop_empty_metadata(part)
+
+
+def _written_at(source: LegacySource, part: Part, kind: str, key: str) -> tuple[str | int, ...]:
+    """Return where the job has a label or annotation of a pod: in its template, beside it, or in Spark's settings."""
+    conf = ("spec", "sparkConf", f"spark.kubernetes.{part.name}.{kind.removesuffix('s')}.{key}")
+    places = ((*parts_of(part.role), kind, key), conf)
+    found = next((path for path in places if source.peek(path) is not None), None)
+    if found is None:
+        return (*parts_of(part.path), "metadata", kind, key)
+    source.forget(found)
+    return found
 
 
 def _is_group(key: str) -> bool:

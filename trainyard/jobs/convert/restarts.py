@@ -76,6 +76,13 @@ def adapt_restart_policy(source: LegacySource, part: Part, *, fails: bool) -> No
         part.job.setdefault("backoffLimit", 0)
 
 
+def note_limit(source: LegacySource, part: Part, fix: str) -> None:
+    """Note the limit of a Job whose pods the operator, or the kubelet, started again without end."""
+    if "backoffLimit" not in part.job:
+        path = f"{part.path}.spec.restartPolicy"
+        source.notes.append(FieldFinding.of(path, part.pod.get("restartPolicy"), Fidelity.CHANGED, _LIMITED, fix))
+
+
 def retry(part: Part, limit: int | None) -> None:
     """Set the number of retries before a Job fails."""
     if limit is not None:

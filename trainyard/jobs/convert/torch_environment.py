@@ -21,6 +21,7 @@ from trainyard.jobs.convert.variables import (
 )
 
 _NODES: Final = re.compile(r"--(?:nnodes|num[_-]machines)(?:=|\s+)['\"]?(\d+)(?![\d:])")
+_PROCESSES: Final = re.compile(r"--nproc[-_]per[-_]node(?:=|\s)")
 _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune run")
 
 
@@ -70,6 +71,11 @@ def fixed_nodes(node: Part) -> int | None:
     """Return the number of nodes in the arguments of torchrun or accelerate; None if they have no number or a range."""
     found = _NODES.search(words_of(node.container))
     return int(found.group(1)) if found else None
+
+
+def names_processes(node: Part) -> bool:
+    """Return whether the arguments of torchrun have a number of processes, over the variable of the framework."""
+    return _PROCESSES.search(words_of(node.container)) is not None
 
 
 def is_launched(node: Part) -> bool:

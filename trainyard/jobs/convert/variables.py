@@ -12,11 +12,14 @@ from trainyard.api import Body
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import LegacySource
+from trainyard.jobs.convert.source import LegacySource, parts_of
 from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
 
 GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
 """Pod field with the index of its Job among all Jobs of the JobSet."""
+
+_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_SPLITS: Final = re.compile(r"(?i)\bhostname\b[^;&|\n]*\|\s*(?:cut|awk|sed)\b")
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,9 @@ def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new:
     what
         Noun for the message.
     """
+    old = list(old)
+    if any(name.endswith("-") for name in old):
+        _note_pod_names(source, part, new)
     texts = list(_texts_of(source.peek(part.path)))
     for name in old:
         pattern = _name_of(name, host=what == "host")
@@ -135,6 +141,33 @@ def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new:
                     f"use the variables of the framework, or names such as {new}",
                 )
             )
+
+
+def _note_pod_names(source: LegacySource, part: Part, new: str) -> None:
+    """Note where a pod reads its name, which was also its host name and ended in its index."""
+    message = "ends in random letters: the name of a pod is no host name, and has no index at its end"
+    fix = f"where a program uses it as one of them, use names such as {new}, and the label {_COMPLETION_INDEX}"
+    for path in _fields(source.peek(part.path), parts_of(part.path)):
+        source.changed(path, message, fix)
+    if any(_SPLITS.search(text) for text in _texts_of(source.peek(part.path))):
+        message = "splits the host name, which has other parts: only the last one is still the index"
+        source.notes.append(
+            FieldFinding.of(
+                f"{part.path}.spec.containers", new, Fidelity.CHANGED, message, f"names are now such as {new}"
+            )
+        )
+
+
+def _fields(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the paths of the fields that refer to the name of the pod."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "fieldPath" and inner == "metadata.name":
+                yield (*path, key)
+            yield from _fields(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _fields(inner, (*path, index))
 
 
 def _note_replaced(source: LegacySource, part: Part, container: Body, entry: Body) -> None:

@@ -17,6 +17,7 @@ from trainyard.jobs.convert.source import LegacySource, shown
 from trainyard.jobs.convert.torch_environment import (
     fixed_nodes,
     is_launched,
+    names_processes,
     number_of_processes,
     set_node_variables,
     set_role_variables,
@@ -33,6 +34,7 @@ _PROCESSES: Final = "spec.nprocPerNode"
 _AUTO: Final = "auto"
 _WORDS: Final = (_AUTO, "cpu", "gpu")
 _CORES: Final = "auto: one process per core that the container requests, where torchrun counts the cores of the node"
+_IN_COMMAND: Final = "the number of nodes in the command"
 _MASTER_PORT: Final = 23456
 _BACKEND: Final = "PET_RDZV_BACKEND"
 _ENDPOINT: Final = "PET_RDZV_ENDPOINT"
@@ -63,7 +65,8 @@ def convert(draft: Draft) -> None:
             draft.policy["torch"]["numProcPerNode"] = processes
         if elastic:
             _read_elastic(draft, node, (worker or node).role)
-        if processes == _AUTO and is_launched(node) and not gpu_count(node.container.get("resources", {})):
+        counted = processes == _AUTO and is_launched(node) and not names_processes(node)
+        if counted and not gpu_count(node.container.get("resources", {})):
             source.notes.append(FieldFinding.of(_PROCESSES, _AUTO, Fidelity.CHANGED, _CORES, "set nprocPerNode"))
         set_node_variables(draft, node, number_of_processes(processes), always=had_master and not elastic)
     elif master is not None and worker is not None:
@@ -117,8 +120,8 @@ def _read_elastic(draft: Draft, node: Part, role: str) -> None:
     """Read the elastic policy: a range of nodes if the operator scaled the job by metrics, else the replicas."""
     source = draft.source
     least, most = _bounds(draft)
-    scaled = bool(source.items(f"{_ELASTIC}.metrics"))
-    if scaled and fixed_nodes(node) is None:
+    scaled, fixed = bool(source.items(f"{_ELASTIC}.metrics")), fixed_nodes(node)
+    if scaled and fixed is None:
         workers = source.peek(f"{role}.replicas") or 1
         policy: Body = {"minNodes": least or most or workers, "maxNodes": most or least or workers}
         require_pod_count(source, f"{_ELASTIC}.maxReplicas", policy["maxNodes"])
@@ -126,11 +129,17 @@ def _read_elastic(draft: Draft, node: Part, role: str) -> None:
         if policy["maxNodes"] != workers:
             source.changed(f"{role}.replicas", "all nodes up to maxNodes join as soon as there is room")
     else:
-        policy = {"minNodes": node.pods, "maxNodes": node.pods}
+        # The operator's autoscaler can reach the number for which the command waits.
+        reached = scaled and fixed is not None and (least or 1) <= fixed <= (most or 1)
+        number = fixed if reached and fixed is not None else node.pods
+        if number != node.pods:
+            source.forget(f"{role}.replicas")
+            source.changed(f"{role}.replicas", _IN_COMMAND)
+        policy = {"minNodes": number, "maxNodes": number}
         reason = "the command has a fixed number of nodes"
     if scaled:
         source.lost(f"{_ELASTIC}.metrics", reason, "set maxNodes")
-    _note_bounds(draft, least or policy["minNodes"], most or policy["maxNodes"], policy)
+    _note_bounds(draft, least or policy["minNodes"], most or policy["maxNodes"], policy, scaled=scaled)
     restarts = source.integer(f"{_ELASTIC}.maxRestarts")
     if restarts is not None:
         policy["maxRestarts"] = restarts
@@ -143,8 +152,8 @@ def _read_elastic(draft: Draft, node: Part, role: str) -> None:
     draft.policy["torch"]["elasticPolicy"] = policy
 
 
-def _note_bounds(draft: Draft, least: int, most: int, policy: Body) -> None:
-    message = "the number of replicas: without metrics, the operator runs no others"
+def _note_bounds(draft: Draft, least: int, most: int, policy: Body, *, scaled: bool = False) -> None:
+    message = _IN_COMMAND if scaled else "the number of replicas: without metrics, the operator runs no others"
     for name, bound in (("min", least), ("max", most)):
         path, field = f"{_ELASTIC}.{name}Replicas", f"{name}Nodes"
         if bound == policy.get(field):

@@ -13,7 +13,7 @@ from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.gang_scheduling import read_priority, read_schedulers
 from trainyard.jobs.convert.kinds.ray_groups import DASHBOARD_PORT, read_groups
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.restarts import NEVER, adapt_restart_policy
+from trainyard.jobs.convert.restarts import NEVER, adapt_restart_policy, note_limit
 from trainyard.jobs.convert.run_policy import read_deadline, read_lifetime, read_managed_by, read_suspend
 from trainyard.jobs.convert.source import shown
 from trainyard.jobs.convert.variables import literal, set_first
@@ -21,10 +21,10 @@ from trainyard.jobs.render.pod_set import LAUNCHER
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
 
-_AWAIT_HEAD: Final = """until ray job list --address "$RAY_API_SERVER_ADDRESS" >/dev/null 2>&1; do
+_API_SERVER: Final = "RAY_API_SERVER_ADDRESS"
+_AWAIT_HEAD: Final = f"""until ray job list --address "${_API_SERVER}" >/dev/null 2>&1; do
   sleep 2
 done
-exec "$@"
 """
 _RUNTIME_ENV: Final = "spec.runtimeEnvYAML"
 _LABELS: Final = (
@@ -125,6 +125,7 @@ def _read_rest(draft: Draft) -> None:
     read_schedulers(draft)
     for part in draft.parts:
         adapt_restart_policy(source, part, fails=False)
+        note_limit(source, part, "set backoffLimit of the Job in the runtime's template")
 
 
 def _read_topology(draft: Draft) -> None:
@@ -214,8 +215,11 @@ def _read_submitter(draft: Draft, head: Part, driver: list[str] | None) -> None:
         launcher = Part(LAUNCHER, path, {"spec": {"containers": [container]}}, 1, LAUNCHER)
         draft.parts.append(launcher)
     if "command" not in launcher.container and "args" not in launcher.container:
-        launcher.container["command"] = ["/bin/bash", "-c", _AWAIT_HEAD, "ray"]
+        launcher.container["command"] = ["/bin/bash", "-c", f'{_AWAIT_HEAD}exec "$@"\n', "ray"]
         launcher.container["args"] = driver or []
+    else:
+        # KubeRay creates the submitter when the cluster is ready.
+        launcher.pod["initContainers"] = [_await_head(draft, head), *launcher.pod.get("initContainers", ())]
     given = {
         "RAY_DASHBOARD_ADDRESS": f"{head.first_host(draft.name)}:{DASHBOARD_PORT}",
         "RAY_JOB_SUBMISSION_ID": draft.source.peek("spec.jobId") or draft.name,
@@ -225,6 +229,13 @@ def _read_submitter(draft: Draft, head: Part, driver: list[str] | None) -> None:
     for part in draft.parts:
         part.trains = False
     draft.train(launcher)
+
+
+def _await_head(draft: Draft, head: Part) -> Body:
+    """Return a container that waits until the head takes jobs; the submitter's image may have no Ray."""
+    address = {"name": _API_SERVER, "value": f"http://{head.first_host(draft.name)}:{DASHBOARD_PORT}"}
+    command = ["/bin/bash", "-c", _AWAIT_HEAD]
+    return {"name": "await-head", "image": head.container.get("image", ""), "command": command, "env": [address]}
 
 
 def _fail_with(draft: Draft, driver: Part) -> None:

@@ -38,6 +38,7 @@ exec "${{SPARK_HOME:-/opt/spark}}"/bin/spark-submit "$@"
 _JOIN: Final = f"""until (exec 3<>"/dev/tcp/${_HOST}/{_PORT}") 2>/dev/null; do sleep 1; done
 exec {_CLASS} org.apache.spark.deploy.worker.Worker "$@" "spark://${_HOST}:{_PORT}"
 """
+_MOST_RESTARTS: Final = 3
 _RESTARTS: Final = ("Never", "OnFailure", "Always")
 _WITHOUT: Final = {
     "monitoring": ("no metrics are exposed", "set spark.metrics.* in sparkConf"),
@@ -111,18 +112,25 @@ def _read_restarts(draft: Draft, driver: Part) -> None:
     if policy not in _RESTARTS:
         raise source.malformed(f"{path}.type", f"must be one of {', '.join(_RESTARTS)}, but is {policy!r}")
     retries = source.integer(f"{path}.onFailureRetries")
-    old = source.integer("spec.failureRetries")
+    source.integer("spec.failureRetries")
+    source.changed("spec.failureRetries", "has no effect, as for the operator: onFailureRetries counts")
     driver.job["backoffLimit"] = 0
     if policy == "Never":
         source.same(f"{path}.type", "backoffLimit 0 of the driver")
         source.changed(f"{path}.onFailureRetries", "has no effect: the application is never restarted")
-        source.changed("spec.failureRetries", "has no effect: the application is never restarted")
+    elif policy == "Always":
+        draft.restart(_MOST_RESTARTS)
+        message = f"{_MOST_RESTARTS} restarts after failures, and none after a success, instead of one each time"
+        source.lost(f"{path}.type", message, "set failurePolicy.maxRestarts in the runtime's template")
+        source.changed(f"{path}.onFailureRetries", "has no effect, as for the operator")
     else:
-        draft.restart((3 if old is None else old) if retries is None else retries)
-        message = "failurePolicy.maxRestarts: driver and executors are made again when the driver fails"
-        (source.changed if policy == "Always" else source.same)(f"{path}.type", message)
+        if retries:
+            draft.restart(retries)
+            message = "failurePolicy.maxRestarts: driver and executors are made again when the driver fails"
+            source.same(f"{path}.type", message)
+        else:
+            source.changed(f"{path}.type", "no restarts, as for the operator without onFailureRetries")
         source.same(f"{path}.onFailureRetries", "failurePolicy.maxRestarts")
-        source.same("spec.failureRetries", "failurePolicy.maxRestarts")
     names = ("onSubmissionFailureRetries", "onSubmissionFailureRetryInterval", "onFailureRetryInterval")
     for name in names:
         source.changed(f"{path}.{name}", "nothing is submitted to another controller, and restarts come at once")

@@ -80,6 +80,7 @@ def read_pod(draft: Draft, settings: SparkSettings, name: str, pods: int) -> Par
             before = part.container.get(field) if isinstance(value, list) else None
             part.container[field] = [*(before or ()), *copied(value)] if isinstance(value, list) else copied(value)
             source.same(f"{path}.{field}", f"{field} of the container")
+    _shared_volumes(source, part.pod)
     part = _checked(source, path, name, pods, part.template)
     upsert_env(part.container, _variables(source, path))
     _volumes(source, path, part)
@@ -143,10 +144,17 @@ def _pod_fields(source: LegacySource, path: str, pod: Body) -> None:
     if secrets:
         pod["imagePullSecrets"] = [{"name": secret} for secret in secrets]
         source.same("spec.imagePullSecrets", "imagePullSecrets of the pods")
-    volumes = source.items("spec.volumes")
+
+
+def _shared_volumes(source: LegacySource, pod: Body) -> None:
+    """Add the application's volumes that the pod mounts, as the operator does: a claim may serve one pod alone."""
+    containers = [*pod["containers"], *pod.get("initContainers", ())]
+    mounts = [mount for each in containers for mount in each.get("volumeMounts") or () if isinstance(mount, dict)]
+    names = {mount.get("name") for mount in mounts}
+    volumes = [volume for volume in source.items("spec.volumes") if volume.get("name") in names]
     if volumes:
         pod["volumes"] = [*pod.get("volumes", ()), *copied(volumes)]
-        source.same("spec.volumes", "volumes of the pods")
+    source.same("spec.volumes", "volumes of the pods that mount them")
 
 
 def _metadata(source: LegacySource, path: str, template: Body) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.restarts import NEVER, adapt_restart_policy
+from trainyard.jobs.convert.restarts import NEVER, adapt_restart_policy, note_limit
 from trainyard.jobs.convert.source import LegacySource
 
 _RETRIES: Final = 3
@@ -46,6 +46,9 @@ def apply_policies(draft: Draft, tasks: Mapping[str, Part]) -> None:
             source.same(f"{task.role}.maxRetry", "backoffLimit of the Job")
         for index in range(source.count(f"{task.role}.policies")):
             policies.take(f"{task.role}.policies[{index}]", part, leads=gathered and task is draft.trainer)
+    for part in draft.parts:
+        if part.pod.get("restartPolicy") != NEVER:
+            note_limit(source, part, "set maxRetry of the task")
     if policies.completing:
         draft.succeed_with(*dict.fromkeys(policies.completing))
         if len(set(policies.completing)) > 1:
