@@ -37,6 +37,7 @@ SHARED: Final = {
         "tests/cluster/test_surface_live.py",
         "tests/cluster/test_typed_clients.py",
         "tests/cluster/test_usage.py",
+        "tests/cluster/test_webhook_clients.py",
         "tests/convert/test_cluster.py",
     ),
     "changing_platform": tuple(

@@ -33,10 +33,11 @@ echo "$(hostname) $host" >> "{folder}/ssh.log"
 address=$(getent ahostsv4 "$host" | head -1 | cut -d" " -f1)
 [ -n "$address" ] && [ -f "{folder}/pids/$address" ] || {{ echo "ssh: cannot resolve or reach $host" >&2; exit 255; }}
 exec nsenter --target "$(cat "{folder}/pids/$address")" --net --uts --mount -- \
-  env -i HOME=/root SHELL=/bin/sh "PATH={path}" /bin/sh -c "$*"
+  env -i HOME=/root SHELL=/bin/sh TMPDIR=/dev/shm "PATH={path}" /bin/sh -c "$*"
 """
 
-BASE = {"HOME": "/root", "SHELL": "/bin/sh"}
+BASE = {"HOME": "/root", "SHELL": "/bin/sh", "TMPDIR": "/dev/shm"}
+"""Temporary files are in memory of the pod: pods share /tmp, where sockets of earlier runs have the same names."""
 
 
 def run(*command: str) -> None:
