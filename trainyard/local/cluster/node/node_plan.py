@@ -12,7 +12,6 @@ from pathlib import Path
 
 from trainyard.errors import TrainyardError
 
-NETWORK = "10.98.0.0/24"
 GATEWAY = "10.98.0.1"
 """Address of the API server in the network of the nodes."""
 POD_RANGE = "10.245.0.0/16"
