@@ -71,7 +71,7 @@ async def listening(
     clients: WebhookClients | None,
     gate: PolicyGate | None = None,
     *,
-    discreet: bool = True,
+    redact: bool = True,
     bodies: ReviewBodies | None = None,
 ) -> AsyncIterator[str]:
     pair = pki.issue(SERVER_CA, "w", now=NOW, lifetime=LIFE, ip_addresses=["127.0.0.1"], server=True)
@@ -85,7 +85,7 @@ async def listening(
         policies = PolicyReviewer(cache, gate) if gate is not None else None
         tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
         await cache.wait_settled()
-        admission = Admission(client, cache, policies=policies, discreet=discreet, clock=Clock())
+        admission = Admission(client, cache, policies=policies, redact=redact, clock=Clock())
         app = application(admission, Metrics(), clients, bodies)
 
         async def report(_: web.Request) -> web.Response:
@@ -186,12 +186,12 @@ async def test_an_answer_to_a_stranger_quotes_no_runtime_of_a_namespace(api: Fak
     api.put(RUNTIMES, secret_runtime())
     body = asking(**MISFITS[misfit])
     texts = {}
-    for discreet in (False, True):
-        async with listening(api, None, discreet=discreet) as url:
+    for redact in (False, True):
+        async with listening(api, None, redact=redact) as url:
             status, text = await Stranger(url).post(VALIDATE, review(body))
         answer = json.loads(text)["response"]
         assert (status, answer["allowed"]) == (200, False)
-        texts[discreet] = answer["status"]["message"] + str(answer.get("warnings"))
+        texts[redact] = answer["status"]["message"] + str(answer.get("warnings"))
     assert "the runtime does not fit the job" in texts[True]
     assert "the runtime does not fit the job" not in texts[False]
     assert "hidden" not in texts[True]
@@ -230,25 +230,23 @@ class Quoting:
         return GateDecision((quoting, quoting), (replace(quoting, rule="QUE-002"),), (quoting,))
 
 
-@pytest.mark.parametrize("discreet", [True, False])
+@pytest.mark.parametrize("redact", [True, False])
 async def test_an_answer_to_a_stranger_names_the_rules_that_a_job_violates_and_quotes_no_tenant_policy(
-    api: FakeApi, discreet: bool
+    api: FakeApi, redact: bool
 ) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     async with api.client() as client:
         cache = ClusterCache(client)
         tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
         await cache.wait_settled()
-        admission = Admission(
-            client, cache, policies=cast("PolicyReviewer", Quoting()), discreet=discreet, clock=Clock()
-        )
+        admission = Admission(client, cache, policies=cast("PolicyReviewer", Quoting()), redact=redact, clock=Clock())
         answer = await admission.validate_train_job({"uid": "1", "namespace": "team", "object": train_job()})
         for task in tasks:
             task.cancel()
     assert not answer["allowed"]
     for place, rule in (("status", "QUE-001"), ("warnings", "QUE-002"), ("auditAnnotations", "QUE-001")):
-        assert str(answer[place]).count(rule) == (1 if discreet or place != "status" else 2)
-        assert ("hidden" in str(answer[place])) is not discreet
+        assert str(answer[place]).count(rule) == (1 if redact or place != "status" else 2)
+        assert ("hidden" in str(answer[place])) is not redact
 
 
 GOOD = train_job()

@@ -260,7 +260,7 @@ class Controller:
         if self._serving is not None:
             await self._cache.wait_settled()
             clients = self.configuration.webhook_clients
-            reviewed = Admission(self._client, self._cache, policies=self._policies, discreet=clients is None)
+            reviewed = Admission(self._client, self._cache, policies=self._policies, redact=clients is None)
             admission = application(reviewed, self._metrics, clients)
             self._status_server().mount(admission)
             await self._servers.start("webhook", admission, self.configuration.webhook, self._serving.webhook_context)

@@ -21,9 +21,9 @@ from trainyard.checks.printable_text import printable
 from trainyard.controller.admission_reviews import Request, read_review
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, WebhookClients
-from trainyard.controller.discreet_answers import discreet_decision, discreet_verdict
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import PolicyReviewer, message_of
+from trainyard.controller.redacted_answers import redacted_decision, redacted_verdict
 from trainyard.controller.review_bodies import BODY_LIMIT, RefusedBodyError, ReviewBodies
 from trainyard.controller.runtime_deletion import deletion_warnings
 from trainyard.controller.snapshots import stored_runtime
@@ -66,7 +66,7 @@ class Admission:
         Cluster cache.
     policies
         Policies of valid objects; None: policies are off.
-    discreet
+    redact
         Whether answers quote nothing of a namespace but what a review contains: it is not known who asks.
     clock
         Wall clock (UTC).
@@ -78,13 +78,13 @@ class Admission:
         cache: ClusterCache,
         *,
         policies: PolicyReviewer | None = None,
-        discreet: bool = False,
+        redact: bool = False,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._client = client
         self._cache = cache
         self._policies = policies
-        self._discreet = discreet
+        self._redact = redact
         self._clock = clock
 
     async def mutate_train_job(self, request: Request) -> Response:
@@ -124,8 +124,8 @@ class Admission:
             verdict = validate(train_job, runtime, context, old=before)
         else:
             verdict, rendered = admit(train_job, runtime, context, old=before)
-        if self._discreet and (kept or isinstance(runtime, TrainingRuntime)):
-            verdict = discreet_verdict(verdict, train_job, before)
+        if self._redact and (kept or isinstance(runtime, TrainingRuntime)):
+            verdict = redacted_verdict(verdict, train_job, before)
         return await self._with_policies(request, body, verdict, runtime, rendered)
 
     async def _runtime(self, body: Object, before: TrainJob | None) -> tuple[Runtime | None, bool]:
@@ -137,7 +137,7 @@ class Admission:
         try:
             return await self._cache.find_runtime(body)
         except TrainyardError as error:
-            if not self._discreet or body["spec"]["runtimeRef"].get("kind") != TRAINING_RUNTIME:
+            if not self._redact or body["spec"]["runtimeRef"].get("kind") != TRAINING_RUNTIME:
                 raise
             raise TrainyardError("the runtime is invalid", fix="run `trainyard check` with it") from error
 
@@ -163,8 +163,8 @@ class Admission:
                 rendered=rendered,
                 user=request.get("userInfo") or {},
             )
-            if self._discreet and body["metadata"].get("namespace"):
-                decision = discreet_decision(decision)
+            if self._redact and body["metadata"].get("namespace"):
+                decision = redacted_decision(decision)
         return _response(kind, body, verdict, decision)
 
     async def _runtime_for_defaults(self, body: Object, request: Request) -> Runtime | None:
@@ -190,7 +190,7 @@ class Admission:
         """Validate a runtime; an update that leaves its spec alone is accepted whatever the stored spec is."""
         old = request.get("oldObject")
         if request.get("operation") == "DELETE":
-            shown = not self._discreet
+            shown = not self._redact
             return {"allowed": True, **_warnings(deletion_warnings(body, self._cache.train_jobs.store, named=shown))}
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}

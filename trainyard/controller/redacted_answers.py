@@ -46,7 +46,7 @@ _ANY: Final = parse(
 """A runtime with nothing of a tenant."""
 
 
-def discreet_verdict(verdict: AdmissionDecision, train_job: TrainJob, old: TrainJob | None) -> AdmissionDecision:
+def redacted_verdict(verdict: AdmissionDecision, train_job: TrainJob, old: TrainJob | None) -> AdmissionDecision:
     """Return a verdict without what it quotes from a runtime of the namespace.
 
     A finding is kept if a runtime that says nothing leads to the same one.
@@ -61,7 +61,7 @@ def discreet_verdict(verdict: AdmissionDecision, train_job: TrainJob, old: Train
     return AdmissionDecision(errors, tuple(finding for finding in verdict.warnings if finding in known))
 
 
-def discreet_decision(decision: GateDecision) -> GateDecision:
+def redacted_decision(decision: GateDecision) -> GateDecision:
     """Return a decision that names the rules only: a rule may quote the TenantPolicy of the namespace."""
     return GateDecision(_rules(decision.denials), _rules(decision.warnings), _rules(decision.audits))
 
