@@ -329,7 +329,11 @@ def _scheduler(args: VolcanoArgs) -> Workload:
         cpu="500m",
         memory=("256Mi", "8Gi"),
         volumes=(ConfigVolume(_configuration_name(args.scheduler_configuration), "/volcano.scheduler"),),
-        env={"DEBUG_SOCKET_DIR": "/tmp/klog-socks"},  # noqa: S108 - a pod's own emptyDir
+        env={
+            "DEBUG_SOCKET_DIR": "/tmp/klog-socks",  # noqa: S108 - a pod's own emptyDir
+            # Otherwise amounts of one job that a float rounds end the scheduler of all tenants.
+            "PANIC_ON_ERROR": "false",
+        },
         single=replicas == 1,
     )
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.cluster.jobs import lasting, node_patch, train_job
+from tests.cluster.platform_changes import process
 from tests.support import LiveCluster, awaited, require
 
 pytestmark = pytest.mark.cluster
@@ -64,6 +65,21 @@ def test_a_train_job_requests_groups(platform: LiveCluster) -> None:
     require(platform.apply(job))
     assert_groups_of_three(platform, "requested")
     require(platform.kubectl("delete", "clustertrainingruntime", "torch-spine"))
+
+
+def test_amounts_that_a_float_rounds_do_not_end_the_scheduler(platform: LiveCluster) -> None:
+    """Volcano adds and subtracts thousandths as 64-bit floats, and its assertions about the difference can panic."""
+    job = train_job("rounded", "vision", "torch-distributed-gang", nodes=3)
+    cpu = {"cpu": "2048000000000000768m"}
+    job["spec"].setdefault("trainer", {})["resourcesPerNode"] = {"requests": cpu, "limits": cpu}
+    scheduler = process(platform, "vc-scheduler")
+    require(platform.apply(job))
+    awaited("its pods", lambda: len(platform.pods("rounded", "vision")) == 3)
+    require(platform.kubectl("delete", "trainjob", "rounded", "-n", "vision"))
+    awaited("the end of its pods", lambda: not platform.pods("rounded", "vision"))
+    require(platform.apply(train_job("after", "vision", "torch-distributed-gang")))
+    platform.condition("after", "vision", "Complete")
+    assert process(platform, "vc-scheduler") == scheduler
 
 
 def make_runtime(platform: LiveCluster, name: str, **volcano: Any) -> None:

@@ -53,6 +53,7 @@ def _variables(base: int, each: int) -> Callable[[RunContext], dict[str, str]]:
         **memory_variable(base, each)(context),
         "DEBUG_SOCKET_DIR": str(context.folder / "sockets"),
         "KUBE_POD_NAMESPACE": context.namespace,
+        "PANIC_ON_ERROR": "false",
     }
 
 
