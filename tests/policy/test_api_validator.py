@@ -98,6 +98,13 @@ async def test_a_program_that_does_not_answer_is_no_verdict(tmp_path: Path) -> N
         await report(tmp_path, manifest({}, {}), validator)
 
 
+async def test_an_object_that_is_too_large_is_one_error(tmp_path: Path) -> None:
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "x" * 3 * 1024**2}}
+    with ApiValidator(lambda: tmp_path) as validator:
+        found = await report(tmp_path, json.dumps(body), validator)
+    assert [(each.object, each.path) for each in found.errors] == [("Pod a", "")]
+
+
 def test_render_says_that_pods_are_not_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "validator_program", lambda: None)
     (tmp_path / "a.yaml").write_text(manifest(MISTAKES["unknown volume"], {}))
