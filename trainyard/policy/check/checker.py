@@ -39,6 +39,7 @@ from trainyard.policy.review import (
 from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
 from trainyard.settings.platform import PolicyState
+from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE
 
 AUTHOR: Final = "unknown user"
 """User that creates the objects of files; has no rights of the platform."""
@@ -86,7 +87,7 @@ class Checker:
         context: AdmissionContext,
         *,
         live: bool = False,
-        platform_namespace: str = "kubeflow-system",
+        platform_namespace: str = CONTROLLER_NAMESPACE,
         optional_parameters: bool = False,
         validator: ApiValidator | None = None,
     ) -> None:

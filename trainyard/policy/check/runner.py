@@ -30,14 +30,11 @@ from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings.platform import PolicySettings
-from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE, TrainerSettings
 from trainyard.settings.stack import StackSettings
 
 if TYPE_CHECKING:
     from trainyard.kube.client import Client
-
-
-_PLATFORM_NAMESPACE = TrainerSettings().namespace
 
 
 @dataclass(frozen=True)
@@ -209,7 +206,7 @@ def check_paths(
     if files is not None and any(_touches(each, files) for each in everything):
         files = None
     world = CheckContext(rule_set.settings, sources.manifests)
-    platform = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    platform = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else CONTROLLER_NAMESPACE
     checker = Checker(
         rule_set.rules,
         world,
@@ -254,7 +251,7 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
     wanted = rule_set.context.only
     rules = [rule for rule in rule_set.rules if rule.audited and (wanted is None or rule.id in wanted)]
     context = replace(rule_set.context, only=[rule.id for rule in rules])
-    namespace = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    namespace = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else CONTROLLER_NAMESPACE
 
     async def evaluate() -> Report:
         async with client() as cluster:
