@@ -71,8 +71,8 @@ def _is_unsafe(value: str) -> bool:
 def _escaped(text: str) -> str:
     """Escape what reaches a terminal or a CI runner as other than text; such values are in double quotes."""
     lines = text.split("\n")
-    shown = (line if is_printable(line) else "".join(map(_escaped_sign, line)) for line in lines)
-    return WORKFLOW_COMMAND.sub(lambda found: f"{found.group(1) or ''}\\x{ord(found.group()[-1]):02X}", "\n".join(shown))
+    shown = "\n".join(line if is_printable(line) else "".join(map(_escaped_sign, line)) for line in lines)
+    return WORKFLOW_COMMAND.sub(lambda found: f"{found.group(1) or ''}\\x{ord(found.group()[-1]):02X}", shown)
 
 
 def _escaped_sign(sign: str) -> str:
