@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 from trainyard.checks.finding import Finding
@@ -49,7 +50,7 @@ def capabilities_file(program: Path, folder: Path, variables: Mapping[str, str])
 
 
 class CapabilityCheck:
-    """Compilation of a bundle with limited capabilities, in parallel with the start of its server.
+    """Compilation of a bundle with limited capabilities as a context manager, in parallel with the start of its server.
 
     Parameters
     ----------
@@ -68,6 +69,16 @@ class CapabilityCheck:
             [str(program), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(variables)
         )
 
+    def __enter__(self) -> CapabilityCheck:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the compilation."""
+        self._process.kill()
+        self._process.communicate()
+
     def require(self) -> None:
         """Wait for the result.
 
@@ -84,11 +95,6 @@ class CapabilityCheck:
                 findings=findings,
                 fix="use functions that only read the review: neither network nor environment",
             )
-
-    def stop(self) -> None:
-        """End the compilation."""
-        self._process.kill()
-        self._process.communicate()
 
 
 def _limited(listed: bytes) -> bytes:
