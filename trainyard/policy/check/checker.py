@@ -187,21 +187,17 @@ class Checker:
             depends = (file, platform_file, tenant_file, labels_file, found and found.file)
             if not any(each.resolve() in changed for each in depends if each):
                 return None
-        findings: Iterable[Finding] = ()
+        findings: list[Finding] = []
         rendered: tuple[Body, ...] = ()
         if outcome is not None:
             outcome = self._validator.of_train_job(outcome)
             body, rendered = outcome.body, outcome.objects
-            findings = (*outcome.errors, *_warnings(outcome.warnings))
+            findings += (*outcome.errors, *_warnings(outcome.warnings))
             if found and rendered:
-                lint = lint_train_job(body, found.body, rendered, lambda: self._world.capacities)
-                findings = (*findings, *_warnings(lint))
+                findings += _warnings(lint_train_job(body, found.body, rendered, lambda: self._world.capacities))
         elif not self._live:
-            findings = (
-                *self._kinds.findings(manifest),
-                *_shape(manifest, self._world),
-                *self._validator.findings(manifest),
-            )
+            findings += (*self._kinds.findings(manifest), *_shape(manifest, self._world))
+            findings += self._validator.findings(manifest)
             if is_runtime(manifest):
                 body = self._world.found(manifest).body
         if not self._live:

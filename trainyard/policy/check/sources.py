@@ -126,7 +126,11 @@ class _Reading:
         except InvalidYamlError as error:
             fault = error
         self.manifests += manifests
-        self._limit_sizes(manifests)
+        for manifest in manifests:
+            if manifest.too_large:
+                large = Finding("", "is larger than 3 MiB, which the API server rejects", "shorten it")
+                about = f"{manifest.kind} {manifest.name}"
+                self.faults.append(replace(large, object=about, file=source.name, line=manifest.line()))
         foreign -= {manifest.document for manifest in manifests}
         if fault and _is_template(source.text, fault):
             self._skip(source, "is a template; check its rendered output", allow_no_objects=allow_no_objects)
@@ -138,13 +142,6 @@ class _Reading:
         elif foreign:
             are = "document is not a Kubernetes object" if len(foreign) == 1 else "documents are not Kubernetes objects"
             self.notes.append(f"{source.name}: {len(foreign)} {are}")
-
-    def _limit_sizes(self, manifests: list[Manifest]) -> None:
-        for manifest in manifests:
-            if manifest.too_large:
-                large = Finding("", "is larger than 3 MiB, which the API server rejects", "shorten it")
-                about = f"{manifest.kind} {manifest.name}"
-                self.faults.append(replace(large, object=about, file=manifest.source.name, line=manifest.line()))
 
     def unread(self, found: Unread) -> None:
         if found.fix:

@@ -11,7 +11,6 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from trainyard.checks.finding import Finding
@@ -72,9 +71,7 @@ class CapabilityCheck:
     def __enter__(self) -> CapabilityCheck:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the compilation."""
         self._process.kill()
         self._process.communicate()

@@ -68,17 +68,7 @@ class NamedTimeouts:
 
 @asynccontextmanager
 async def decisions_of(address: OpaAddress, rules: Sequence[str], *, seconds: float) -> AsyncIterator[NamedTimeouts]:
-    """Open the source of decisions of a policy server.
-
-    Parameters
-    ----------
-    address
-        The server.
-    rules
-        Ids of the rules.
-    seconds
-        Time after which the decisions about a batch are considered missing.
-    """
+    """Open the source of decisions of a policy server, with a time limit for a batch."""
     async with _client(address, seconds) as client, _client(address, _RULE_SECONDS) as probe:
         yield NamedTimeouts(client.decide_all, probe.decide_all, rules)
 
