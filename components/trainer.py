@@ -13,7 +13,7 @@ from typing import Any, Final
 import pulumi
 
 import trainyard
-from trainyard.api.constants import CONTROLLER_SERVICE, WEBHOOK_VALIDATION_LABEL
+from trainyard.api.constants import CONTROLLER_SERVICE, WEBHOOK_VALIDATION_DISABLED, WEBHOOK_VALIDATION_LABEL
 from trainyard.api.crds import build
 from trainyard.controller.configuration import (
     SERVING_SECRET,
@@ -244,8 +244,9 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
 
 
 def _webhook_configurations(args: TrainerArgs) -> list[dict[str, Any]]:
+    disabled = [WEBHOOK_VALIDATION_DISABLED]
     opt_out, opted_out = (
-        {"matchExpressions": [{"key": WEBHOOK_VALIDATION_LABEL, "operator": operator, "values": ["disabled"]}]}
+        {"matchExpressions": [{"key": WEBHOOK_VALIDATION_LABEL, "operator": operator, "values": disabled}]}
         for operator in ("NotIn", "In")
     )
     validating = [

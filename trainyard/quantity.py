@@ -12,11 +12,14 @@ LARGEST: Final = 8 * 10**15
 """The largest amount: schedulers count thousandths in 64 bits (rule BND-004)."""
 LARGEST_MEMORY: Final = 8 * 10**18
 """The largest memory of many pods or nodes together, which schedulers count in bytes."""
+MAX_LENGTH: Final = 32
+"""Characters of the longest amount."""
+LONG_EXPONENT: Final = "[eE][+-]?0*(19|[2-9][0-9]|[1-9][0-9]{2})"
+"""Expression that finds an exponent beyond 18, in the syntax of Python, CEL and Rego."""
 
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?0*(?:1[0-8]|[0-9])))?"
 )
-_MAX_LENGTH = 32
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 _NANO = 10**9
@@ -47,7 +50,7 @@ def parse(value: str | int | float) -> Fraction:
         return _whole(value)
     else:
         text = str(value)
-    if len(text) > _MAX_LENGTH:
+    if len(text) > MAX_LENGTH:
         raise _invalid(value)
     amount = _amount(text)
     if amount is None:

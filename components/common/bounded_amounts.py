@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from trainyard.quantity import LONG_EXPONENT, MAX_LENGTH
+
 _SHORT: Final = (
-    "(amount == null || [string(amount)].all(text, text.size() <= 32"
-    ' && !text.matches("[eE][+-]?0*(19|[2-9][0-9]|[1-9][0-9]{2})")))'
+    f'(amount == null || [string(amount)].all(text, text.size() <= {MAX_LENGTH} && !text.matches("{LONG_EXPONENT}")))'
 )
 
 
@@ -95,9 +96,7 @@ def _bounded(webhook: Mapping[str, Any]) -> dict[str, Any]:
         for name in rule["resources"]
         if (group, name) in BOUNDED
     }
-    conditions = [
-        {"name": "amounts-are-short", "expression": f"object == null || {expression}"} for expression in sorted(found)
-    ]
-    if not conditions:
+    if not found:
         return dict(webhook)
-    return {**webhook, "matchConditions": [*webhook.get("matchConditions", ()), *conditions]}
+    condition = {"name": "amounts-are-short", "expression": f"object == null || {' && '.join(sorted(found))}"}
+    return {**webhook, "matchConditions": [*webhook.get("matchConditions", ()), condition]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
@@ -17,6 +18,7 @@ from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.cases import Case, CaseContent, CaseDecision, compare, load_world
 from trainyard.policy.testing.opa_engine import OpaEngine
+from trainyard.quantity import LARGEST, LARGEST_MEMORY, LONG_EXPONENT, MAX_LENGTH
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import read
 
@@ -97,6 +99,13 @@ def test_conditions_exist_for_the_kinds_that_webhooks_of_others_get() -> None:
     assert set(BOUNDED) == {(group, resource) for (group, _), resource in OF_WEBHOOKS.items()}
 
 
+def test_bounds_in_rego_are_those_of_quantities() -> None:
+    rego = (data_folder("policies") / "lib" / "amount_bounds.rego").read_text()
+    amounts = {"longest": MAX_LENGTH, "largest": LARGEST, "memory": LARGEST_MEMORY}
+    assert {name: int(value) for name, value in re.findall(r'(\w+)"?(?: :=|:) ([0-9]+)', rego)} == amounts
+    assert re.findall(r"`(.*)`", rego) == [LONG_EXPONENT]
+
+
 def test_only_mutating_webhooks_are_asked_before_the_rules() -> None:
     rules = [{"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"]}]
     others = [{"apiGroups": [""], "resources": ["pods"]}]
@@ -104,5 +113,11 @@ def test_only_mutating_webhooks_are_asked_before_the_rules() -> None:
     bounded = with_bounded_amounts({"kind": "MutatingWebhookConfiguration", "webhooks": webhooks})["webhooks"]
     assert [each["name"] for each in bounded[0]["matchConditions"]] == ["amounts-are-short"]
     assert bounded[1] == webhooks[1]
+    both = {"apiGroups": ["jobset.x-k8s.io", "trainer.kubeflow.org"], "resources": ["jobsets", "trainjobs"]}
+    several = {"kind": "MutatingWebhookConfiguration", "webhooks": [{"name": "c", "rules": [both]}]}
+    (condition,) = with_bounded_amounts(several)["webhooks"][0]["matchConditions"]
+    assert all(
+        BOUNDED[pair] in condition["expression"] for pair in zip(both["apiGroups"], both["resources"], strict=True)
+    )
     validating = {"kind": "ValidatingWebhookConfiguration", "webhooks": webhooks}
     assert with_bounded_amounts(validating) == validating

@@ -67,12 +67,12 @@ def manifest(container: dict[str, Any], pod: dict[str, Any]) -> str:
     return RUNTIME.replace("POD", json.dumps(body))
 
 
-async def report(folder: Path, text: str, validator: ApiValidator) -> Report:
+async def report(folder: Path, text: str, validator: ApiValidator, changed: frozenset[Path] | None = None) -> Report:
     (folder / "a.yaml").write_text(text)
     sources = read_sources([str(folder / "a.yaml")], stdin=str)
     world = CheckContext(local_stack(), sources.manifests)
     checker = Checker(RULES, world, admission_context(local_stack()), validator=validator)
-    return await checker.check(sources, Decisions())
+    return await checker.check(sources, Decisions(), changed=changed)
 
 
 async def test_a_program_that_is_not_built_is_said_once_and_is_no_error(tmp_path: Path) -> None:
@@ -81,13 +81,14 @@ async def test_a_program_that_is_not_built_is_said_once_and_is_no_error(tmp_path
     assert (found.findings, [note for note in found.notes if note == NOT_BUILT]) == ((), [NOT_BUILT])
 
 
-async def test_without_jobs_the_program_is_not_looked_for(tmp_path: Path) -> None:
+async def test_without_jobs_that_changed_the_program_is_not_looked_for(tmp_path: Path) -> None:
     def missing() -> Path:
         raise AssertionError
 
     with ApiValidator(missing) as validator:
         found = await report(tmp_path, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", validator)
-    assert found.notes == ()
+        unchanged = await report(tmp_path, manifest({}, {}), validator, frozenset())
+    assert (found.notes, unchanged.notes, unchanged.checked) == ((), (), ())
 
 
 async def test_a_program_that_does_not_answer_is_no_verdict(tmp_path: Path) -> None:
@@ -96,6 +97,13 @@ async def test_a_program_that_does_not_answer_is_no_verdict(tmp_path: Path) -> N
     program.chmod(0o700)
     with ApiValidator(lambda: program) as validator, pytest.raises(TrainyardError, match="does not answer"):
         await report(tmp_path, manifest({}, {}), validator)
+
+
+async def test_an_object_that_is_too_large_is_one_error(tmp_path: Path) -> None:
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "x" * 3 * 1024**2}}
+    with ApiValidator(lambda: tmp_path) as validator:
+        found = await report(tmp_path, json.dumps(body), validator)
+    assert [(each.object, each.path) for each in found.errors] == [("Pod a", "")]
 
 
 def test_render_says_that_pods_are_not_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

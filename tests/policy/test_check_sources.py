@@ -183,6 +183,7 @@ def test_what_is_not_read_is_a_fault_or_a_note(tmp_path: Path) -> None:
 
 
 def test_an_object_that_no_api_server_accepts_is_too_large() -> None:
-    (fault,) = read("-", stdin=f"{POD}spec: {{a: {'x' * 3 * 1024**2}}}\n").faults
-    assert fault.message == "is larger than 3 MiB, which the API server rejects"
+    for spec in ("x" * 3 * 1024**2, "語" * 1024**2, f"&a {'x' * 1024**2}, b: [*a, *a]"):
+        (fault,) = read("-", stdin=f"{POD}spec: {{a: {spec}}}\n").faults
+        assert fault.message == "is larger than 3 MiB, which the API server rejects"
     assert read("-", stdin=f"{POD}# {'x' * 3 * 1024**2}\n").faults == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.folder import CatalogFolder, read_folder
 from trainyard.policy.check.runner import RuleSetSession
 from trainyard.policy.check.runtime_catalog import CheckScope, check_runtimes, require_valid
-from trainyard.policy.review import AdmissionContext
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.opa_client import OpaClient
+from trainyard.policy.review import AdmissionContext, DecisionTimeoutError, DecisionUnavailableError
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings.platform import PolicySettings
 
@@ -118,6 +121,17 @@ def test_a_change_is_compared_with_a_revision(catalog: CatalogFolder, tmp_path: 
     index = catalog.texts["index.yaml"].replace("removeAfter: 2027-06-30", "removeAfter: 2027-06-01")
     report = checked(catalog.with_texts({"index.yaml": index}), against="main")
     assert [each.message for each in report.errors] == ["is 2027-06-01, but the version is guaranteed until 2027-06-30"]
+
+
+def test_a_rule_that_does_not_end_is_named(catalog: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def decide_all(_: OpaClient, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+        raise DecisionTimeoutError if documents["only"] in (None, ["BND-004"]) else DecisionUnavailableError("")
+
+    monkeypatch.setattr(OpaClient, "decide_all", decide_all)
+    session = rule_set()
+    session.address.set_result(OpaAddress())
+    with pytest.raises(DecisionUnavailableError, match="the evaluation of rule BND-004 does not end"):
+        check_runtimes(session, CheckScope([catalog]))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 _JOINERS: Final = "\u200c\u200d"
 """Invisible, but part of the spelling in Persian and in Indic scripts."""
-_WORKFLOW_COMMAND: Final = re.compile(r"^(\s*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)
+WORKFLOW_COMMAND: Final = re.compile(r"^(\s*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)
 """GitHub reads ``::`` at the start of a line, and ``##[`` anywhere; Azure Pipelines reads ``##vso[``."""
-_COLOR: Final = re.compile(r"(?:\x1b\[(?!8m)[0-9;]*m)+")
+_COLOR: Final = re.compile(r"((?:\x1b\[(?!8m)[0-9;]*m)+)")
 _CLEAR: Final = re.compile(r"\r?\x1b\[2K")
 _MARKDOWN: Final = re.compile(r"([\\`*\[\]<>|&])")
 
@@ -38,7 +38,7 @@ def printable_lines(text: str) -> str:
 
 def printable_output(text: str) -> str:
     """Return printable lines without commands of CI runners."""
-    return _WORKFLOW_COMMAND.sub(lambda command: f"{command.group()} ", printable_lines(text))
+    return WORKFLOW_COMMAND.sub(lambda command: f"{command.group()} ", printable_lines(text))
 
 
 def json_text(document: Any, *, indent: int | None = 2, ascii_only: bool = True) -> str:
@@ -78,7 +78,7 @@ class PrintableStream:
         if self._terminal and "\x1b" in text:
             clear = _CLEAR.match(text)
             start = clear.group() if clear else ""
-            parts = re.split(f"({_COLOR.pattern})", text[len(start) :])
+            parts = _COLOR.split(text[len(start) :])
         shown = (part if number % 2 else printable_output(part) for number, part in enumerate(parts))
         self._stream.write(start + "".join(shown))
         return len(text)

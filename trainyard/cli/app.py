@@ -138,12 +138,12 @@ def _user_text(error: Exception) -> str | None:
 
     Does not import the Kubernetes client.
     """
-    kube = sys.modules.get("trainyard.kube.api_errors")
-    if isinstance(error, TrainyardError) or (kube is not None and isinstance(error, kube.CredentialsError)):
+    api_errors = sys.modules.get("trainyard.kube.api_errors")
+    if isinstance(error, TrainyardError) or (api_errors is not None and isinstance(error, api_errors.CredentialsError)):
         return str(error)
-    if kube is not None and isinstance(error, kube.TransportError | kube.WatchBrokenError):
+    if api_errors is not None and isinstance(error, api_errors.TransportError | api_errors.WatchBrokenError):
         return f"No answer from the API server: {printable(str(error))}\nFix: {_UNREACHABLE}"
-    if kube is not None and isinstance(error, kube.ApiError):
+    if api_errors is not None and isinstance(error, api_errors.ApiError):
         fix = {403: _FORBIDDEN, 404: _NOT_FOUND}.get(error.status, _AGAIN)
         return f"The API server rejected a request: {printable(str(error))}\nFix: {fix}"
     return None

@@ -11,6 +11,7 @@ import typer
 from trainyard.checks.printable_text import json_text
 from trainyard.cli.common import Output, line_progress, settings_of
 from trainyard.errors import TrainyardError
+from trainyard.local.cluster.host_address import IpFamily
 from trainyard.local.cluster.providers import PROVIDERS
 
 if TYPE_CHECKING:
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     ProviderName = str
 else:
     ProviderName = StrEnum("ProviderName", {name: name for name in PROVIDERS})
-
-
-class IpFamily(StrEnum):
-    """Address family of a control plane on this machine."""
-
-    IPV4 = "ipv4"
-    IPV6 = "ipv6"
 
 
 _Stack = Annotated[str, typer.Option("--stack", help="Stack with the cluster's settings.")]

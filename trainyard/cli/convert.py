@@ -85,17 +85,15 @@ def _rejected(conversions: Sequence[Conversion], catalog: Mapping[str, Body]) ->
     from trainyard.policy.engines.api_validator import NOT_BUILT, ApiValidator
 
     source = RuntimeSource(lambda kind, namespace, name: read_runtime(catalog[name]) if name in catalog else None)
+    texts = [{"converted": as_yaml(each.objects)} for each in conversions if each.objects]
     found = False
     with ApiValidator(validator_program) as validator:
-        for each in (conversion for conversion in conversions if conversion.objects):
-            if not validator.available:
-                typer.echo(f"# note: {NOT_BUILT}", err=True)
-                return False
-            texts = {"converted": as_yaml(each.objects)}
-            rendered = [answer for answer in render_documents(texts, source) if answer.objects]
-            validated = render_documents(texts, source, validate=validator.validate) if rendered else ()
-            for answer in validated:
-                for error in answer.errors:
+        if texts and not validator.available:
+            typer.echo(f"# note: {NOT_BUILT}", err=True)
+            return False
+        for text in texts:
+            for answer in render_documents(text, source, validate=validator.validate):
+                for error in answer.errors if answer.rejected else ():
                     found = True
                     typer.echo(f"# error: TrainJob {answer.train_job}: {error}", err=True)
     return found

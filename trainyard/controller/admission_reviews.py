@@ -12,44 +12,44 @@ from trainyard.errors import TrainyardError
 Request = dict[str, Any]
 
 
-def _text(value: Any) -> bool:
+def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _texts(value: Any) -> bool:
+def _is_text_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def _names(value: Any) -> bool:
+def _is_text_map(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
-def _objects(value: Any) -> bool:
+def _is_object_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 _OPTIONAL: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "name": _text,
-    "namespace": _text,
-    "operation": _text,
-    "kind.kind": _text,
-    "options.fieldManager": _text,
-    "userInfo.username": _text,
-    "userInfo.groups": _texts,
+    "name": _is_text,
+    "namespace": _is_text,
+    "operation": _is_text,
+    "kind.kind": _is_text,
+    "options.fieldManager": _is_text,
+    "userInfo.username": _is_text,
+    "userInfo.groups": _is_text_list,
 }
-"""Fields of a request that handlers read, and what they are if they are there."""
+"""Fields of a request that handlers read, and the type of each, if set."""
 _METADATA: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "name": _text,
-    "generateName": _text,
-    "namespace": _text,
-    "uid": _text,
-    "resourceVersion": _text,
-    "creationTimestamp": _text,
-    "deletionTimestamp": _text,
-    "labels": _names,
-    "annotations": _names,
-    "finalizers": _texts,
-    "ownerReferences": _objects,
+    "name": _is_text,
+    "generateName": _is_text,
+    "namespace": _is_text,
+    "uid": _is_text,
+    "resourceVersion": _is_text,
+    "creationTimestamp": _is_text,
+    "deletionTimestamp": _is_text,
+    "labels": _is_text_map,
+    "annotations": _is_text_map,
+    "finalizers": _is_text_list,
+    "ownerReferences": _is_object_list,
 }
 
 

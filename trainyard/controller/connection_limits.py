@@ -31,7 +31,7 @@ class ConnectionLimits:
     connections: int = 2048
 
 
-class Guard:
+class ConnectionGuard:
     """Watches the connections of one server.
 
     Parameters
@@ -46,7 +46,7 @@ class Guard:
         """Connections without a request, the oldest first, and what closes them."""
 
     def middleware(self) -> Middleware:
-        """Return what notes that a connection has its first request."""
+        """Return the middleware that marks a connection as used."""
 
         @web.middleware
         async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -57,7 +57,7 @@ class Guard:
         return note
 
     def factory(self, server: web.Server) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the protocol of a new connection."""
+        """Return the protocol factory of new connections."""
         loop = asyncio.get_running_loop()
 
         def connect() -> asyncio.Protocol:

@@ -16,10 +16,8 @@ from trainyard.jobs.render.result import AdmissionDecision, RenderContext
 from trainyard.policy.gate import GateDecision
 
 _FIX = "`trainyard check` with the job, its runtime and the settings shows what does not fit"
-
-
 _CONTAINER: Final = {"name": CONTAINER_NODE, "image": "image"}
-_ANY: Final = parse(
+_NEUTRAL_RUNTIME: Final = parse(
     TrainingRuntime,
     {
         "apiVersion": API_VERSION,
@@ -53,7 +51,7 @@ def redacted_verdict(verdict: AdmissionDecision, train_job: TrainJob, old: Train
     """
     if not (verdict.errors or verdict.warnings):
         return verdict
-    own = validate(train_job, _ANY, RenderContext(), old=old)
+    own = validate(train_job, _NEUTRAL_RUNTIME, RenderContext(), old=old)
     known = {*own.errors, *own.warnings}
     errors = tuple(finding for finding in verdict.errors if finding in known)
     if len(errors) < len(verdict.errors):

@@ -7,6 +7,7 @@ from typing import Final
 
 from trainyard.api.constants import GROUP, TRAINING_RUNTIME
 from trainyard.checks.finding import Finding
+from trainyard.checks.report.text import listed
 from trainyard.controller.status import awaits_job_set, finished, runtime_reference
 from trainyard.kube.resource import Object
 
@@ -35,8 +36,7 @@ def deletion_warnings(runtime: Object, train_jobs: Iterable[Object], *, named: b
         return
     waiting = sum(not awaits_job_set(job) for job in jobs)
     names = sorted(f"{job['metadata'].get('namespace')}/{job['metadata']['name']}" for job in jobs)
-    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-    shown = f" ({shown})" if named else ""
+    shown = f" ({listed(names, _SHOWN)})" if named else ""
     number = "1 TrainJob references" if len(jobs) == 1 else f"{len(jobs)} TrainJobs reference"
     yield Finding.warning(
         "",

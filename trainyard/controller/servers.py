@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, Listener
-from trainyard.controller.connection_limits import ConnectionLimits, Guard
+from trainyard.controller.connection_limits import ConnectionGuard, ConnectionLimits
 from trainyard.errors import TrainyardError
 from trainyard.listening import bound_socket, url_host
 
@@ -61,7 +61,7 @@ class Servers:
         TrainyardError
             If the server cannot listen on the address.
         """
-        guard = Guard(self._limits)
+        guard = ConnectionGuard(self._limits)
         app.middlewares.extend((guard.middleware(), self._close_when_draining()))
         runner = web.AppRunner(
             app,

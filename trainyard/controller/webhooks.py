@@ -38,6 +38,7 @@ from trainyard.jobs.render.typed_clients import normalized_runtime, with_lost_fi
 from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.kube.client import Client
 from trainyard.kube.resource import Object
+from trainyard.manifests.documents import in_namespace
 from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
 
@@ -105,7 +106,7 @@ class Admission:
 
     async def validate_train_job(self, request: Request) -> Response:
         """Validate a TrainJob, its runtime and the rendered objects."""
-        body, old = _with_namespace(request["object"], request), request.get("oldObject")
+        body, old = in_namespace(request["object"], request.get("namespace")), request.get("oldObject")
         if body["metadata"].get("deletionTimestamp") or (old is not None and stops(body, old)):
             return {"allowed": True}
         if old is not None and body.get("spec") == old.get("spec") and not joins_queue(body, old):
@@ -113,7 +114,7 @@ class Admission:
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
             return await self._with_policies(request, body, AdmissionDecision())
-        before = parse(TrainJob, _with_namespace(old, request)) if old is not None else None
+        before = parse(TrainJob, in_namespace(old, request.get("namespace"))) if old is not None else None
         context = self._cache.context(body)
         rendered: tuple[Object, ...] = ()
         leaves = before is not None and leaves_objects(train_job, before)
@@ -169,7 +170,7 @@ class Admission:
 
     async def _runtime_for_defaults(self, body: Object, request: Request) -> Runtime | None:
         """Return the runtime if defaulting depends on it."""
-        return await self._valid_runtime(_with_namespace(body, request)) if wants_runtime(body) else None
+        return await self._valid_runtime(in_namespace(body, request.get("namespace"))) if wants_runtime(body) else None
 
     async def _valid_runtime(self, body: Object) -> Runtime | None:
         """Return the runtime that a TrainJob references; None if missing or invalid."""
@@ -180,7 +181,9 @@ class Admission:
 
     async def validate_training_runtime(self, request: Request) -> Response:
         """Validate a TrainingRuntime."""
-        return await self._validate_runtime(request, _with_namespace(request["object"], request), TrainingRuntime)
+        return await self._validate_runtime(
+            request, in_namespace(request["object"], request.get("namespace")), TrainingRuntime
+        )
 
     async def validate_cluster_training_runtime(self, request: Request) -> Response:
         """Validate a ClusterTrainingRuntime."""
@@ -356,13 +359,6 @@ def _denied(code: int, name: str, findings: Iterable[Finding]) -> Response:
         "allowed": False,
         "status": {"code": code, "reason": reason, "message": printable(f"{name} is rejected: {text}")},
     }
-
-
-def _with_namespace(body: Object, request: Request) -> Object:
-    """Set the namespace of an object that is being created from the request."""
-    if body["metadata"].get("namespace") or not request.get("namespace"):
-        return body
-    return {**body, "metadata": {**body["metadata"], "namespace": request["namespace"]}}
 
 
 def _escaped(token: str) -> str:

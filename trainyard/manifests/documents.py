@@ -98,9 +98,9 @@ def objects(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[
 
 
 def in_namespace(body: Any, namespace: str | None) -> Any:
-    """Return an object with a namespace if it names none; None, or anything but an object, changes nothing."""
+    """Return an object with a namespace if it names none; no namespace, or anything but an object, changes nothing."""
     metadata = body.get("metadata") if isinstance(body, dict) else None
-    if namespace is None or not isinstance(metadata, dict) or metadata.get("namespace"):
+    if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
         return body
     return {**body, "metadata": {**metadata, "namespace": namespace}}
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard.checks.printable_text import is_printable, printable
+from trainyard.checks.printable_text import WORKFLOW_COMMAND, is_printable, printable
 from trainyard.manifests.nodes import PREFIX, TEXT
 from trainyard.manifests.scalars import is_ambiguous
 
@@ -17,7 +17,6 @@ _WIDTH: Final = 120
 _NOT_TEXT: Final = f"{PREFIX}null"
 _COMMAND: Final = re.compile(r"(?:^|\s)::|##(?:vso)?\[")
 """What CI runners read as a command where a line of the YAML begins with it, or has it."""
-_COMMAND_LINE: Final = re.compile(r"^([ \t]*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)
 
 
 def comment(text: str) -> str:
@@ -72,8 +71,8 @@ def _is_unsafe(value: str) -> bool:
 def _escaped(text: str) -> str:
     """Escape what reaches a terminal or a CI runner as other than text; such values are in double quotes."""
     lines = text.split("\n")
-    shown = (line if is_printable(line) else "".join(map(_escaped_sign, line)) for line in lines)
-    return _COMMAND_LINE.sub(lambda found: f"{found.group(1) or ''}\\x{ord(found.group()[-1]):02X}", "\n".join(shown))
+    shown = "\n".join(line if is_printable(line) else "".join(map(_escaped_sign, line)) for line in lines)
+    return WORKFLOW_COMMAND.sub(lambda found: f"{found.group(1) or ''}\\x{ord(found.group()[-1]):02X}", shown)
 
 
 def _escaped_sign(sign: str) -> str:

@@ -101,7 +101,7 @@ def read_sources(paths: Sequence[str], *, stdin: Callable[[], str] | None = None
             real = os.path.realpath(found.path)
             if real not in seen:
                 seen.add(real)
-                yield _read(found)
+                yield _read(found, Path(real))
         if empty:
             raise TrainyardError(
                 f"{path} contains no {', '.join(_SUFFIXES)} file", fix="check the path; hidden folders are not searched"
@@ -117,9 +117,9 @@ class _File:
     explicit: bool = False
 
 
-def _read(file: _File) -> Source | Unread:
+def _read(file: _File, real: Path) -> Source | Unread:
+    """Read a file, which is at the path ``real`` without links."""
     name = _shown(file.path)
-    real = Path(os.path.realpath(file.path))
     if not _OF_THE_SHELL.fullmatch(str(file.path)):
         inside = any(real.is_relative_to(os.path.realpath(folder)) for folder in (file.root, Path.cwd()))
         if not inside:

@@ -113,7 +113,9 @@ LabelValue = Annotated[
 _QUANTITY = r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?"
 
 Quantity = Annotated[
-    str, BeforeValidator(_text), _matching(_QUANTITY, 32, "a Kubernetes quantity such as 8, 500m or 512Gi")
+    str,
+    BeforeValidator(_text),
+    _matching(_QUANTITY, quantity.MAX_LENGTH, "a Kubernetes quantity such as 8, 500m or 512Gi"),
 ]
 """Non-negative Kubernetes quantity, stored as text to avoid rounding."""
 
@@ -122,7 +124,7 @@ Share = Annotated[
     BeforeValidator(_text),
     _matching(
         rf"{_QUANTITY}|([0-9]{{1,2}}(\.[0-9]+)?|100(\.0+)?)%",
-        32,
+        quantity.MAX_LENGTH,
         "a Kubernetes quantity such as 8, 500m or 512Gi, or a percentage of the parent of at most 100%",
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from trainyard.checks.finding import Finding
 from trainyard.checks.printable_text import json_text, printable, printable_output
@@ -43,6 +43,12 @@ def line(finding: Finding) -> str:
 def counted(number: int, word: str) -> str:
     """Return a number with its unit, pluralized."""
     return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 _QUIET = (("exempted", "exempted"), ("audited", "audited only"), ("baseline", "known from the baseline"))

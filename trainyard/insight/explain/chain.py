@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from trainyard.checks.report.text import counted
+from trainyard.checks.report.text import counted, listed
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
 from trainyard.cluster_state.cluster_index import kind_of
 from trainyard.cluster_state.observed import Kind
@@ -66,11 +66,11 @@ def _links(situation: Situation) -> Iterator[Link]:
         state = _conditions(situation.job_set) or "not finished"
         yield Link("JobSet", _name(situation.job_set), state + (f", {restarts} restarts" if restarts else ""))
     if situation.jobs and situation.jobs[0] is not root:
-        yield Link("Jobs", _names(situation.jobs), _job_states(situation))
+        yield Link("Jobs", listed([name_of(body) for body in situation.jobs], _SHOWN), _job_states(situation))
     elif not situation.jobs and situation.kind in (Kind.TRAIN_JOB, Kind.JOB_SET) and not situation.reads(Kind.JOB):
         yield Link("Jobs", "", _NOT_READ)
     yield from _scheduling(situation)
-    yield Link("pods", _names(situation.pods), _pod_states(situation))
+    yield Link("pods", listed([name_of(body) for body in situation.pods], _SHOWN), _pod_states(situation))
     yield Link("events", "", _events(situation))
 
 
@@ -130,11 +130,6 @@ def _queue(situation: Situation) -> str:
 def _name(body: Body) -> str:
     namespace = namespace_of(body)
     return f"{namespace}/{name_of(body)}" if namespace else name_of(body)
-
-
-def _names(bodies: list[Body]) -> str:
-    shown = ", ".join(name_of(body) for body in bodies[:_SHOWN])
-    return shown + (f" and {len(bodies) - _SHOWN} more" if len(bodies) > _SHOWN else "")
 
 
 def _conditions(body: Body) -> str:

@@ -63,11 +63,11 @@ def match(steps: Sequence[str | int], rendered: Any, candidate: Any) -> PathMatc
             name = str(step)
             # The API server names the metadata of a pod template without `metadata`.
             if name in _METADATA and name not in candidate and name in (candidate.get("metadata") or {}):
-                path = _joined(path, "metadata")
+                path = _with_step(path, "metadata")
                 rendered, candidate = _get(rendered, "metadata"), candidate["metadata"]
             if name not in candidate:
                 break
-            path = _joined(path, name)
+            path = _with_step(path, name)
             rendered, candidate = _get(rendered, name), candidate[name]
         else:
             break
@@ -94,7 +94,7 @@ def _get(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else None
 
 
-def _joined(path: str, name: str) -> str:
+def _with_step(path: str, name: str) -> str:
     if not re.fullmatch(r"\w+", name):
         return f"{path}[{name}]"
     return f"{path}.{name}" if path else name

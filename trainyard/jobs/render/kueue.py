@@ -41,9 +41,6 @@ IGNORED: Final[Mapping[str, str]] = {
 }
 """Fields of a TrainJob that Trainer v2.1 does not have, and what to use instead."""
 
-IGNORED_POLICIES: Final = frozenset({"jax", "xgboost", "flux", "torch.envInjection"})
-"""Fields of a runtime's mlPolicy that v2.3 has and v2.1 does not; Kueue counts such a runtime as one without."""
-
 _OPEN_MPI: Final = "OpenMPI"
 _QUEUE_FIX: Final = f"or remove label {KUEUE_QUEUE_LABEL} and use a queue of Volcano"
 

@@ -34,12 +34,15 @@ class RenderedTrainJob:
         Findings of schema and admission.
     objects
         Rendered objects; empty if there are errors.
+    rejected
+        Whether the errors are those of the API server about the Jobs of the rendered objects.
     """
 
     train_job: str
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     objects: tuple[Body, ...] = ()
+    rejected: bool = False
 
     def as_json(self) -> Body:
         """Return the result as JSON of the command-line contract."""
@@ -96,10 +99,11 @@ def render_documents(
 
 
 def _validated(submission: Submission[SentRuntime], label: str, validate: Validate | None) -> RenderedTrainJob:
-    errors, objects = submission.errors, submission.objects
+    errors, objects, rejected = submission.errors, submission.objects, False
     if validate is not None and objects and submission.train_job is not None and submission.runtime is not None:
         errors = train_job_findings(submission.train_job, submission.runtime.body, objects, validate)
-    return RenderedTrainJob(label, errors, submission.warnings, () if errors else objects)
+        rejected = bool(errors)
+    return RenderedTrainJob(label, errors, submission.warnings, () if errors else objects, rejected)
 
 
 @dataclass

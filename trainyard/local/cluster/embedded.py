@@ -43,7 +43,7 @@ from trainyard.local.cluster.folders import (
     state_home,
     write_private,
 )
-from trainyard.local.cluster.host_address import ADDRESSES
+from trainyard.local.cluster.host_address import ADDRESSES, DEFAULT_FAMILY, IpFamily
 from trainyard.local.cluster.inspection import host_processes, inspect, log_file
 from trainyard.local.cluster.ports import PORT_NAMES, WEBHOOK_PROGRAMS, allocate, require_free_ports, reserved_by_others
 from trainyard.local.cluster.process import (
@@ -87,7 +87,7 @@ class EmbeddedProvider:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.ip_family: str | None = None
+        self.ip_family: IpFamily | None = None
         self.folder: ClusterFolder = cluster_folder(name)
 
     def up(self, fabric: FabricSettings, progress: Progress, *, expected_nodes: int = 0) -> ClusterAccess:
@@ -156,7 +156,7 @@ class EmbeddedProvider:
             write_private(self.folder.pulumi / "passphrase", LOCAL_PASSPHRASE)
         return state
 
-    def _family(self, known: ClusterState | None) -> str:
+    def _family(self, known: ClusterState | None) -> IpFamily:
         """Return the address family: that of the cluster, or for a new one the chosen one."""
         if known is not None and self.ip_family in (None, known.ip_family):
             return known.ip_family
@@ -165,7 +165,7 @@ class EmbeddedProvider:
                 f"Cluster {self.name} was created with {known.ip_family}",
                 fix="leave out --ip-family, use another --name, or run `trainyard cluster down --delete` first",
             )
-        family = self.ip_family or "ipv4"
+        family = self.ip_family or DEFAULT_FAMILY
         if not has_address(ADDRESSES[family].host):
             raise TrainyardError(
                 f"This machine has no address {ADDRESSES[family].host}",

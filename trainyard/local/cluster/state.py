@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.folders import ClusterFolder, require_ownership, write_private
-from trainyard.local.cluster.host_address import ADDRESSES, Addresses
+from trainyard.local.cluster.host_address import ADDRESSES, DEFAULT_FAMILY, Addresses, IpFamily
 
 _FORMAT = 1
 
@@ -44,7 +44,7 @@ class ClusterState:
     programs: Mapping[str, ProgramFile] = field(default_factory=dict)
     nodes: int = 0
     kubelets: tuple[str, ...] = ()
-    ip_family: str = "ipv4"
+    ip_family: IpFamily = DEFAULT_FAMILY
 
     @property
     def addresses(self) -> Addresses:
@@ -84,9 +84,7 @@ def load_state(folder: ClusterFolder) -> ClusterState | None:
         }
         ports = {name: int(port) for name, port in document["ports"].items()}
         kubelets = tuple(map(str, document.get("kubelets", ())))
-        family = str(document.get("ipFamily", "ipv4"))
-        if family not in ADDRESSES:
-            raise ValueError(family)
+        family = IpFamily(document.get("ipFamily", DEFAULT_FAMILY))
         return ClusterState(ports, programs, int(document.get("nodes", 0)), kubelets, family)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(folder, "parts of it are missing") from error
@@ -100,7 +98,7 @@ def save_state(folder: ClusterFolder, state: ClusterState) -> None:
         "nodes": state.nodes,
         "programs": {name: asdict(program) for name, program in sorted(state.programs.items())},
         **({"kubelets": list(state.kubelets)} if state.kubelets else {}),
-        **({"ipFamily": state.ip_family} if state.ip_family != "ipv4" else {}),
+        **({"ipFamily": state.ip_family} if state.ip_family != DEFAULT_FAMILY else {}),
     }
     write_private(folder.state, json.dumps(document, indent=2) + "\n")
 

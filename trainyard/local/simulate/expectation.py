@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 
 from trainyard import quantity
+from trainyard.checks.report.text import listed
 from trainyard.local.simulate.clock import Duration, shown
 from trainyard.local.simulate.name_list import Names
 from trainyard.local.simulate.timeline import JobState, Timeline
@@ -153,7 +154,7 @@ def _job(expectation: Expectation, name: str, scenario: Scenario, seen: Timeline
 
 def _where(places: dict[str, str]) -> str:
     nodes = sorted(set(places.values()))
-    return f" on {', '.join(nodes[:4])}{f' and {len(nodes) - 4} more' if len(nodes) > 4 else ''}" if nodes else ""
+    return f" on {listed(nodes, 4)}" if nodes else ""
 
 
 def _queue(expectation: Expectation, seen: Timeline) -> Iterator[_Result]:

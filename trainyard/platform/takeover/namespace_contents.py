@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainyard.api.constants import STACK_LABEL
+from trainyard.checks.report.text import listed
 from trainyard.kube.client import Client
 from trainyard.kube.resource import Object, Resource
 from trainyard.kube.served_resources import served_resources, served_versions
@@ -35,7 +36,7 @@ class NamespaceContents:
 
     def __str__(self) -> str:
         return ", ".join(
-            f"{len(names)} {kind} ({_some(names)})" for kind, names in sorted(self.objects.items()) if names
+            f"{len(names)} {kind} ({listed(names, _SHOWN)})" for kind, names in sorted(self.objects.items()) if names
         )
 
 
@@ -83,8 +84,3 @@ def _is_users(kind: str, item: Object, stack: str) -> bool:
     owned = any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
     ours = kind in _PLATFORM and (metadata.get("labels") or {}).get(STACK_LABEL) == stack
     return not (owned or ours or (kind, metadata["name"]) in _GENERATED)
-
-
-def _some(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

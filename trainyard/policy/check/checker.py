@@ -21,8 +21,8 @@ from trainyard.policy.check.job_validation import JobValidator
 from trainyard.policy.check.kind_names import KindNames
 from trainyard.policy.check.null_texts import with_empty_texts
 from trainyard.policy.check.sources import Manifest, Sources
-from trainyard.policy.check.train_job_check import resolved, runtime_of
-from trainyard.policy.check.world import DEFAULT_NAMESPACE, CheckContext, is_runtime
+from trainyard.policy.check.train_job_check import Resolved, resolved, runtime_of
+from trainyard.policy.check.world import DEFAULT_NAMESPACE, CheckContext, FoundRuntime, is_runtime
 from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
@@ -39,6 +39,7 @@ from trainyard.policy.review import (
 from trainyard.policy.rules.admission_rule import AdmissionRule
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
 from trainyard.settings.platform import PolicyState
+from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE
 
 AUTHOR: Final = "unknown user"
 """User that creates the objects of files; has no rights of the platform."""
@@ -86,7 +87,7 @@ class Checker:
         context: AdmissionContext,
         *,
         live: bool = False,
-        platform_namespace: str = "kubeflow-system",
+        platform_namespace: str = CONTROLLER_NAMESPACE,
         optional_parameters: bool = False,
         validator: ApiValidator | None = None,
     ) -> None:
@@ -163,44 +164,45 @@ class Checker:
 
     def _subjects(self, manifests: Iterable[Manifest], changed: frozenset[Path] | None) -> Iterator[_Subject]:
         for manifest in manifests:
-            subject, depends = self._subject(manifest)
-            if changed is None or manifest.source.path is None or any(file.resolve() in changed for file in depends):
+            if (subject := self._subject(manifest, changed)) is not None:
                 yield subject
 
-    def _subject(self, manifest: Manifest) -> tuple[_Subject, set[Path]]:
-        """Return the reviews of an object, and the files on which the decisions depend."""
+    def _subject(self, manifest: Manifest, changed: frozenset[Path] | None) -> _Subject | None:
+        """Return the reviews of an object; None: the decisions depend on none of the changed files."""
         file = manifest.source.path
         namespace = manifest.namespace or DEFAULT_NAMESPACE
         platform_file, platform = self._world.platform(file)
         tenant_file, tenant = self._world.tenant_policy(namespace, file)
         labels_file, labels = self._world.namespace_labels(namespace, file)
-        depends = {each for each in (file, platform_file, tenant_file, labels_file) if each}
         scope = self._scopes.get((manifest.group, manifest.kind))
         clustered = scope == "Cluster" or (scope is None and manifest.namespace is None)
         name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
         body = manifest.body
-        shape = () if self._live else (*self._kinds.findings(manifest), *_shape(manifest, self._world))
-        findings = shape if self._live else (*shape, *self._validator.findings(manifest))
+        outcome: Resolved | None = None
+        found: FoundRuntime | None = None
+        if (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB):
+            outcome = None if self._live else resolved(manifest, self._world)
+            found = outcome.runtime if outcome else runtime_of(body, namespace, file, self._world)
+        if changed is not None and file is not None:
+            depends = (file, platform_file, tenant_file, labels_file, found and found.file)
+            if not any(each.resolve() in changed for each in depends if each):
+                return None
+        findings: list[Finding] = []
         rendered: tuple[Body, ...] = ()
-        runtime: Body | None = None
-        train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)
-        if train_job and self._live:
-            found = runtime_of(body, namespace, file, self._world)
-            runtime = found.body if found else None
-        elif train_job:
-            outcome = self._validator.of_train_job(resolved(manifest, self._world))
+        if outcome is not None:
+            outcome = self._validator.of_train_job(outcome)
             body, rendered = outcome.body, outcome.objects
-            findings = (*outcome.errors, *_warnings(outcome.warnings))
-            if outcome.runtime and rendered:
-                lint = lint_train_job(body, outcome.runtime.body, rendered, lambda: self._world.capacities)
-                findings = (*findings, *_warnings(lint))
-            if outcome.runtime:
-                runtime = outcome.runtime.body
-                depends |= {outcome.runtime.file} if outcome.runtime.file else set()
-        elif not self._live and is_runtime(manifest):
-            body = self._world.found(manifest).body
+            findings += (*outcome.errors, *_warnings(outcome.warnings))
+            if found and rendered:
+                findings += _warnings(lint_train_job(body, found.body, rendered, lambda: self._world.capacities))
+        elif not self._live:
+            findings += (*self._kinds.findings(manifest), *_shape(manifest, self._world))
+            findings += self._validator.findings(manifest)
+            if is_runtime(manifest):
+                body = self._world.found(manifest).body
         if not self._live:
             body = with_empty_texts(body)
+        runtime = found.body if found else None
         author: dict[str, Any] = self._controller if self._live else {"user": AUTHOR}
         common: dict[str, Any] = {"platform": platform}
         if not clustered:
@@ -213,7 +215,7 @@ class Checker:
                 continue
             label = f"{each['kind']} {namespace}/{each['metadata']['name']} (from {name})"
             reviews.append((label, Review("CREATE", each, **self._controller, **common)))
-        return _Subject(manifest, name, tuple(findings), tuple(reviews)), depends
+        return _Subject(manifest, name, tuple(findings), tuple(reviews))
 
     def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Finding]:
         """Yield the findings of an object; rendered objects do not repeat its findings."""

@@ -89,6 +89,8 @@ class JobValidator:
         metadata = {"namespace": DEFAULT_NAMESPACE, **manifest.metadata}
         if kind == _JOB_SET:
             return job_set_findings({**body, "metadata": metadata}, validate) if is_job_set(body) else ()
+        if manifest.too_large:  # Reported where it is read.
+            return ()
         (errors,) = validate([{**body, "metadata": metadata}])
         return tuple(finding_of(error, error.path) for error in errors)
 

@@ -14,6 +14,7 @@ _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _SERVED: Final = {(version.partition("/")[0], kind): version for version, kind in MODELS}
 """API version by group and kind of what the platform serves itself."""
+_OWN_GROUPS: Final = frozenset(group for group, _ in _SERVED)
 
 
 class KindNames:
@@ -44,6 +45,3 @@ class KindNames:
         elif meant is None and group in _OWN_GROUPS and not kind.endswith("List"):
             kinds = sorted(name for each, name in _SERVED if each == group)
             yield Finding("kind", f"{group} has no kind {kind!r}", f"write one of {', '.join(kinds)}")
-
-
-_OWN_GROUPS: Final = frozenset(group for group, _ in _SERVED)

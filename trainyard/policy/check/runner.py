@@ -6,9 +6,9 @@ import asyncio
 import datetime
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +20,8 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.engines.api_validator import ApiValidator
 from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle
-from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts
+from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts, decisions_of
 from trainyard.policy.engines.opa.local_server import OpaServer
-from trainyard.policy.engines.opa.socket_client import SocketClient
 from trainyard.policy.engines.vap.validating_admission_policies import reject_unknown
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext
@@ -31,17 +30,11 @@ from trainyard.policy.rules.listed_controllers import with_listed_controllers
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings.platform import PolicySettings
-from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.sections.trainer import CONTROLLER_NAMESPACE, TrainerSettings
 from trainyard.settings.stack import StackSettings
 
 if TYPE_CHECKING:
     from trainyard.kube.client import Client
-    from trainyard.policy.engines.opa.opa_client import OpaClient
-
-
-_PLATFORM_NAMESPACE = TrainerSettings().namespace
-_SECONDS, _RULE_SECONDS = 30.0, 5.0
-"""Timeouts of one batch, and of one rule for it; far above their usual durations."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +60,10 @@ class RuleSetSession:
     address: Future[OpaAddress]
     settings: StackSettings | None
     validator: ApiValidator | None = None
+
+    def decisions(self, *, seconds: float = 30.0) -> AbstractAsyncContextManager[NamedTimeouts]:
+        """Open the source of decisions, with the time limit of a batch, far above its usual duration."""
+        return decisions_of(self.address.result(), [rule.id for rule in self.rules], seconds=seconds)
 
 
 def open_rule_set(
@@ -209,7 +206,7 @@ def check_paths(
     if files is not None and any(_touches(each, files) for each in everything):
         files = None
     world = CheckContext(rule_set.settings, sources.manifests)
-    platform = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    platform = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else CONTROLLER_NAMESPACE
     checker = Checker(
         rule_set.rules,
         world,
@@ -220,7 +217,7 @@ def check_paths(
     )
 
     async def evaluate() -> Report:
-        async with _source(rule_set) as client:
+        async with rule_set.decisions() as client:
             return await checker.check(sources, client, changed=files)
 
     report = asyncio.run(evaluate())
@@ -254,14 +251,14 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
     wanted = rule_set.context.only
     rules = [rule for rule in rule_set.rules if rule.audited and (wanted is None or rule.id in wanted)]
     context = replace(rule_set.context, only=[rule.id for rule in rules])
-    namespace = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    namespace = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else CONTROLLER_NAMESPACE
 
     async def evaluate() -> Report:
         async with client() as cluster:
             sources, parameters = await existing(cluster, rules)
             world = CheckContext(None, parameters.manifests)
             checker = Checker(rules, world, context, live=True, platform_namespace=namespace)
-            async with _source(rule_set) as source:
+            async with rule_set.decisions() as source:
                 found = await checker.check(sources, source)
             if report:
                 namespaces = [manifest.name for manifest in parameters.manifests if manifest.kind == "Namespace"]
@@ -270,23 +267,6 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
             return found
 
     return asyncio.run(evaluate())
-
-
-@asynccontextmanager
-async def _source(rule_set: RuleSetSession) -> AsyncIterator[NamedTimeouts]:
-    """Open the source of decisions, which names rules that do not end."""
-    address = rule_set.address.result()
-    async with _client(address, _SECONDS) as client, _client(address, _RULE_SECONDS) as probe:
-        yield NamedTimeouts(client.decide_all, probe.decide_all, [rule.id for rule in rule_set.rules])
-
-
-def _client(address: OpaAddress, seconds: float) -> OpaClient | SocketClient:
-    """Return the client for an address; the library for remote servers is imported only if needed."""
-    if address.socket is not None:
-        return SocketClient(address.socket, address.revision, timeout=seconds)
-    from trainyard.policy.engines.opa.opa_client import OpaClient
-
-    return OpaClient(address, timeout=seconds)
 
 
 def expired_exemptions(rule_set: RuleSetSession, file: str) -> list[Finding]:

@@ -206,7 +206,6 @@ def _evaluated(
 ) -> Report:
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.world import CheckContext
-    from trainyard.policy.engines.opa.opa_client import OpaClient
 
     runtimes = [_manifest(_undeprecated(version), version.path, texts) for version in versions]
     samples = [
@@ -220,7 +219,7 @@ def _evaluated(
     async def evaluate() -> Report:
         if source is not None:
             return await checker.check(Sources((*runtimes, *samples)), source)
-        async with OpaClient(rule_set.address.result(), timeout=_SECONDS) as client:
+        async with rule_set.decisions(seconds=_SECONDS) as client:
             return await checker.check(Sources((*runtimes, *samples)), client)
 
     report = asyncio.run(evaluate())

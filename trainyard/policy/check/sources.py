@@ -16,15 +16,12 @@ from trainyard.manifests.documents import Document, Source, documents, in_namesp
 from trainyard.manifests.files import Unread
 from trainyard.manifests.files import read_sources as read_texts
 from trainyard.manifests.nodes import InvalidYamlError
+from trainyard.policy.engines.api_validator import REQUEST_LIMIT
 from trainyard.policy.rules.admission_rule import AdmissionRule
 
 _PLATFORM_GROUP: Final = PLATFORM_API_VERSION.partition("/")[0]
 _NAMESPACED: Final = {(GROUP, TRAIN_JOB), (GROUP, TRAINING_RUNTIME), (_PLATFORM_GROUP, "TenantPolicy")}
 """Kinds that are read without a rule about them."""
-
-
-_MAX_BYTES: Final = 3 * 1024**2
-"""Limit of the API server for the body of a request."""
 _COMMENT: Final = re.compile(r"\s#.*|\"[^\"]*\"|'[^']*'")
 """Comments and quoted text, which contain no actions of a template."""
 
@@ -78,6 +75,11 @@ class Manifest:
         namespace = self.metadata.get("namespace")
         return namespace if isinstance(namespace, str) and namespace else None
 
+    @property
+    def too_large(self) -> bool:
+        """Whether the API server rejects the object for its size."""
+        return len(orjson.dumps(self.body)) > REQUEST_LIMIT
+
     def line(self, path: str = "") -> int:
         """Return the line of the object, or of one of its fields."""
         return self.source.lines.line(self.document, self.items, path)
@@ -124,7 +126,11 @@ class _Reading:
         except InvalidYamlError as error:
             fault = error
         self.manifests += manifests
-        self._limit_sizes(source, manifests)
+        for manifest in manifests:
+            if manifest.too_large:
+                large = Finding("", "is larger than 3 MiB, which the API server rejects", "shorten it")
+                about = f"{manifest.kind} {manifest.name}"
+                self.faults.append(replace(large, object=about, file=source.name, line=manifest.line()))
         foreign -= {manifest.document for manifest in manifests}
         if fault and _is_template(source.text, fault):
             self._skip(source, "is a template; check its rendered output", allow_no_objects=allow_no_objects)
@@ -136,15 +142,6 @@ class _Reading:
         elif foreign:
             are = "document is not a Kubernetes object" if len(foreign) == 1 else "documents are not Kubernetes objects"
             self.notes.append(f"{source.name}: {len(foreign)} {are}")
-
-    def _limit_sizes(self, source: Source, manifests: list[Manifest]) -> None:
-        if len(source.text) <= _MAX_BYTES:
-            return
-        for manifest in manifests:
-            if len(orjson.dumps(manifest.body)) > _MAX_BYTES:
-                large = Finding("", "is larger than 3 MiB, which the API server rejects", "shorten it")
-                about = f"{manifest.kind} {manifest.name}"
-                self.faults.append(replace(large, object=about, file=source.name, line=manifest.line()))
 
     def unread(self, found: Unread) -> None:
         if found.fix:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -20,9 +21,11 @@ NOT_BUILT: Final = f"pods were not validated as the API server validates them: {
 CEL_NOT_COMPILED: Final = f"the CEL of the rules was not compiled as the API server compiles it: {_BUILD}"
 _SECONDS: Final = 30.0
 """Timeout of one object; validation takes about a millisecond."""
-_LARGEST: Final = 3 << 20
-"""The API server's limit of a request, in bytes."""
-_TOO_LARGE: Final = FieldError("", f"is larger than {_LARGEST} bytes, the API server's limit", "RequestEntityTooLarge")
+REQUEST_LIMIT: Final = 3 * 1024**2
+"""Largest request that the API server accepts, in bytes."""
+_TOO_LARGE: Final = FieldError(
+    "", f"is larger than {REQUEST_LIMIT} bytes, the API server's limit", "RequestEntityTooLarge"
+)
 
 
 class ApiValidator:
@@ -31,20 +34,20 @@ class ApiValidator:
     Parameters
     ----------
     program
-        Returns the program; None: it is not built.
+        Returns the program, or None if it is not built; called once, at the first use.
     """
 
     def __init__(self, program: Callable[[], Path | None]) -> None:
         self._find = program
-        self._searched = False
-        self._program: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
+
+    @cached_property
+    def _program(self) -> Path | None:
+        return self._find()
 
     @property
     def available(self) -> bool:
         """Whether the program is built."""
-        if not self._searched:
-            self._program, self._searched = self._find(), True
         return self._program is not None
 
     def __enter__(self) -> ApiValidator:
@@ -71,7 +74,7 @@ class ApiValidator:
 
     def _validated(self, body: Body) -> tuple[FieldError, ...]:
         line = orjson.dumps(body)
-        if len(line) > _LARGEST:
+        if len(line) > REQUEST_LIMIT:
             return (_TOO_LARGE,)
         answer = self._exchange(line + b"\n")
         return tuple(FieldError(each["path"], each["message"], each["reason"]) for each in answer["errors"])

@@ -49,7 +49,6 @@ WHOLE: Final = "trainyard"
 
 _BATCH: Final = 64
 _TIMEOUT: Final = 60.0
-_RULE_TIMEOUT: Final = 5.0
 _SHOWN: Final = (PolicyState.DENY, PolicyState.WARN)
 
 Key = tuple[str, str | None, str]
@@ -198,15 +197,13 @@ class PolicyPack:
     async def _decisions(self, reviews: Sequence[Review], context: StackContext) -> list[Decision]:
         if not reviews:
             return []
-        from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts
-        from trainyard.policy.engines.opa.opa_client import OpaClient
+        from trainyard.policy.engines.opa.hanging_rules import decisions_of
 
         exempt = (*context.exempt_namespaces, *self._exempt)
         shared = AdmissionContext(self._policies, exempt, datetime.datetime.now(datetime.UTC))
         address = await asyncio.to_thread(self.start)
         decisions: list[Decision] = []
-        async with OpaClient(address, timeout=_TIMEOUT) as patient, OpaClient(address, timeout=_RULE_TIMEOUT) as probe:
-            client = NamedTimeouts(patient.decide_all, probe.decide_all, [rule.id for rule in self.rules])
+        async with decisions_of(address, [rule.id for rule in self.rules], seconds=_TIMEOUT) as client:
             for start in range(0, len(reviews), _BATCH):
                 document = documents_of(reviews[start : start + _BATCH], shared)
                 decisions += [decision_of(each) for each in await client.decide_all(document)]

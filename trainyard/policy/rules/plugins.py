@@ -30,6 +30,7 @@ from trainyard.jobs.render.frameworks.base import Framework
 from trainyard.jobs.render.gangs import LISTED
 from trainyard.jobs.render.gangs.base import GangScheduler
 from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, SCALED
+from trainyard.quantity import LONG_EXPONENT, MAX_LENGTH
 
 CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ConfigMap": (SNAPSHOT_SUFFIX, *child_suffixes("ConfigMap")),
@@ -40,8 +41,8 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
 _GANG: Final = "{gang}"
 _UNREADABLE: Final = '(amount.size() > 64 || amount.matches("[eE][+-]?0*[1-9][0-9]{2}") || !isQuantity(amount))'
 _UNBOUNDED: Final = (
-    "(amount != null && [string(amount)].exists(text, text.size() > 32"
-    ' || text.matches("[eE][+-]?0*(19|[2-9][0-9]|[1-9][0-9]{2})") || !isQuantity(text)'
+    f"(amount != null && [string(amount)].exists(text, text.size() > {MAX_LENGTH}"
+    f' || text.matches("{LONG_EXPONENT}") || !isQuantity(text)'
     ' || quantity(text).isGreaterThan(quantity("8P")) || quantity(text).isLessThan(quantity("-8P"))))'
 )
 _AMOUNTS: Final[Mapping[str, str]] = {

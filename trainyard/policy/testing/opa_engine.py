@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle
-from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts
+from trainyard.policy.engines.opa.hanging_rules import decisions_of
 from trainyard.policy.engines.opa.local_server import OpaServer
-from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
@@ -51,8 +50,7 @@ class OpaEngine:
 async def _evaluated(address: OpaAddress, cases: list[Case], world: CaseWorld) -> list[Evaluation]:
     evaluations: dict[int, Evaluation] = {}
     now = datetime.datetime.now(datetime.UTC)
-    async with OpaClient(address, timeout=30) as patient, OpaClient(address, timeout=5) as probe:
-        client = NamedTimeouts(patient.decide_all, probe.decide_all, sorted({case.rule.id for case in cases}))
+    async with decisions_of(address, sorted({case.rule.id for case in cases}), seconds=30) as client:
         for parameters, indices in group_by_parameters(cases):
             prefilter = Prefilter({cases[index].rule.id: cases[index].rule for index in indices}.values(), parameters)
             context = AdmissionContext(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainyard.checks.finding import Finding
+from trainyard.checks.report.text import listed
 from trainyard.scheduling.topology.graph import Graph
 from trainyard.scheduling.topology.hypernode_manifests import FabricManifests, HyperNode, Member
 from trainyard.scheduling.topology.membership import NodeIndex, is_anchored, regex_fault
@@ -108,7 +109,7 @@ def _regex(each: HyperNode, member: Member, where: str, index: NodeIndex | None)
         message = f"regular expression {shown!r} is not anchored: it matches every node whose name contains a match"
         extra = _beyond(pattern, matched, index)
         if extra:
-            message += f", {_listed(extra)} too"
+            message += f", {listed(extra, 3)} too"
         yield _finding(each, where, message, f"write ^(?:{shown})$", "hypernode-regex-unanchored")
     if index is not None and matched is None:
         message = f"regular expression {shown!r} is not evaluated: its nodes are unknown"
@@ -174,11 +175,6 @@ def _tiers(hyper_nodes: Sequence[HyperNode]) -> Iterator[Finding]:
         shown = ", ".join(map(str, missing)) or "most"
         message = f"tiers in use are {', '.join(map(str, tiers[:10]))}; {shown} of those below {tiers[-1]} are not"
         yield _finding(top, f"{top.path()}.spec.tier", message, "number the tiers 1, 2, 3, …", "hypernode-tier-gap")
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
 def _finding(each: HyperNode, where: str, message: str, fix: str, rule: str) -> Finding:

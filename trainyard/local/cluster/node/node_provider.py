@@ -15,6 +15,7 @@ from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.local.cluster.control_plane_certificates import read_pair
 from trainyard.local.cluster.embedded import EmbeddedProvider
 from trainyard.local.cluster.folders import private_folder, write_private
+from trainyard.local.cluster.host_address import IpFamily
 from trainyard.local.cluster.image_sources import image_builder
 from trainyard.local.cluster.kubeconfig import certificate_kubeconfig
 from trainyard.local.cluster.node.cleanup import clean_up_node, stop_nodes
@@ -73,7 +74,7 @@ class NodeProvider(EmbeddedProvider):
         TrainyardError
             The machine is unsuitable, a program or image cannot be built, or a node does not become ready.
         """
-        if self.ip_family not in (None, "ipv4"):
+        if self.ip_family not in (None, IpFamily.IPV4):
             raise TrainyardError(
                 "Provider node connects its nodes by IPv4 only", fix="leave out --ip-family, or use provider embedded"
             )

@@ -49,7 +49,7 @@ def capabilities_file(program: Path, folder: Path, variables: Mapping[str, str])
 
 
 class CapabilityCheck:
-    """Compilation of a bundle with limited capabilities, in parallel with the start of its server.
+    """Compilation of a bundle with limited capabilities as a context manager, in parallel with the start of its server.
 
     Parameters
     ----------
@@ -68,6 +68,14 @@ class CapabilityCheck:
             [str(program), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(variables)
         )
 
+    def __enter__(self) -> CapabilityCheck:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the compilation."""
+        self._process.kill()
+        self._process.communicate()
+
     def require(self) -> None:
         """Wait for the result.
 
@@ -84,11 +92,6 @@ class CapabilityCheck:
                 findings=findings,
                 fix="use functions that only read the review: neither network nor environment",
             )
-
-    def stop(self) -> None:
-        """End the compilation."""
-        self._process.kill()
-        self._process.communicate()
 
 
 def _limited(listed: bytes) -> bytes:

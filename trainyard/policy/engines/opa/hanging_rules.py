@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
 
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.socket_client import SocketClient
 from trainyard.policy.review import DecisionTimeoutError, DecisionUnavailableError
+
+if TYPE_CHECKING:
+    from trainyard.policy.engines.opa.opa_client import OpaClient
+
+_RULE_SECONDS: Final = 5.0
+"""Timeout of one rule for a batch, far above its usual duration."""
 
 _Decide = Callable[[Mapping[str, Any]], Awaitable[list[dict[str, Any]]]]
 
@@ -52,8 +61,22 @@ class NamedTimeouts:
     async def _hangs(self, rule: str, documents: Mapping[str, Any]) -> bool:
         try:
             await self._probe({**documents, "only": [rule]})
-        except DecisionTimeoutError:
-            return True
-        except DecisionUnavailableError:
-            return False
+        except DecisionUnavailableError as error:
+            return isinstance(error, DecisionTimeoutError)
         return False
+
+
+@asynccontextmanager
+async def decisions_of(address: OpaAddress, rules: Sequence[str], *, seconds: float) -> AsyncIterator[NamedTimeouts]:
+    """Open the source of decisions of a policy server, with a time limit for a batch."""
+    async with _client(address, seconds) as client, _client(address, _RULE_SECONDS) as probe:
+        yield NamedTimeouts(client.decide_all, probe.decide_all, rules)
+
+
+def _client(address: OpaAddress, seconds: float) -> OpaClient | SocketClient:
+    """Return the client for an address; the library for remote servers is imported only if needed."""
+    if address.socket is not None:
+        return SocketClient(address.socket, address.revision, timeout=seconds)
+    from trainyard.policy.engines.opa.opa_client import OpaClient
+
+    return OpaClient(address, timeout=seconds)

@@ -90,7 +90,6 @@ class OpaServer:
         self._bundle.write(folder / "bundle.tar.gz")
         bundle_files({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).write(authorization)
         variables = {"GOGC": _GARBAGE, **environment(os.environ)}
-        check = CapabilityCheck(program, folder / "bundle.tar.gz", variables)
         log = folder / "opa.log"
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603
@@ -104,13 +103,13 @@ class OpaServer:
                 stderr=subprocess.STDOUT,
                 env=variables,
             )
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(self._process.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         try:
-            self._await(address, log)
-            check.require()
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(self._process.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+            with CapabilityCheck(program, folder / "bundle.tar.gz", variables) as check:
+                self._await(address, log)
+                check.require()
         except BaseException:
-            check.stop()
             self.__exit__(None, None, None)
             raise
         return OpaAddress(socket=address, revision=self._bundle.revision)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from trainyard import quantity
 from trainyard.checks.finding import Finding
+from trainyard.checks.report.text import listed
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load_all
 from trainyard.scheduling.topology.fabric_names import LABEL_PREFIX, SHAPE_LABEL
@@ -20,6 +21,7 @@ from trainyard.scheduling.topology.to_settings import ImportedFabric, to_setting
 from trainyard.settings.fabric import NodeShape
 
 _WHAT = "The list of nodes"
+_SHOWN = 5
 _PRODUCT = (SHAPE_LABEL, "nvidia.com/gpu.product", "node.kubernetes.io/instance-type")
 _ALWAYS = ("cpu", "memory", "pods")
 
@@ -152,14 +154,10 @@ def _outside(nodes: Sequence[Node]) -> list[str]:
     others = [node.name for node in nodes if node.devices]
     notes = []
     if idle:
-        notes.append(f"left out, without devices and labels: {_listed(idle)}")
+        notes.append(f"left out, without devices and labels: {listed(idle, _SHOWN)}")
     if others:
-        notes.append(f"left out, with devices but without labels: {_listed(others)}")
+        notes.append(f"left out, with devices but without labels: {listed(others, _SHOWN)}")
     return notes
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 SOURCE = FabricSource("nodes", "the labels of a cluster's nodes (kubectl get nodes -o yaml)", _read)

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
+from trainyard.checks.report.text import listed
 from trainyard.scheduling.topology.inventory import InventoryNode, dns_label, natural
+
+_SHOWN = 5
 
 
 class Adapter(NamedTuple):
@@ -89,7 +92,7 @@ def levels_of(wiring: Wiring) -> tuple[dict[str, int], list[str]]:
         levels |= dict.fromkeys(reached, level)
     notes = []
     if outside:
-        notes.append(f"left out, on switches between leaf switches: {_listed(outside)}")
+        notes.append(f"left out, on switches between leaf switches: {listed(outside, _SHOWN)}")
     crossing = sum(1 for leaf in leaves for other in wiring.switches[leaf] if other in leaves)
     if crossing:
         notes.append(f"{crossing // 2} links between leaf switches are ignored")
@@ -133,7 +136,7 @@ def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[RailPlacement, lis
         variants.setdefault(home[node], set()).add(leaves)
     mixed = sorted(name for name, found in variants.items() if len(found) > 1)
     if mixed:
-        notes.append(f"rails are unset in {_listed(mixed)}, whose nodes are cabled differently")
+        notes.append(f"rails are unset in {listed(mixed, _SHOWN)}, whose nodes are cabled differently")
     return RailPlacement(nodes, several), notes, len(tiers)
 
 
@@ -207,13 +210,9 @@ def _notes(
     ]
     fewer = sorted(node for node, leaves in leaves_of.items() if groups[leaves] != leaves)
     if fewer:
-        notes.append(f"nodes with fewer links than others of their domain: {_listed(fewer)}")
+        notes.append(f"nodes with fewer links than others of their domain: {listed(fewer, _SHOWN)}")
     count = Counter(leaf for group in names for leaf in group)
     shared = sorted(leaf for leaf, number in count.items() if number > 1)
     if shared:
-        notes.append(f"leaf switches that several domains share: {_listed(shared)}")
+        notes.append(f"leaf switches that several domains share: {listed(shared, _SHOWN)}")
     return notes
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
