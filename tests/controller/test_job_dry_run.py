@@ -214,8 +214,6 @@ async def test_a_job_that_fails_while_it_is_blocked_says_only_that(api: FakeApi)
     async with controller(api, clock) as process:
         await process.settle()
         assert "Blocked" in conditions(api)
-        body = change(api, TRAIN_JOBS, "trainjobs", "job")
-        assert body["metadata"]["name"] == "job"
         clock.now += datetime.timedelta(days=1)
         process.manager.queue.add(KEY)
         await eventually(lambda: conditions(api) == {"Failed": ("True", "DeadlineExceeded")})
