@@ -50,6 +50,24 @@ def run(
     )
 
 
+def python(program: str, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a few lines of Python in a process of their own, with further variables."""
+    return run(sys.executable, "-c", program, *arguments, env=os.environ | (env or {}))
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run git in a folder with an identity of the tests."""
+    identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.com", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def new_repository(folder: Path) -> None:
+    """Commit the files of a folder to the branch ``main`` of a new repository."""
+    git(folder, "init", "--initial-branch", "main")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--message", "first")
+
+
 def trainyard(*arguments: str, env: Mapping[str, str], timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run the command line."""
     return run(sys.executable, "-m", "trainyard", *arguments, env=env, timeout=timeout)

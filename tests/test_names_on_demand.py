@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support import python, require
 
 PACKAGES = ("api",)
 
@@ -27,6 +27,6 @@ def test_every_public_name_is_served_and_is_no_module(name: str) -> None:
 @pytest.mark.slow
 def test_an_explanation_imports_neither_the_settings_of_stacks_nor_the_renderer() -> None:
     code = "import sys, trainyard.insight.explain; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = require(python(code)).split()
     heavy = {"trainyard.settings.stack", "trainyard.jobs.render.pipeline", "trainyard.api.train_job", "aiohttp"}
     assert not heavy & set(loaded)

@@ -74,6 +74,7 @@ _FIRST: Final = (
     "tests/cluster/test_upgrade.py",
     "tests/cluster/test_ownership.py",
     "tests/cluster/test_takeover.py",
+    "tests/cluster/test_ip_family.py",
     "tests/cluster_provider/test_embedded_cluster.py",
     "tests/compatibility/test_upstream.py",
     "tests/cluster/test_resume.py",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import site
-import subprocess
 import sys
 from pathlib import Path
 
-from tests.support import ROOT
+from tests.support import ROOT, git, new_repository
 from trainyard import upstream
 from trainyard.local.cluster.folders import cache_home, config_home
 
@@ -55,28 +54,20 @@ class Repository:
         manifests = self.checkout / "manifests"
         manifests.mkdir()
         shutil.copyfile(EXAMPLE / "fine-tune.yaml", manifests / "known.yaml")
-        self._git("init", "--quiet", "--initial-branch", "main")
-        self._commit("The platform")
-        self._git("clone", "--quiet", "--bare", str(self.checkout), str(folder / "origin.git"))
-        self._git("remote", "add", "origin", str(folder / "origin.git"))
-        self._git("fetch", "--quiet", "origin")
+        new_repository(self.checkout)
+        git(self.checkout, "clone", "--quiet", "--bare", str(self.checkout), str(folder / "origin.git"))
+        git(self.checkout, "remote", "add", "origin", str(folder / "origin.git"))
+        git(self.checkout, "fetch", "--quiet", "origin")
 
     def propose(self, *names: str) -> None:
         """Begin a change of ``main`` that adds manifests: those of the example by name, or ``good``."""
-        self._git("checkout", "--quiet", "--force", "-B", "change", "origin/main")
-        self._git("clean", "--quiet", "--force", "-d", "manifests")
+        git(self.checkout, "checkout", "--quiet", "--force", "-B", "change", "origin/main")
+        git(self.checkout, "clean", "--quiet", "--force", "-d", "manifests")
         for name in names:
             path = self.checkout / "manifests" / f"{name}.yaml"
             path.write_text(_GOOD if name == "good" else (EXAMPLE / f"{name}.yaml").read_text())
-        self._commit("A change")
-
-    def _commit(self, message: str) -> None:
-        self._git("add", "--all")
-        self._git("commit", "--quiet", "--allow-empty", "--message", message)
-
-    def _git(self, *arguments: str) -> None:
-        identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.com", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", *identity, *arguments], cwd=self.checkout, check=True)
+        git(self.checkout, "add", "--all")
+        git(self.checkout, "commit", "--quiet", "--allow-empty", "--message", "A change")
 
 
 def runner(folder: Path) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from tests.kube.kubeconfigs import kubeconfig
-from tests.support import in_process
+from tests.support import in_process, python, require
 from trainyard.cli.app import build
 from trainyard.kube.api_errors import ApiError, WatchBrokenError
 from trainyard.kube.client import Client
@@ -46,8 +44,7 @@ def test_checking_loads_neither_the_network_nor_other_commands() -> None:
         "from trainyard.cli.app import build; build('check');"
         "print(*sorted({'aiohttp', 'requests', 'pulumi', 'rich.console', 'trainyard.cli.cluster'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    assert require(python(program)).split() == []
 
 
 def test_the_help_of_all_commands_loads_neither_the_settings_nor_what_commands_use() -> None:
@@ -55,8 +52,7 @@ def test_the_help_of_all_commands_loads_neither_the_settings_nor_what_commands_u
         "import sys; from trainyard.cli.app import build; build('--help');"
         "print(*sorted({'pydantic', 'yaml', 'aiohttp', 'tarfile', 'trainyard.settings'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    assert require(python(program)).split() == []
 
 
 def test_a_takeover_is_executed_by_up_and_only_planned_here() -> None:

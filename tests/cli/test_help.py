@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from tests.support import ROOT, in_process, require
+from tests.support import ROOT, in_process, python, require
 from trainyard.cli.app import build
 
 COMMAND = get_command(build())
@@ -107,7 +107,4 @@ def test_completion_loads_only_the_command_of_the_line() -> None:
         "print('trainyard.cli.queues' in sys.modules, 'trainyard.cli.cluster' in sys.modules)"
     )
     variables = {"_TRAINYARD_COMPLETE": "complete_bash", "COMP_WORDS": "trainyard queues ", "COMP_CWORD": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | variables, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["True", "False"]
+    assert require(python(program, env=variables)).split() == ["True", "False"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import in_process
+from tests.support import in_process, python
 from trainyard.logs import write_logs
 from trainyard.manifests.loader import load_all
 
@@ -116,7 +114,7 @@ def test_the_traceback_of_a_defect_is_printable() -> None:
         "def fail(*_): raise ValueError('\\x1b[2J\\n::error::x')\n"
         "app.build = fail; app.main()"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = python(program)
     assert "ValueError" in done.stderr
     assert_inert(done.stderr)
 

@@ -9,23 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import installed
+from tests.conftest import live
 from tests.support import environment, require, stack_file, trainyard
 from trainyard.listening import has_address
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(not has_address("::1"), reason="this machine has no ::1"),
-]
+pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.skipif(not has_address("::1"), reason="this machine has no ::1")
 def test_a_platform_of_ipv6_installs_and_a_job_completes(state_home: Path, tmp_path: Path) -> None:
     env, config = environment(state_home), stack_file(tmp_path, "six")
     with ExitStack() as ends:
         ends.callback(trainyard, "cluster", "down", "--name", "six", "--delete", env=env)
         require(trainyard("cluster", "up", "--name", "six", "--ip-family", "ipv6", env=env))
-        cluster, output = installed("six", config, state_home, ends)
-        assert "Complete=True" in output
+        assert "Complete=True" in require(trainyard("quickstart", "--config-file", str(config), env=env))
+        cluster = live("six", config, env)
         status = json.loads(require(cluster.trainyard("cluster", "status", "--name", "six", "-o", "json")))
         assert status["healthy"] is True
         assert {each["address"].rpartition(":")[0] for each in status["processes"]} - {""} == {"[::1]"}

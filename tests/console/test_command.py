@@ -8,7 +8,6 @@ import queue
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 import webbrowser
@@ -23,7 +22,7 @@ from tests.console.served_console import PROGRAM, command
 from tests.console.test_live_source import put
 from tests.kube.fake_api import FakeApi, serving
 from tests.kube.kubeconfigs import kubeconfig
-from tests.support import ROOT, in_process
+from tests.support import in_process, python, require
 from trainyard.cluster_state.recorded_file import recorded
 from trainyard.insight.console.loopback_server import serve
 from trainyard.insight.console.recorded_source import RecordedSource
@@ -126,8 +125,7 @@ def test_a_cluster_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("package", ["uvicorn", "python_multipart"])
 def test_without_the_extra_the_error_names_it(snapshot: Path, package: str) -> None:
     script = f"import sys; sys.modules['{package}'] = None; from trainyard.cli import main; main()"
-    command = [sys.executable, "-c", script, "console", "--from", str(snapshot)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    found = python(script, "console", "--from", str(snapshot))
     assert found.returncode == 2
     assert found.stderr == (
         f"Error: The console needs the Python package {package}\nFix: pip install 'trainyard-platform[console]'\n"
@@ -139,8 +137,7 @@ def test_other_commands_do_not_import_the_server() -> None:
         "import sys; from trainyard.cli.app import build; build('console'); "
         "print([name for name in ('starlette', 'uvicorn', 'jinja2', 'trainyard.kube') if name in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert found.stdout.strip() == "[]"
+    assert require(python(script)).strip() == "[]"
 
 
 class Blocking(webbrowser.BaseBrowser):

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.kube.fake_api import FakeApi, eventually
+from aiohttp import web
+
+from tests.kube.fake_api import FakeApi, Fault, error, eventually
 from trainyard.controller.adoption import adopt
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.manager import Manager
@@ -136,6 +138,22 @@ def change(api: FakeApi, path: str, plural: str, name: str, namespace: str = "te
     assert body is not None
     new = {**body, **{part: {**(body.get(part) or {}), **values} for part, values in parts.items()}}
     return api.put(path, new)
+
+
+def job_set(api: FakeApi) -> Body:
+    """Return the JobSet of TrainJob job, which exists."""
+    body = api.find("jobsets", "job", "team")
+    assert body is not None
+    return body
+
+
+def refusing(method: str, part: str, status: int, reason: str, message: str) -> Fault:
+    """Return a fault that refuses requests with a method and a part of their path."""
+
+    def refuse(_: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        return error(status, reason, message) if request.method == method and part in request.path else None
+
+    return refuse
 
 
 def conditions(api: FakeApi, name: str = "job") -> dict[str, tuple[str, str]]:

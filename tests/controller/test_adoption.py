@@ -18,6 +18,7 @@ from tests.controller.harness import (
     conditions,
     controller,
     job_set_status,
+    refusing,
     runtime,
     train_job,
 )
@@ -125,12 +126,7 @@ async def test_a_label_that_is_rejected_does_not_block_other_adoptions(api: Fake
     await made_by_another_version(api)
     api.put(TRAIN_JOBS, train_job("second"))
 
-    def refuse(fake: FakeApi, request: Any) -> Any:
-        if request.method == "PATCH" and request.path == JOB_SET:
-            return error(status, reason, "admission webhook says no")
-        return None
-
-    api.fault = refuse
+    api.fault = refusing("PATCH", JOB_SET, status, reason, "admission webhook says no")
     async with controller(api) as process:
         await eventually(lambda: api.find("jobsets", "second", "team"))
         assert "Failed" not in conditions(api)
@@ -203,12 +199,9 @@ async def test_a_job_set_without_the_label_is_stopped_and_its_end_recorded_while
 async def test_a_job_set_without_the_label_is_stopped_while_creates_are_rejected(
     api: FakeApi, status: int, reason: str
 ) -> None:
-    def reject(fake: FakeApi, request: Any) -> Any:
-        return error(status, reason, "no JobSets") if request.method == "POST" and "/jobsets" in request.path else None
-
     api.put(CLUSTER_RUNTIMES, runtime())
     job = {**train_job(suspend=True), "metadata": JOB}
-    api.fault = reject
+    api.fault = refusing("POST", "/jobsets", status, reason, "no JobSets")
     async with controller(api):
         body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": OWNED, "spec": {}}
         api.put(JOB_SETS, body)

@@ -20,22 +20,16 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    refusing,
     runtime,
     train_job,
 )
 from tests.controller.test_policy import NAMESPACES, Decisions, gate
-from tests.kube.fake_api import FakeApi, error, eventually
+from tests.kube.fake_api import FakeApi, eventually
 from trainyard.controller import reconcile
 
 KEY = ("team", "job")
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
-
-def refusing(plural: str, method: str, answer: Any) -> Any:
-    def refuse(fake: FakeApi, request: Any) -> Any:
-        return answer() if request.method == method and f"/{plural}" in request.path else None
-
-    return refuse
 
 
 def messages(api: FakeApi) -> list[str]:
@@ -60,7 +54,7 @@ async def test_a_rejection_of_any_object_is_reported_counted_and_retried(
     monkeypatch.setattr(reconcile, "_RETRY_SECONDS", (0.05, 60.0))
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job(suspend=True))
-    api.fault = refusing(plural, "POST", lambda: error(status, reason, message))
+    api.fault = refusing("POST", f"/{plural}", status, reason, message)
     async with controller(api) as process:
         await eventually(lambda: any(message in each for each in messages(api)))
         await eventually(process.manager.blocked)
@@ -81,7 +75,7 @@ async def test_a_blocked_resume_counts_its_deadline_from_the_resume(api: FakeApi
     clock = Clock()
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job(suspend=True, activeDeadlineSeconds=60))
-    api.fault = refusing("jobsets", "POST", lambda: error(500, "InternalError", "failed calling webhook"))
+    api.fault = refusing("POST", "/jobsets", 500, "InternalError", "failed calling webhook")
     async with controller(api, clock) as process:
         await eventually(lambda: "Suspended" in conditions(api))
         clock.now += datetime.timedelta(hours=1)
@@ -264,7 +258,7 @@ async def test_a_job_set_that_cannot_be_stopped_is_reported_and_stopped_once_it_
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
-        api.fault = refusing("jobsets", "PATCH", lambda: error(500, "InternalError", "failed calling webhook"))
+        api.fault = refusing("PATCH", "/jobsets", 500, "InternalError", "failed calling webhook")
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await eventually(lambda: conditions(api) == {"Suspended": ("True", "Suspended")})
         assert api.objects[JOB_SETS, "team", "job"]["spec"]["suspend"] is False
@@ -378,8 +372,7 @@ async def test_a_delete_that_is_not_served_is_repeated(api: FakeApi) -> None:
 async def test_a_status_that_is_rejected_is_reported(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
-    answer = lambda: error(422, "Invalid", "status.jobsStatus: Too many: 121: must have at most 100 items")  # noqa: E731
-    api.fault = refusing("trainjobs/job/status", "PATCH", answer)
+    api.fault = refusing("PATCH", "/trainjobs/job/status", 422, "Invalid", "Too many: 121: must have at most 100 items")
     async with controller(api) as process:
         await eventually(lambda: process.manager.blocked().get("TrainJobResourcesCreationFailed"))
         await process.events.flush()
@@ -390,7 +383,7 @@ async def test_a_status_that_is_rejected_is_reported(api: FakeApi) -> None:
 
 async def test_a_rejected_status_does_not_hide_why_the_job_is_blocked(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job(suspend=True))
-    api.fault = refusing("trainjobs/job/status", "PATCH", lambda: error(500, "InternalError", "etcd is away"))
+    api.fault = refusing("PATCH", "/trainjobs/job/status", 500, "InternalError", "etcd is away")
     async with controller(api) as process:
         await eventually(process.manager.blocked)
         await process.events.flush()

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtensionOID, NameOID
 
-from tests.controller.harness import Clock
+from tests.controller.harness import Clock, refusing
 from tests.kube.fake_api import FakeApi, error, eventually
 from tests.support import own_records
 from trainyard import pki
@@ -297,10 +297,7 @@ async def test_while_a_bundle_is_rejected_the_certificate_stays_until_it_expires
             await state.pass_time(days=60)
         old, leaf = state.authority()["tls.crt"], state.data()["tls.crt"]
 
-        def refuse(fake: FakeApi, request: Any) -> Any:
-            return error(403, "Forbidden", "") if request.method == "PATCH" and name in request.path else None
-
-        api.fault = refuse
+        api.fault = refusing("PATCH", name, 403, "Forbidden", "")
         await state.pass_time(days=10)
         await state.pass_time(days=70)
         assert state.authority()["tls.crt"] != old

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiohttp import web
-
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
-    JOB_SETS,
     TRAIN_JOBS,
     change,
     conditions,
     controller,
+    refusing,
     runtime,
     train_job,
 )
-from tests.kube.fake_api import FakeApi, error, eventually
+from tests.kube.fake_api import FakeApi, eventually
 
 
 def invalidate(api: FakeApi) -> None:
@@ -40,12 +38,8 @@ async def test_a_job_resumes_from_its_snapshot(api: FakeApi) -> None:
 
 
 async def test_a_job_set_that_was_rejected_is_created_from_the_snapshot(api: FakeApi) -> None:
-    def reject(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
-        creates = request.method == "POST" and request.path.endswith(JOB_SETS.rpartition("/")[2])
-        return error(403, "Forbidden", "exceeded quota") if creates else None
-
     api.put(CLUSTER_RUNTIMES, runtime())
-    api.fault = reject
+    api.fault = refusing("POST", "/jobsets", 403, "Forbidden", "exceeded quota")
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await eventually(lambda: process.manager.blocked())

@@ -18,10 +18,13 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    job_set,
+    refusing,
     runtime,
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
+from tests.render.builders import patch, pod_patch
 
 KEY = ("team", "job")
 FIELD = "spec.template.spec.containers[0].volumeMounts[0].name"
@@ -50,12 +53,6 @@ def condition(api: FakeApi) -> Body:
     assert body is not None
     found: Body = body["status"]["conditions"][-1]
     return found
-
-
-def stored(api: FakeApi) -> Body:
-    body = api.find("jobsets", "job", "team")
-    assert body is not None
-    return body
 
 
 def answering(answer: Callable[[], web.Response]) -> Any:
@@ -163,11 +160,7 @@ async def test_a_job_whose_job_set_is_refused_is_not_dry_run_again(api: FakeApi)
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
 
-    def refused(_: FakeApi, request: web.Request) -> web.Response | None:
-        full = request.method == "POST" and request.path.endswith("/jobsets")
-        return error(403, "Forbidden", "exceeded quota: objects") if full else None
-
-    api.fault = refused
+    api.fault = refusing("POST", "/jobsets", 403, "Forbidden", "exceeded quota: objects")
     async with controller(api) as process:
         await process.settle()
         await process.reconciler.reconcile(KEY)
@@ -179,10 +172,8 @@ async def test_a_job_whose_job_set_is_refused_is_not_dry_run_again(api: FakeApi)
 
 
 def tolerating(operator: str) -> Body:
-    pod = {"tolerations": [{"key": "a", "operator": operator}]}
-    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
-    patch = {"manager": "a.io/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
-    return {"suspend": False, "runtimePatches": [patch]}
+    patched = pod_patch(tolerations=[{"key": "a", "operator": operator}])
+    return {"suspend": False, "runtimePatches": [patch(patched)]}
 
 
 async def test_jobs_that_change_while_they_are_suspended_are_validated_before_they_resume(api: FakeApi) -> None:
@@ -201,10 +192,10 @@ async def test_jobs_that_change_while_they_are_suspended_are_validated_before_th
         await eventually(
             lambda: any("tolerations[0].operator: Unsupported" in each["message"] for each in api.of("events"))
         )
-        assert stored(api)["spec"]["suspend"] is True
+        assert job_set(api)["spec"]["suspend"] is True
         api.fault = None
         change(api, TRAIN_JOBS, "trainjobs", "job", spec=tolerating("Exists"))
-        await eventually(lambda: not stored(api)["spec"]["suspend"])
+        await eventually(lambda: not job_set(api)["spec"]["suspend"])
         await process.settle()
 
 
@@ -214,8 +205,6 @@ async def test_a_job_that_fails_while_it_is_blocked_says_only_that(api: FakeApi)
     async with controller(api, clock) as process:
         await process.settle()
         assert "Blocked" in conditions(api)
-        body = change(api, TRAIN_JOBS, "trainjobs", "job")
-        assert body["metadata"]["name"] == "job"
         clock.now += datetime.timedelta(days=1)
         process.manager.queue.add(KEY)
         await eventually(lambda: conditions(api) == {"Failed": ("True", "DeadlineExceeded")})

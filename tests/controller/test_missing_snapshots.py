@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from aiohttp import web
-
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
     CONFIG_MAPS,
@@ -14,10 +12,18 @@ from tests.controller.harness import (
     TRAIN_JOBS,
     change,
     controller,
+    job_set,
+    refusing,
     runtime,
     train_job,
 )
-from tests.kube.fake_api import FakeApi, error
+from tests.kube.fake_api import FakeApi
+
+
+def unmark(api: FakeApi) -> None:
+    """Remove from the JobSet what upstream's controller does not write."""
+    body = job_set(api)
+    api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}, "annotations": {}}})
 
 
 async def started_by_upstream(api: FakeApi, **spec: Any) -> None:
@@ -26,9 +32,7 @@ async def started_by_upstream(api: FakeApi, **spec: Any) -> None:
     api.put(TRAIN_JOBS, train_job(**spec))
     async with controller(api) as process:
         await process.settle()
-    job_set = api.find("jobsets", "job", "team")
-    assert job_set is not None
-    api.put(JOB_SETS, {**job_set, "metadata": {**job_set["metadata"], "labels": {}, "annotations": {}}})
+    unmark(api)
     del api.objects[(CONFIG_MAPS, "team", "job-runtime-snapshot")]
 
 
@@ -59,10 +63,8 @@ async def test_a_suspended_job_resumes_with_the_runtime_of_the_takeover(api: Fak
         await process.settle()
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
         await process.settle()
-    job_set = api.find("jobsets", "job", "team")
-    assert job_set is not None
-    assert job_set["spec"]["suspend"] is False
-    assert "image:1" in json.dumps(job_set)
+    assert job_set(api)["spec"]["suspend"] is False
+    assert "image:1" in json.dumps(job_set(api))
 
 
 async def test_a_snapshot_of_v2_3_stays(api: FakeApi) -> None:
@@ -71,9 +73,7 @@ async def test_a_snapshot_of_v2_3_stays(api: FakeApi) -> None:
     async with controller(api) as process:
         await process.settle()
     before = snapshot_of(api)
-    job_set = api.find("jobsets", "job", "team")
-    assert job_set is not None
-    api.put(JOB_SETS, {**job_set, "metadata": {**job_set["metadata"], "labels": {}, "annotations": {}}})
+    unmark(api)
     api.put(CLUSTER_RUNTIMES, runtime(gang=False, image="image:2"))
     async with controller(api) as process:
         await process.settle()
@@ -83,16 +83,12 @@ async def test_a_snapshot_of_v2_3_stays(api: FakeApi) -> None:
 async def test_a_rejected_snapshot_does_not_keep_a_job_from_being_suspended(api: FakeApi) -> None:
     await started_by_upstream(api)
 
-    def quota(_: FakeApi, request: web.Request) -> web.StreamResponse | None:
-        rejected = request.method == "POST" and request.path.endswith("/configmaps")
-        return error(403, "Forbidden", "exceeded quota") if rejected else None
-
-    api.fault = quota
+    api.fault = refusing("POST", "/configmaps", 403, "Forbidden", "exceeded quota")
     async with controller(api) as process:
         await process.settle()
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await process.settle()
-    assert api.find("jobsets", "job", "team")["spec"]["suspend"] is True  # type: ignore[index]
+    assert job_set(api)["spec"]["suspend"] is True
     assert snapshot_of(api) is None
 
 

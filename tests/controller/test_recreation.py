@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -18,11 +17,13 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    job_set,
     job_set_status,
     runtime,
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
+from tests.render.builders import patch, pod_patch
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.training_kinds import JOB_SETS as JOB_SET_RESOURCE
 
@@ -34,26 +35,7 @@ SUSPENDED = {
     "message": "jobset is suspended",
     "lastTransitionTime": "2026-01-01T00:00:00Z",
 }
-PATCHES = [
-    {
-        "manager": "acme.io/team",
-        "trainingRuntimeSpec": {
-            "template": {
-                "spec": {
-                    "replicatedJobs": [
-                        {"name": "node", "template": {"spec": {"template": {"spec": {"affinity": AFFINITY}}}}}
-                    ]
-                }
-            }
-        },
-    }
-]
-
-
-def job_set(api: FakeApi) -> dict[str, Any]:
-    found = api.find("jobsets", "job", "team")
-    assert found is not None
-    return found
+PATCHES = [patch(pod_patch(affinity=AFFINITY))]
 
 
 def affinity(api: FakeApi) -> object:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.controller.harness import CLUSTER_RUNTIMES, JOB_SETS, TRAIN_JOBS, change, controller, runtime, train_job
 from tests.kube.fake_api import FakeApi
+from tests.render.builders import patch, pod_patch
 from trainyard.controller.job_sets import as_created, resume_patch
 from trainyard.controller.removed_parts import RENDERED_PARTS, lacks_parts
 
@@ -22,10 +23,8 @@ SUSPENDED = {
 TOLERATION = {"key": "gpu", "operator": "Exists"}
 
 
-def patches(metadata: dict[str, Any] | None = None, **spec: Any) -> list[dict[str, Any]]:
-    pods = {"spec": spec, **({"metadata": metadata} if metadata else {})}
-    job = {"name": "node", "template": {"spec": {"template": pods}}}
-    return [{"manager": "acme.io/team", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}}}]
+def patches(**spec: Any) -> list[dict[str, Any]]:
+    return [patch(pod_patch(**spec))]
 
 
 def rendered(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

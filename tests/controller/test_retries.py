@@ -16,6 +16,7 @@ from tests.controller.harness import (
     Controller,
     conditions,
     controller,
+    refusing,
     runtime,
     train_job,
 )
@@ -26,9 +27,7 @@ from trainyard.controller import lifecycle
 KEY = ("team", "job")
 
 
-def webhook_away(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
-    creates = request.method == "POST" and request.path.endswith("/jobsets")
-    return error(500, "InternalError", "failed calling webhook") if creates else None
+webhook_away = refusing("POST", "/jobsets", 500, "InternalError", "failed calling webhook")
 
 
 def delay(process: Controller) -> float:

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.controller.harness import CLUSTER_RUNTIMES, JOB_SETS, TRAIN_JOBS, conditions, controller, runtime, train_job
-from tests.controller.test_recreation import complete, job_set, recreation, resume_changed, suspended
+from tests.controller.harness import (
+    CLUSTER_RUNTIMES,
+    JOB_SETS,
+    TRAIN_JOBS,
+    conditions,
+    controller,
+    job_set,
+    runtime,
+    train_job,
+)
+from tests.controller.test_recreation import complete, recreation, resume_changed, suspended
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller import reconcile
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterator
@@ -93,11 +92,14 @@ async def test_a_port_that_is_taken_names_server_and_flag() -> None:
 
 
 async def ends(reader: asyncio.StreamReader) -> bool:
-    """Whether the server closes a connection within a second."""
-    with contextlib.suppress(TimeoutError, ConnectionError):
-        async with asyncio.timeout(1):
-            return await reader.read() == b"" or True
-    return False
+    """Whether the server closes a connection."""
+    try:
+        await asyncio.wait_for(reader.read(), 15)
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+    return True
 
 
 async def test_connections_end_that_send_nothing_or_a_header_byte_by_byte() -> None:
@@ -113,19 +115,19 @@ async def test_connections_end_that_send_nothing_or_a_header_byte_by_byte() -> N
         dripped = asyncio.create_task(drip(dripping))
         assert await ends(silent)
         assert await ends(answered)
-        assert await asyncio.wait_for(dripped, 2) < 40
+        assert await asyncio.wait_for(dripped, 15) < 500
 
 
 async def drip(writer: asyncio.StreamWriter) -> int:
     """Return after how many parts of a header the connection has ended."""
-    for sent in range(40):
+    for sent in range(500):
         try:
             writer.write(b"G" if sent == 0 else b"E")
             await writer.drain()
         except ConnectionError:
             return sent
         await asyncio.sleep(0.02)
-    return 40
+    return 500
 
 
 async def test_a_slow_request_is_answered_however_long_it_takes() -> None:

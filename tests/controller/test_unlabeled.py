@@ -22,6 +22,7 @@ from tests.controller.harness import (
     conditions,
     controller,
     job_set_status,
+    refusing,
     runtime,
     train_job,
 )
@@ -61,9 +62,7 @@ def unlabel(api: FakeApi, path: str, plural: str) -> None:
     api._tell("DELETED", path, {**body, "metadata": {**body["metadata"], "resourceVersion": version}})
 
 
-def no_patch_of_job_sets(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
-    rejected = request.method == "PATCH" and "/jobsets/" in request.path
-    return error(403, "Forbidden", "admission webhook denied the request") if rejected else None
+no_patch_of_job_sets = refusing("PATCH", "/jobsets/", 403, "Forbidden", "admission webhook denied the request")
 
 
 def end(api: FakeApi) -> None:

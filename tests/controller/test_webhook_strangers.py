@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
-import datetime
 import json
 import logging
 import ssl
@@ -19,25 +18,22 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, TRAINER, Clock, runtime, train_job
+from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, TRAINER, runtime, train_job
 from tests.controller.test_webhooks import VALIDATE, Body
+from tests.controller.webhook_server import LIFE, NOW, SERVER_CA, admission, served, trusting
 from tests.kube.fake_api import FakeApi
+from tests.render.builders import patch, pod_patch
 from trainyard import pki
 from trainyard.checks.finding import Finding
-from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration, WebhookClients
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import PolicyReviewer
 from trainyard.controller.review_bodies import BODY_LIMIT, ReviewBodies
-from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate, _file
-from trainyard.controller.webhook_clients import request_certificates
 from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
 from trainyard.kube.store import StoreChange
-from trainyard.policy.gate import GateDecision, PolicyGate
+from trainyard.policy.gate import GateDecision
 
-NOW, LIFE = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-SERVER_CA = pki.authority("server", now=NOW, lifetime=LIFE)
 CLIENT_CA = pki.authority("client", now=NOW, lifetime=LIFE)
 CLIENTS = WebhookClients(authority=CLIENT_CA.certificate.decode(), names=("kube-apiserver",))
 
@@ -51,7 +47,7 @@ class Stranger:
 
     def __init__(self, url: str, shown: pki.KeyPair | None = None) -> None:
         self.url = url
-        self.trust = ssl.create_default_context(cadata=SERVER_CA.certificate.decode())
+        self.trust = trusting()
         if shown is not None:
             with _file(shown.certificate + b"\n" + shown.key) as path:
                 self.trust.load_cert_chain(path)
@@ -67,41 +63,16 @@ class Stranger:
 
 @asynccontextmanager
 async def listening(
-    api: FakeApi,
-    clients: WebhookClients | None,
-    gate: PolicyGate | None = None,
-    *,
-    redact: bool = True,
-    bodies: ReviewBodies | None = None,
+    api: FakeApi, clients: WebhookClients | None, *, redact: bool = True, bodies: ReviewBodies | None = None
 ) -> AsyncIterator[str]:
-    pair = pki.issue(SERVER_CA, "w", now=NOW, lifetime=LIFE, ip_addresses=["127.0.0.1"], server=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with _file(pair.certificate + b"\n" + pair.key) as path:
-        context.load_cert_chain(path)
-    if clients is not None:
-        request_certificates(context, clients)
-    async with api.client() as client:
-        cache = ClusterCache(client, namespaces=gate is not None)
-        policies = PolicyReviewer(cache, gate) if gate is not None else None
-        tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
-        await cache.wait_settled()
-        admission = Admission(client, cache, policies=policies, redact=redact, clock=Clock())
-        app = application(admission, Metrics(), clients, bodies)
+    async def report(_: web.Request) -> web.Response:
+        return web.Response(text="reported")
 
-        async def report(_: web.Request) -> web.Response:
-            return web.Response(text="reported")
-
+    async with admission(api, redact=redact) as handlers:
+        app = application(handlers, Metrics(), clients, bodies)
         app.router.add_post("/report", report)
-        servers = Servers()
-        await servers.start("webhook", app, Configuration().webhook.model_copy(update=LOCAL), context)
-        yield f"https://127.0.0.1:{servers.ports['webhook']}"
-        await servers.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-LOCAL = {"host": "127.0.0.1", "port": 0}
+        async with served(app, clients) as url:
+            yield url
 
 
 def review(body: Any, **fields: Any) -> bytes:
@@ -169,22 +140,16 @@ def asking(**spec: Any) -> Body:
     return train_job(runtimeRef={"name": "secret", "kind": "TrainingRuntime"}, **spec)
 
 
-def patching(job: str, pod: Body) -> Body:
-    jobs = [{"name": job, "template": {"spec": {"template": {"spec": pod}}}}]
-    spec = {"template": {"spec": {"replicatedJobs": jobs}}}
-    return {"runtimePatches": [{"manager": "a.io/b", "trainingRuntimeSpec": spec}]}
-
-
-MISFITS: dict[str, dict[str, Any]] = {
-    "a job that the runtime does not have": patching("absent", {"nodeSelector": {"a": "b"}}),
-    "a container that the runtime does not have": patching("node", {"containers": [{"name": "absent"}]}),
+MISFITS = {
+    "a job that the runtime does not have": pod_patch("absent", nodeSelector={"a": "b"}),
+    "a container that the runtime does not have": pod_patch("node", containers=[{"name": "absent"}]),
 }
 
 
 @pytest.mark.parametrize("misfit", MISFITS)
 async def test_an_answer_to_a_stranger_quotes_no_runtime_of_a_namespace(api: FakeApi, misfit: str) -> None:
     api.put(RUNTIMES, secret_runtime())
-    body = asking(**MISFITS[misfit])
+    body = asking(runtimePatches=[patch(MISFITS[misfit])])
     texts = {}
     for redact in (False, True):
         async with listening(api, None, redact=redact) as url:
@@ -235,14 +200,8 @@ async def test_an_answer_to_a_stranger_names_the_rules_that_a_job_violates_and_q
     api: FakeApi, redact: bool
 ) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
-    async with api.client() as client:
-        cache = ClusterCache(client)
-        tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
-        await cache.wait_settled()
-        admission = Admission(client, cache, policies=cast("PolicyReviewer", Quoting()), redact=redact, clock=Clock())
-        answer = await admission.validate_train_job({"uid": "1", "namespace": "team", "object": train_job()})
-        for task in tasks:
-            task.cancel()
+    async with admission(api, policies=cast("PolicyReviewer", Quoting()), redact=redact) as handlers:
+        answer = await handlers.validate_train_job({"uid": "1", "namespace": "team", "object": train_job()})
     assert not answer["allowed"]
     for place, rule in (("status", "QUE-001"), ("warnings", "QUE-002"), ("auditAnnotations", "QUE-001")):
         assert str(answer[place]).count(rule) == (1 if redact or place != "status" else 2)

@@ -1,26 +1,19 @@
 from __future__ import annotations
 
-import asyncio
 import base64
-import datetime
 import json
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
-from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, TRAIN_JOBS, Clock, runtime, train_job
+from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, TRAIN_JOBS, runtime, train_job
+from tests.controller.webhook_server import admission, served, trusting
 from tests.kube.fake_api import FakeApi
-from trainyard import pki
-from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policy_review import PolicyReviewer
-from trainyard.controller.serving import _file
-from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
+from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, application
 from trainyard.policy.gate import PolicyGate
 
 Body = dict[str, Any]
@@ -68,28 +61,12 @@ class Server:
 
 @asynccontextmanager
 async def serving(api: FakeApi, gate: PolicyGate | None = None) -> AsyncIterator[Server]:
-    now, life = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-    ca = pki.authority("ca", now=now, lifetime=life)
-    pair = pki.issue(ca, "w", now=now, lifetime=life, ip_addresses=["127.0.0.1"], server=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with _file(pair.certificate + b"\n" + pair.key) as path:
-        context.load_cert_chain(path)
-    async with api.client() as client:
-        cache = ClusterCache(client, namespaces=gate is not None)
-        policies = PolicyReviewer(cache, gate) if gate is not None else None
-        tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
-        await cache.wait_settled()
-        admission = Admission(client, cache, policies=policies, clock=Clock())
-        runner = web.AppRunner(application(admission, Metrics()), shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-        trust = ssl.create_default_context(cadata=ca.certificate.decode())
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-            yield Server(session, f"https://127.0.0.1:{runner.addresses[0][1]}")
-        await runner.cleanup()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with (
+        admission(api, gate) as handlers,
+        served(application(handlers, Metrics())) as url,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting())) as session,
+    ):
+        yield Server(session, url)
 
 
 VALIDATE = f"{VALIDATE_PREFIX}trainjob"

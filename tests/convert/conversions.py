@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,39 @@ def text_of(name: str) -> str:
 
 def converted(name: str, *, runtime: str = AUTO) -> list[Conversion]:
     return convert_documents({f"{name}.yaml": text_of(name)}, catalog(), runtime=runtime)
+
+
+def conversion_of(*bodies: Body, runtime: str = "always") -> Conversion:
+    """Return the conversion of one job, beside which there may be other objects."""
+    text = "\n---\n".join(map(json.dumps, bodies))
+    conversions = convert_documents({"job": text}, catalog(), runtime=runtime)
+    assert len(conversions) == len(bodies)
+    return max(conversions, key=lambda each: len(each.objects))
+
+
+def own_runtime(conversion: Conversion) -> Body:
+    """Return the spec of the JobSets of the runtime that is written for the job."""
+    (found,) = (body for body in conversion.objects if body["kind"] == "TrainingRuntime")
+    spec: Body = found["spec"]["template"]["spec"]
+    return spec
+
+
+def replicated_jobs(conversion: Conversion) -> dict[str, Body]:
+    return {each["name"]: each for each in own_runtime(conversion)["replicatedJobs"]}
+
+
+def pod_templates(conversion: Conversion) -> dict[str, Body]:
+    """Return the pod templates of the job's own runtime by replicatedJob."""
+    return {name: each["template"]["spec"]["template"] for name, each in replicated_jobs(conversion).items()}
+
+
+def main_container(conversion: Conversion, name: str) -> Body:
+    found: Body = pod_templates(conversion)[name]["spec"]["containers"][0]
+    return found
+
+
+def lost(conversion: Conversion) -> list[str]:
+    return [str(note) for note in conversion.lost]
 
 
 def bodies_of(name: str) -> list[Any]:

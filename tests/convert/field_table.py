@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from tests.convert.conversions import NAMES, bodies_of, catalog
+from tests.convert.conversions import NAMES, bodies_of, conversion_of
 from tests.convert.schema_fields import SCHEMAS, conversions_of, notes_of
-from trainyard.jobs.convert.conversion_report import as_yaml
-from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.convert.field_finding import FieldFinding
 from trainyard.jobs.convert.kinds import KINDS
 
@@ -39,8 +37,7 @@ def table() -> str:
         for body in bodies_of(name):
             if (body["apiVersion"], body["kind"]) not in KINDS:
                 continue
-            (conversion,) = convert_documents({name: as_yaml([body])}, catalog(), runtime="always")
-            _add(rows, body["kind"], conversion.notes)
+            _add(rows, body["kind"], conversion_of(body).notes)
     for schema in sorted(SCHEMAS.glob("*.txt")):
         for _, path, conversion in conversions_of(schema.stem):
             _add(rows, schema.stem.partition("-")[0], notes_of(path, conversion))

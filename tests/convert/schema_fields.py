@@ -14,11 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tests.convert.conversions import catalog
+from tests.convert.conversions import conversion_of
 from trainyard.api import Body
 from trainyard.jobs.convert.conversion import Conversion
-from trainyard.jobs.convert.conversion_report import as_yaml
-from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.convert.field_finding import FieldFinding
 
 SCHEMAS: Final = Path(__file__).parent / "schemas"
@@ -131,9 +129,7 @@ def fields_of(kind: str) -> tuple[tuple[str, str], ...]:
 def conversions_of(kind: str, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str, Conversion]]:
     """Yield some fields of a kind, with the path that the job has for each, and the conversion of that job."""
     for path, type_ in fields_of(kind)[start:stop]:
-        body = _job(kind, path, type_)
-        (conversion,) = convert_documents({path: as_yaml([body])}, catalog(), runtime="always")
-        yield path, path.replace("[]", "[0]"), conversion
+        yield path, path.replace("[]", "[0]"), conversion_of(_job(kind, path, type_))
 
 
 def notes_of(path: str, conversion: Conversion) -> list[FieldFinding]:

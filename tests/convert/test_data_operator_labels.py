@@ -5,30 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from tests.convert.conversions import catalog
+from tests.convert.conversions import conversion_of, pod_templates
 from trainyard.api import Body
 from trainyard.jobs.convert.conversion import Conversion
-from trainyard.jobs.convert.converted_documents import convert_documents
 
 IMAGE: Final = "registry.example/app:1"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 
-def conversion_of(*bodies: Body) -> Conversion:
-    text = yaml.safe_dump_all([*bodies], sort_keys=False)
-    return next(each for each in convert_documents({"jobs": text}, catalog(), runtime="always") if each.objects)
-
-
-def templates(conversion: Conversion) -> dict[str, Body]:
-    runtime = next(body for body in conversion.objects if body["kind"] == "TrainingRuntime")
-    jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
-    return {each["name"]: each["template"]["spec"]["template"] for each in jobs}
-
-
 def labels(conversion: Conversion, name: str) -> Body:
-    found: Body = templates(conversion)[name].get("metadata", {}).get("labels", {})
+    found: Body = pod_templates(conversion)[name].get("metadata", {}).get("labels", {})
     return found
 
 
@@ -116,7 +103,7 @@ def test_labels_of_namespace_and_queue_are_named_by_another_object() -> None:
 @pytest.mark.parametrize("place", ["labels", "annotations"])
 def test_the_index_of_a_task_is_the_completion_index(place: str) -> None:
     conversion = conversion_of(volcano({"env": [field("RANK", f"metadata.{place}['volcano.sh/task-index']")]}))
-    for template in templates(conversion).values():
+    for template in pod_templates(conversion).values():
         (variable,) = template["spec"]["containers"][0]["env"]
         assert variable["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.{place}['{INDEX}']"
     assert not conversion.lost
@@ -124,7 +111,7 @@ def test_the_index_of_a_task_is_the_completion_index(place: str) -> None:
 
 def test_an_annotation_with_one_value_is_set() -> None:
     conversion = conversion_of(volcano({"env": [field("TASK", "metadata.annotations['volcano.sh/task-spec']")]}))
-    assert templates(conversion)["lead"]["metadata"]["annotations"] == {"volcano.sh/task-spec": "lead"}
+    assert pod_templates(conversion)["lead"]["metadata"]["annotations"] == {"volcano.sh/task-spec": "lead"}
 
 
 def test_annotations_of_the_gang_are_not_lost_and_those_of_the_old_job_are() -> None:

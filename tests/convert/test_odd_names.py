@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.convert.conversions import bodies_of, catalog
+from tests.convert.conversions import bodies_of, conversion_of
 from trainyard.errors import TrainyardError
-from trainyard.jobs.convert.conversion import Conversion
-from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.convert.source import dotted
 
 ODD = ("", "a.b", "x[0]", "a[b]", "[", "]", "a b", 'q"', "\n\x1b[31m", "..")
@@ -44,11 +42,6 @@ def job() -> Any:
         "pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {"spec": pod}}},
     }
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "odd"}, "spec": spec}
-
-
-def conversion_of(body: Any) -> Conversion:
-    (found,) = convert_documents({"job": json.dumps(body)}, catalog(), runtime="always")
-    return found
 
 
 def at(value: Any, path: tuple[str | int, ...]) -> Any:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.convert.conversions import catalog
+from tests.convert.conversions import conversion_of, lost, pod_templates
 from trainyard.api import Body
-from trainyard.jobs.convert.conversion import Conversion
-from trainyard.jobs.convert.converted_documents import convert_documents
 
 PREFIX = "training.kubeflow.org/"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -44,19 +41,6 @@ def pytorch(roles: dict[str, int], pod: Body | None = None) -> Body:
     return job("PyTorchJob", "pytorchReplicaSpecs", "pytorch", roles, pod)
 
 
-def conversion_of(*bodies: Body, runtime: str = "always") -> Conversion:
-    text = yaml.safe_dump_all([*bodies], sort_keys=False)
-    return next(each for each in convert_documents({"jobs": text}, catalog(), runtime=runtime) if each.objects)
-
-
-def parts(conversion: Conversion) -> dict[str, Body]:
-    runtime = next(body for body in conversion.objects if body["kind"] == "TrainingRuntime")
-    return {
-        part["name"]: part["template"]["spec"]["template"]
-        for part in runtime["spec"]["template"]["spec"]["replicatedJobs"]
-    }
-
-
 def labels(template: Body) -> Body:
     found: Body = template.get("metadata", {}).get("labels", {})
     return {key.removeprefix(PREFIX): value for key, value in found.items()}
@@ -67,18 +51,14 @@ def selected(template: Body) -> Body:
     return found
 
 
-def lost(conversion: Conversion) -> list[str]:
-    return [str(note) for note in conversion.lost]
-
-
 def test_a_job_that_names_no_label_gets_none() -> None:
-    assert labels(parts(conversion_of(pytorch({"Worker": 2})))["node"]) == {}
+    assert labels(pod_templates(conversion_of(pytorch({"Worker": 2})))["node"]) == {}
 
 
 def test_a_named_label_is_set_with_its_old_value() -> None:
     pod = spread(job_name="old", replica_type="worker", operator_name="pytorchjob-controller")
     conversion = conversion_of(pytorch({"Worker": 2}, pod))
-    assert labels(parts(conversion)["node"]) == {
+    assert labels(pod_templates(conversion)["node"]) == {
         "operator-name": "pytorchjob-controller",
         "job-name": "old",
         "replica-type": "worker",
@@ -89,13 +69,13 @@ def test_a_named_label_is_set_with_its_old_value() -> None:
 def test_the_old_name_stays_the_value_when_the_job_gets_another() -> None:
     body = pytorch({"Worker": 2}, spread(job_name="7th.run"))
     body["metadata"]["name"] = "7th.run"
-    assert labels(parts(conversion_of(body))["node"]) == {"job-name": "7th.run"}
+    assert labels(pod_templates(conversion_of(body))["node"]) == {"job-name": "7th.run"}
 
 
 def test_a_generated_name_is_that_of_the_job() -> None:
     body = pytorch({"Worker": 2}, spread(job_name="old"))
     body["metadata"] = {"generateName": "old-", "namespace": "vision"}
-    assert labels(parts(conversion_of(body))["node"]) == {"job-name": "old"}
+    assert labels(pod_templates(conversion_of(body))["node"]) == {"job-name": "old"}
 
 
 def test_a_label_reaches_the_pods_on_a_runtime_of_the_catalog() -> None:
@@ -107,7 +87,7 @@ def test_a_label_reaches_the_pods_on_a_runtime_of_the_catalog() -> None:
 
 def test_roles_with_unlike_labels_stay_apart() -> None:
     """One replicatedJob cannot have the label of the master on its first pod only."""
-    found = parts(conversion_of(pytorch({"Master": 1, "Worker": 2}, spread(job_role="master"))))
+    found = pod_templates(conversion_of(pytorch({"Master": 1, "Worker": 2}, spread(job_role="master"))))
     assert {name: labels(template) for name, template in found.items()} == {
         "master": {"job-role": "master"},
         "worker": {},
@@ -117,7 +97,7 @@ def test_roles_with_unlike_labels_stay_apart() -> None:
 def test_the_index_is_the_completion_index() -> None:
     pod = spread(replica_index="1")
     conversion = conversion_of(pytorch({"Worker": 2}, pod))
-    assert selected(parts(conversion)["node"]) == {COMPLETION_INDEX: "1"}
+    assert selected(pod_templates(conversion)["node"]) == {COMPLETION_INDEX: "1"}
     assert not lost(conversion)
 
 
@@ -125,7 +105,7 @@ def test_the_index_of_a_role_of_its_own_jobs_is_the_index_of_the_job() -> None:
     """Master and workers count from 0 each, which one replicatedJob does not."""
     pod = {"containers": [{"name": "pytorch", "image": "a", "env": [index_variable()]}]}
     conversion = conversion_of(pytorch({"Master": 1, "Worker": 2}, pod))
-    found = parts(conversion)
+    found = pod_templates(conversion)
     assert [note.path for note in conversion.notes if "the index of a pod in its role" in note.message] == [
         f"spec.pytorchReplicaSpecs.{role}.template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
         for role in ("Master", "Worker")
@@ -145,7 +125,7 @@ def test_files_of_the_downward_api_follow() -> None:
     item = {"path": "index", "fieldRef": {"fieldPath": f"metadata.labels['{PREFIX}replica-index']"}}
     projected = {"name": "b", "projected": {"sources": [{"downwardAPI": {"items": [item]}}]}}
     pod = {"volumes": [{"name": "a", "downwardAPI": {"items": [item]}}, projected]}
-    text = str(parts(conversion_of(pytorch({"Worker": 2}, pod))))
+    text = str(pod_templates(conversion_of(pytorch({"Worker": 2}, pod))))
     assert PREFIX not in text
     assert text.count(COMPLETION_INDEX) == 2
 
@@ -153,7 +133,7 @@ def test_files_of_the_downward_api_follow() -> None:
 def test_a_file_of_all_labels_gets_those_with_one_value() -> None:
     item = {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}
     pod = {"volumes": [{"name": "a", "downwardAPI": {"items": [item]}}]}
-    assert set(labels(parts(conversion_of(pytorch({"Worker": 2}, pod)))["node"])) == {
+    assert set(labels(pod_templates(conversion_of(pytorch({"Worker": 2}, pod)))["node"])) == {
         "operator-name",
         "job-name",
         "replica-type",
@@ -182,7 +162,7 @@ def test_a_command_that_names_the_index_is_lost() -> None:
     command = ["kubectl", "get", "pods", "-l", f"{PREFIX}replica-index=0,{PREFIX}job-name=old"]
     pod = {"containers": [{"name": "pytorch", "image": "a", "command": command}]}
     conversion = conversion_of(pytorch({"Worker": 2}, pod))
-    assert labels(parts(conversion)["node"]) == {"job-name": "old"}
+    assert labels(pod_templates(conversion)["node"]) == {"job-name": "old"}
     (note,) = lost(conversion)
     assert f"use the label {COMPLETION_INDEX}" in note
 
@@ -197,7 +177,7 @@ def test_other_objects_of_the_input_are_heard() -> None:
         "spec": {"podSelector": {"matchLabels": {f"{PREFIX}replica-type": "worker"}}},
     }
     conversion = conversion_of(pytorch({"Worker": 2}), policy, service)
-    assert labels(parts(conversion)["node"]) == {"job-name": "old", "replica-type": "worker"}
+    assert labels(pod_templates(conversion)["node"]) == {"job-name": "old", "replica-type": "worker"}
     (note,) = lost(conversion)
     assert "Service default/web" in note
     assert COMPLETION_INDEX in note
@@ -208,7 +188,7 @@ def test_labels_of_the_mpi_operator(trains: bool, indexed: bool) -> None:
     pod = spread(job_role="worker", replica_index="1", operator_name="mpi-operator")
     body = job("MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 2}, pod, runLauncherAsWorker=trains)
     conversion = conversion_of(body)
-    found = parts(conversion)
+    found = pod_templates(conversion)
     assert labels(found["launcher"]) == {"job-role": "launcher", "operator-name": "mpi-operator"}
     assert labels(found["node"]) == {"job-role": "worker", "operator-name": "mpi-operator"}
     assert (COMPLETION_INDEX in selected(found["node"])) == indexed

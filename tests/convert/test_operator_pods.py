@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.convert.conversions import catalog
+from tests.convert.conversions import conversion_of, lost
 from trainyard.api import Body
 from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_yaml
-from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.render.rendered_documents import render_documents
 
 HOSTS = {"name": "mpi-job-config", "mountPath": "/etc/mpi"}
@@ -30,11 +28,6 @@ def mpi(launcher: Body | None = None, worker: Body | None = None, version: str =
     return {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob", "metadata": metadata, "spec": spec}
 
 
-def conversion_of(body: Body) -> Conversion:
-    (found,) = convert_documents({"job": json.dumps(body)}, catalog(), runtime="always")
-    return found
-
-
 def pods(conversion: Conversion) -> dict[str, Body]:
     (answer,) = render_documents({"job": as_yaml(conversion.objects)})
     assert not answer.errors
@@ -46,10 +39,6 @@ def pods(conversion: Conversion) -> dict[str, Body]:
 def mounts(pod: Body) -> dict[str, str]:
     (container,) = pod["initContainers"]
     return {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", ())}
-
-
-def lost(conversion: Conversion) -> list[str]:
-    return [str(note) for note in conversion.lost]
 
 
 @pytest.mark.parametrize("version", ["v1", "v2beta1"])

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.convert import conversions
 from tests.convert.conversions import NAMES, bodies_of, catalog
 from tests.convert.generated_jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body
 from trainyard.api.go_types import stored_form
 from trainyard.errors import TrainyardError
-from trainyard.jobs.convert.conversion import Conversion
+from trainyard.jobs.convert.conversion import AUTO, Conversion
 from trainyard.jobs.convert.conversion_report import as_yaml
-from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.convert.field_finding import Fidelity
 from trainyard.jobs.render.rendered_documents import RenderedTrainJob, render_documents
 from trainyard.manifests.documents import objects
@@ -27,9 +28,7 @@ EXAMPLES = 10
 JUNK = st.sampled_from((None, True, -1, 10**12, "", "x", [], {}, ["x"], {"x": 1}, [{}], [1], 1.5))
 
 
-def conversion_of(body: Body, runtime: str = "auto") -> Conversion:
-    (found,) = convert_documents({"generated": json.dumps(body)}, catalog(), runtime=runtime)
-    return found
+conversion_of = partial(conversions.conversion_of, runtime=AUTO)
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -105,7 +104,7 @@ def test_a_number_for_an_amount_is_written_as_text(runtime: str) -> None:
     main = {"name": "pytorch", "image": "registry.example/a:1", "resources": resources}
     roles = {"Worker": {"replicas": 1, "template": {"spec": {"containers": [main], "volumes": [volume]}}}}
     body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "half"}}
-    conversion = conversion_of({**body, "spec": {"pytorchReplicaSpecs": roles}}, runtime)
+    conversion = conversion_of({**body, "spec": {"pytorchReplicaSpecs": roles}}, runtime=runtime)
     assert not conversion.lost
     assert {value for path, value in leaves(list(conversion.objects)) if path[-1] in ("cpu", "sizeLimit")} == {
         "1.5",
@@ -129,7 +128,7 @@ def test_a_job_in_a_queue_of_kueue_runs_the_pods_that_kueue_counts(name: str) ->
 @given(data=st.data(), runtime=st.sampled_from(("auto", "always")))
 def test_the_pods_are_those_of_the_old_job(kind: str, data: st.DataObject, runtime: str) -> None:
     body = data.draw(KEEPING_COMMANDS[kind])
-    conversion = conversion_of(body, runtime)
+    conversion = conversion_of(body, runtime=runtime)
     if conversion.objects[-1]["spec"].get("managedBy"):
         return
     answer = rendered(conversion)

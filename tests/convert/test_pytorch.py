@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.convert import conversions
 from tests.convert.conversions import catalog
 from trainyard.api import Body
-from trainyard.jobs.convert.conversion import Conversion
+from trainyard.jobs.convert.conversion import AUTO, Conversion
 from trainyard.jobs.convert.conversion_report import as_yaml
-from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.render.rendered_documents import render_documents
 
+DEVICES = {"limits": {"nvidia.com/gpu": "8"}}
 METRICS = [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]
 
 
-def job(roles: dict[str, int], *, args: list[str] | None = None, unlike: bool = False, **spec: Any) -> Body:
+def job(
+    roles: dict[str, int],
+    *,
+    args: list[str] | None = None,
+    unlike: bool = False,
+    container: Body | None = None,
+    **spec: Any,
+) -> Body:
     def role(name: str, replicas: int) -> Body:
         words = ["torchrun", *(args or []), "train.py", *([name] if unlike else [])]
-        limits = {"limits": {"nvidia.com/gpu": "8"}}
-        main = {"name": "pytorch", "image": "registry.example/train:1", "command": words, "resources": limits}
+        main = {"name": "pytorch", "image": "registry.example/train:1", "command": words, "resources": DEVICES}
+        main |= container or {}
         return {"replicas": replicas, "restartPolicy": "OnFailure", "template": {"spec": {"containers": [main]}}}
 
     found = {name: role(name, replicas) for name, replicas in roles.items()}
@@ -30,9 +38,7 @@ def job(roles: dict[str, int], *, args: list[str] | None = None, unlike: bool = 
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec}
 
 
-def conversion_of(body: Body, runtime: str = "auto") -> Conversion:
-    (found,) = convert_documents({"job": json.dumps(body)}, catalog(), runtime=runtime)
-    return found
+conversion_of = partial(conversions.conversion_of, runtime=AUTO)
 
 
 def job_set(conversion: Conversion) -> Body:
@@ -64,7 +70,7 @@ def notes(conversion: Conversion, path: str) -> list[str]:
 def test_without_metrics_the_replicas_run(runtime: str, args: list[str]) -> None:
     """The operator creates an autoscaler only for metrics; nothing else changes the number of pods."""
     policy = {"rdzvBackend": "c10d", "minReplicas": 1, "maxReplicas": 64, "maxRestarts": 3}
-    conversion = conversion_of(job({"Worker": 2}, args=args, elasticPolicy=policy), runtime)
+    conversion = conversion_of(job({"Worker": 2}, args=args, elasticPolicy=policy), runtime=runtime)
     assert pods(conversion) == 2
     (found,) = variables(conversion)
     assert {name: found.get(name) for name in ("PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")} == {
@@ -156,11 +162,10 @@ def test_the_job_ends_with_its_master() -> None:
 
 @pytest.mark.parametrize("policy", [None, {"rdzvBackend": "c10d"}])
 def test_variables_that_the_operator_overrides_are_left_out(policy: Body | None) -> None:
-    body = job({"Worker": 2}, **({"elasticPolicy": policy} if policy else {}))
     names = ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_RDZV_ID", "OWN")
-    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    container["env"] = [{"name": name, "value": "own-value"} for name in names]
-    conversion = conversion_of(body, "always")
+    own = {"env": [{"name": name, "value": "own-value"} for name in names]}
+    body = job({"Worker": 2}, container=own, **({"elasticPolicy": policy} if policy else {}))
+    conversion = conversion_of(body, runtime="always")
     kept = {name for name, value in variables(conversion)[0].items() if value == "own-value"}
     assert kept == ({"OWN"} if policy else {"OWN", "PET_RDZV_ID"})
     path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].env[1]"
@@ -177,9 +182,7 @@ def test_variables_that_the_operator_overrides_are_left_out(policy: Body | None)
     ],
 )
 def test_processes_of_a_node_without_devices_are_noted(limits: Body, spec: Body, noted: bool) -> None:
-    body = job({"Worker": 2}, **spec)
-    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    container["resources"] = {"limits": limits}
+    body = job({"Worker": 2}, container={"resources": {"limits": limits}}, **spec)
     found = [note for note in notes(conversion_of(body), "spec.nprocPerNode") if note.startswith("changed: auto")]
     assert bool(found) == noted
 
@@ -194,9 +197,8 @@ def test_an_autoscaled_job_has_the_nodes_for_which_its_command_waits() -> None:
 
 def test_a_program_that_reads_the_name_of_its_pod_is_said_to_get_another_one() -> None:
     """Pods of the operator had the name of their Service, with their index at the end."""
-    body = job({"Worker": 2})
-    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    container["env"] = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    variable = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    body = job({"Worker": 2}, container={"env": [variable]})
     path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
     (message,) = notes(conversion_of(body), path)
     assert message.startswith("changed: ends in random letters")
@@ -212,16 +214,12 @@ def test_a_program_that_reads_the_name_of_its_pod_is_said_to_get_another_one() -
     ],
 )
 def test_a_command_that_splits_the_host_name_is_said_to_get_another_one(text: str, said: bool) -> None:
-    body = job({"Worker": 2})
-    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    container["command"], container["args"] = ["sh", "-c"], [text]
+    body = job({"Worker": 2}, container={"command": ["sh", "-c"], "args": [text]})
     found = notes(conversion_of(body), "spec.pytorchReplicaSpecs.Worker.template.spec.containers")
     assert any("splits the host name" in each for each in found) == said
 
 
 @pytest.mark.parametrize("argument", ["--nproc_per_node=32", "--nproc-per-node 32"])
 def test_processes_that_the_command_names_are_not_said_to_be_counted(argument: str) -> None:
-    body = job({"Worker": 2}, args=argument.split())
-    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    container["resources"] = {"limits": {"cpu": "4"}}
+    body = job({"Worker": 2}, args=argument.split(), container={"resources": {"limits": {"cpu": "4"}}})
     assert not [note for note in notes(conversion_of(body), "spec.nprocPerNode") if note.startswith("changed")]

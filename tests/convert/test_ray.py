@@ -10,12 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.convert.conversions import catalog
+from tests.convert.conversions import conversion_of, main_container, own_runtime, pod_templates, replicated_jobs
 from trainyard.api import Body
 from trainyard.errors import TrainyardError
 from trainyard.jobs.convert.conversion import Conversion
-from trainyard.jobs.convert.conversion_report import as_yaml
-from trainyard.jobs.convert.converted_documents import convert_documents
 
 IMAGE: Final = "rayproject/ray:2.50.0"
 LIMITS: Final = {"cpu": "8", "memory": "16Gi"}
@@ -40,36 +38,20 @@ def job(entrypoint: str = "python train.py", head: Body | None = None, *workers:
     return ray("RayJob", {"entrypoint": entrypoint, "rayClusterSpec": cluster(head, *workers), **fields})
 
 
-def converted(body: Body) -> Conversion:
-    (conversion,) = convert_documents({"job.yaml": as_yaml([body])}, catalog())
-    return conversion
-
-
-def spec_of(conversion: Conversion, name: str) -> Body:
-    jobs = conversion.objects[0]["spec"]["template"]["spec"]["replicatedJobs"]
-    found: Body = next(each for each in jobs if each["name"] == name)["template"]["spec"]
-    return found
-
-
-def container(conversion: Conversion, name: str) -> Body:
-    found: Body = spec_of(conversion, name)["template"]["spec"]["containers"][0]
-    return found
-
-
 def words_of(found: Body) -> list[str]:
     return [*found.get("command", ()), *found.get("args", ())]
 
 
 def started(conversion: Conversion, name: str) -> list[str]:
     """Return the options of `ray start` as a shell reads them."""
-    text = " ".join(container(conversion, name)["command"])
+    text = " ".join(main_container(conversion, name)["command"])
     line = next(line for line in text.splitlines() if line.strip().startswith("ray start"))
     return shlex.split(line)
 
 
 def worker_options(resources: Body | None, params: Body | None = None, **fields: Any) -> list[str]:
     body = group({"resources": resources} if resources else {}, params, **fields)
-    return started(converted(ray("RayCluster", cluster(None, body))), "node")
+    return started(conversion_of(ray("RayCluster", cluster(None, body))), "node")
 
 
 def notes(conversion: Conversion) -> dict[str, str]:
@@ -118,11 +100,11 @@ def test_start_parameters(params: Body, wanted: list[str]) -> None:
 def test_resources_and_labels_of_a_group_count_over_its_start_parameters() -> None:
     fields = {"resources": {"CPU": "2", "memory": "1Gi", "custom": "3"}, "labels": {"zone": "b", "tier": "spot"}}
     body = ray("RayCluster", cluster(None, group({"resources": {"limits": LIMITS}}, {"num-cpus": "7"}, **fields)))
-    conversion = converted(body)
+    conversion = conversion_of(body)
     options = started(conversion, "node")
     wanted = {"--num-cpus=2", "--memory=1073741824", '--resources={"custom":3}', "--labels=tier=spot,zone=b"}
     assert wanted <= set(options)
-    labels = spec_of(conversion, "node")["template"]["metadata"]["labels"]
+    labels = pod_templates(conversion)["node"]["metadata"]["labels"]
     assert labels.items() >= {"zone": "b", "tier": "spot"}.items()
     assert not conversion.lost
 
@@ -134,8 +116,10 @@ def test_an_address_of_the_old_cluster_is_not_joined() -> None:
 
 def test_a_container_that_starts_ray_itself_is_left_alone() -> None:
     words = ["/bin/bash", "-c", "ray start --address=$RAY_ADDRESS --num-cpus=1 --block"]
-    conversion = converted(ray("RayCluster", cluster(None, group({"command": words, "resources": {"limits": LIMITS}}))))
-    assert container(conversion, "node")["command"] == words
+    conversion = conversion_of(
+        ray("RayCluster", cluster(None, group({"command": words, "resources": {"limits": LIMITS}})))
+    )
+    assert main_container(conversion, "node")["command"] == words
 
 
 def test_the_generated_command_stands_where_the_job_names_it() -> None:
@@ -145,9 +129,9 @@ def test_the_generated_command_stands_where_the_job_names_it() -> None:
         cluster(group({"command": words}), group({"command": words, "resources": {"limits": LIMITS}})),
         annotations={"ray.io/overwrite-container-cmd": "true"},
     )
-    conversion = converted(body)
-    assert "ulimit -n 65536; ray start --head" in container(conversion, "head")["command"][2]
-    text = container(conversion, "node")["command"][2]
+    conversion = conversion_of(body)
+    assert "ulimit -n 65536; ray start --head" in main_container(conversion, "head")["command"][2]
+    text = main_container(conversion, "node")["command"][2]
     assert text.startswith("ulimit -n 65536; ray start --address=")
     assert "--num-cpus=8" in text
     assert "--block" in text
@@ -157,14 +141,14 @@ def test_variables_of_kuberay_are_given_to_workers_and_init_containers() -> None
     waiting = {"name": "wait", "image": IMAGE}
     worker = group({"command": ["python", "agent.py"]})
     worker["template"]["spec"]["initContainers"] = [waiting]
-    conversion = converted(ray("RayCluster", cluster(group(), worker, group())))
+    conversion = conversion_of(ray("RayCluster", cluster(group(), worker, group())))
     host = "job-head-0-0.job"
     for name in ("node", "g1"):
-        variables = {each["name"]: each.get("value") for each in container(conversion, name)["env"]}
+        variables = {each["name"]: each.get("value") for each in main_container(conversion, name)["env"]}
         assert variables["FQ_RAY_IP"] == variables["RAY_IP"] == host
-    (found,) = spec_of(conversion, "node")["template"]["spec"]["initContainers"]
+    (found,) = pod_templates(conversion)["node"]["spec"]["initContainers"]
     assert {each["name"]: each["value"] for each in found["env"]} == {"FQ_RAY_IP": host, "RAY_IP": host}
-    variables = {each["name"]: each.get("value") for each in container(conversion, "g1")["env"]}
+    variables = {each["name"]: each.get("value") for each in main_container(conversion, "g1")["env"]}
     assert variables["RAY_ADDRESS"] == f"{host}:6379"
 
 
@@ -183,7 +167,7 @@ SCRIPTS: Final = [
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("join", [shlex.join, list2cmdline])
 def test_an_entry_point_runs_as_one_script_whatever_joins_its_words(script: str, join: Any) -> None:
-    arguments = words_of(container(converted(job(script, None, group(), entrypointNumCpus=1)), "head"))
+    arguments = words_of(main_container(conversion_of(job(script, None, group(), entrypointNumCpus=1)), "head"))
     words = arguments[arguments.index("--") + 1 :]
     found = subprocess.run(join(words), shell=True, capture_output=True, check=False, text=True, timeout=20)
     wanted = subprocess.run(["bash", "-c", script], capture_output=True, check=False, text=True, timeout=20)
@@ -191,12 +175,15 @@ def test_an_entry_point_runs_as_one_script_whatever_joins_its_words(script: str,
 
 
 def test_a_plain_entry_point_stays_legible() -> None:
-    arguments = words_of(container(converted(job("python tune.py --name x", None, group(), jobId="a")), "head"))
+    arguments = words_of(
+        main_container(conversion_of(job("python tune.py --name x", None, group(), jobId="a")), "head")
+    )
     assert arguments[-3:] == ["/bin/bash", "-c", "python tune.py --name x"]
 
 
 def test_a_driver_that_fails_is_not_run_again_unless_the_job_says_so() -> None:
-    head = spec_of(converted(job("python train.py", None, group(), backoffLimit=0)), "head")
+    conversion = conversion_of(job("python train.py", None, group(), backoffLimit=0))
+    head = replicated_jobs(conversion)["head"]["template"]["spec"]
     assert head["backoffLimit"] == 0
     assert head["template"]["spec"]["restartPolicy"] == "Never"
 
@@ -205,36 +192,35 @@ def test_a_restart_policy_of_the_drivers_pod_is_said_to_change() -> None:
     head = group()
     head["template"]["spec"]["restartPolicy"] = "Always"
     path = "spec.rayClusterSpec.headGroupSpec.template.spec.restartPolicy"
-    assert "Never" in notes(converted(job("python train.py", head, group())))[path]
+    assert "Never" in notes(conversion_of(job("python train.py", head, group())))[path]
 
 
 def test_retries_of_the_submitter_are_said_as_they_are_done() -> None:
     pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "s", "image": IMAGE}]}}
     body = job("python a.py", None, group(), submitterPodTemplate=pod, submitterConfig={"backoffLimit": 3})
-    conversion = converted(body)
+    conversion = conversion_of(body)
     message = notes(conversion)["spec.submitterConfig.backoffLimit"]
     assert "made again" not in message
     assert "nothing is submitted twice" in message
-    launcher = spec_of(conversion, "launcher")
-    assert launcher["backoffLimit"] == 0
+    assert replicated_jobs(conversion)["launcher"]["template"]["spec"]["backoffLimit"] == 0
     body["spec"]["backoffLimit"] = 2
-    conversion = converted(body)
-    assert conversion.objects[0]["spec"]["template"]["spec"]["failurePolicy"]["maxRestarts"] == 2
+    conversion = conversion_of(body)
+    assert own_runtime(conversion)["failurePolicy"]["maxRestarts"] == 2
 
 
 def test_a_queue_of_kueue_and_a_submitter_name_the_fix() -> None:
     pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "s", "image": IMAGE}]}}
     body = job("python a.py", None, group(), submitterPodTemplate=pod)
     body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "lq"}
-    losses = {note.path: note.fix for note in converted(body).lost}
+    losses = {note.path: note.fix for note in conversion_of(body).lost}
     assert "leave out submitterPodTemplate" in losses["spec.submitterPodTemplate"]
     del body["spec"]["submitterPodTemplate"]
-    assert not converted(body).lost
+    assert not conversion_of(body).lost
 
 
 def test_json_of_the_runtime_environment_is_still_one_word() -> None:
     environment = 'env_vars: {A: "it\'s"}'
-    arguments = words_of(container(converted(job("a", None, group(), runtimeEnvYAML=environment)), "head"))
+    arguments = words_of(main_container(conversion_of(job("a", None, group(), runtimeEnvYAML=environment)), "head"))
     (option,) = [each for each in arguments if each.startswith("--runtime-env-json=")]
     assert json.loads(option.partition("=")[2]) == {"env_vars": {"A": "it's"}}
 
@@ -249,31 +235,31 @@ def test_json_of_the_runtime_environment_is_still_one_word() -> None:
     ],
 )
 def test_the_number_of_workers_is_within_its_bounds(fields: Body, number: int) -> None:
-    conversion = converted(ray("RayCluster", cluster(None, {**group(), **fields})))
+    conversion = conversion_of(ray("RayCluster", cluster(None, {**group(), **fields})))
     assert conversion.objects[-1]["spec"]["trainer"]["numNodes"] == number
 
 
 def test_bounds_are_a_loss_only_where_the_cluster_scales() -> None:
     spec = cluster(None, {**group(), "minReplicas": 1, "maxReplicas": 9, "scaleStrategy": {"workersToDelete": ["a"]}})
     spec["autoscalerOptions"] = {"idleTimeoutSeconds": 60}
-    assert not converted(ray("RayCluster", spec)).lost
+    assert not conversion_of(ray("RayCluster", spec)).lost
     spec["enableInTreeAutoscaling"] = True
-    lost = {note.path for note in converted(ray("RayCluster", spec)).lost}
+    lost = {note.path for note in conversion_of(ray("RayCluster", spec)).lost}
     assert {"spec.enableInTreeAutoscaling", "spec.autoscalerOptions", "spec.workerGroupSpecs[0].maxReplicas"} <= lost
 
 
 def test_an_interactive_job_without_an_entry_point_is_a_cluster() -> None:
     body = job("", None, group(), submissionMode="InteractiveMode")
-    conversion = converted(body)
-    assert container(conversion, "head").get("args") is None
+    conversion = conversion_of(body)
+    assert main_container(conversion, "head").get("args") is None
     assert "spec.submissionMode" in {note.path for note in conversion.lost}
 
 
 def test_a_submitter_with_a_command_of_its_own_needs_no_entry_point() -> None:
     own = {"name": "s", "image": IMAGE, "command": ["./submit"]}
     pod = {"spec": {"restartPolicy": "Never", "containers": [own]}}
-    conversion = converted(job("", None, group(), submitterPodTemplate=pod, jobId="mine"))
-    launcher = container(conversion, "launcher")
+    conversion = conversion_of(job("", None, group(), submitterPodTemplate=pod, jobId="mine"))
+    launcher = main_container(conversion, "launcher")
     assert launcher["command"] == ["./submit"]
     variables = {each["name"]: each["value"] for each in launcher["env"]}
     assert variables == {"RAY_DASHBOARD_ADDRESS": "job-head-0-0.job:8265", "RAY_JOB_SUBMISSION_ID": "mine"}
@@ -288,19 +274,19 @@ def test_labels_of_a_group_are_not_lost_where_something_names_them() -> None:
             ]
         }
     }
-    conversion = converted(ray("RayCluster", cluster(None, worker)))
+    conversion = conversion_of(ray("RayCluster", cluster(None, worker)))
     assert not conversion.lost
 
 
 def test_labels_of_the_network_topology_limit_the_gang() -> None:
     prefix = "volcano.sh/network-topology-"
     labels = {f"{prefix}mode": "hard", f"{prefix}highest-tier-allowed": "2", "ray.io/scheduler-name": "volcano"}
-    conversion = converted(ray("RayCluster", cluster(None, group()), labels=labels))
+    conversion = conversion_of(ray("RayCluster", cluster(None, group()), labels=labels))
     wanted = {"mode": "hard", "highestTierAllowed": 2}
     assert conversion.objects[0]["spec"]["podGroupPolicy"]["volcano"]["networkTopology"] == wanted
     assert prefix not in str(conversion.objects[-1])
     assert not conversion.lost
-    conversion = converted(ray("RayCluster", cluster(None, group()), labels={f"{prefix}highest-tier-allowed": "2"}))
+    conversion = conversion_of(ray("RayCluster", cluster(None, group()), labels={f"{prefix}highest-tier-allowed": "2"}))
     assert conversion.objects[0]["spec"]["podGroupPolicy"] == {"volcano": {}}
     assert "no effect" in notes(conversion)[f"metadata.labels[{prefix}highest-tier-allowed]"]
 
@@ -310,7 +296,7 @@ def test_labels_of_the_network_topology_are_validated(mode: str, tier: str) -> N
     prefix = "volcano.sh/network-topology-"
     labels = {f"{prefix}mode": mode, f"{prefix}highest-tier-allowed": tier}
     with pytest.raises(TrainyardError, match="network-topology"):
-        converted(ray("RayCluster", cluster(None, group()), labels=labels))
+        conversion_of(ray("RayCluster", cluster(None, group()), labels=labels))
 
 
 def test_a_submitter_with_a_command_of_its_own_waits_for_the_head() -> None:
@@ -318,7 +304,7 @@ def test_a_submitter_with_a_command_of_its_own_waits_for_the_head() -> None:
     own = {"name": "s", "image": "registry.example/submitter:1", "command": ["/submitter"], "args": ["--", "a.py"]}
     setup = {"name": "setup", "image": "registry.example/setup:1"}
     pod = {"spec": {"restartPolicy": "Never", "containers": [own], "initContainers": [setup]}}
-    pods = spec_of(converted(job("", None, group(), submitterPodTemplate=pod)), "launcher")["template"]["spec"]
+    pods = pod_templates(conversion_of(job("", None, group(), submitterPodTemplate=pod)))["launcher"]["spec"]
     first, second = pods["initContainers"]
     assert (first["image"], second["name"]) == (IMAGE, "setup")
     assert "until ray job list" in first["command"][-1]
@@ -326,5 +312,5 @@ def test_a_submitter_with_a_command_of_its_own_waits_for_the_head() -> None:
 
 
 def test_workers_that_came_back_without_end_have_a_limit() -> None:
-    found = [each.path for each in converted(job("a", None, group())).notes if "6 failures" in each.message]
+    found = [each.path for each in conversion_of(job("a", None, group())).notes if "6 failures" in each.message]
     assert found == ["spec.rayClusterSpec.workerGroupSpecs[0].template.spec.restartPolicy"]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from tests.convert.conversions import catalog
+from tests.convert import conversions
 from trainyard.api import Body
 from trainyard.jobs.convert.conversion import Conversion
-from trainyard.jobs.convert.converted_documents import convert_documents
 
 IMAGE: Final = "registry.example/app:1"
 POD: Final = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": IMAGE}]}}
@@ -38,8 +36,7 @@ SCHEDULES: Final = [
 
 def conversion_of(version: str, kind: str, spec: Body) -> Conversion:
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": "nightly", "namespace": "vision"}, "spec": spec}
-    (conversion,) = convert_documents({"file": yaml.safe_dump(body)}, catalog(), runtime="always")
-    return conversion
+    return conversions.conversion_of(body)
 
 
 @pytest.mark.parametrize(("version", "kind", "field", "template", "inner"), SCHEDULES)

@@ -6,16 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.convert.conversions import catalog
+from tests.convert.conversions import conversion_of, main_container, own_runtime, pod_templates, replicated_jobs
 from trainyard.api import Body
 from trainyard.errors import TrainyardError
 from trainyard.jobs.convert.conversion import Conversion
-from trainyard.jobs.convert.conversion_report import as_yaml
-from trainyard.jobs.convert.converted_documents import convert_documents
 
 JAR: Final = "local:///opt/app/app.jar"
 PYTHON: Final = "local:///opt/app/app.py"
-MIB: Final = 2**20
 
 
 def application(conf: Body | None = None, file: str = JAR, **fields: Any) -> Body:
@@ -29,24 +26,8 @@ def application(conf: Body | None = None, file: str = JAR, **fields: Any) -> Bod
     }
 
 
-def converted(body: Body) -> Conversion:
-    (conversion,) = convert_documents({"app.yaml": as_yaml([body])}, catalog())
-    return conversion
-
-
-def pods(conversion: Conversion, role: str) -> Body:
-    jobs = conversion.objects[0]["spec"]["template"]["spec"]["replicatedJobs"]
-    found: Body = next(each for each in jobs if each["name"] == role)["template"]["spec"]
-    return found
-
-
-def container(conversion: Conversion, role: str) -> Body:
-    found: Body = pods(conversion, role)["template"]["spec"]["containers"][0]
-    return found
-
-
 def memory(conversion: Conversion, role: str) -> str:
-    resources = container(conversion, role)["resources"]
+    resources = main_container(conversion, role)["resources"]
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
     return str(resources["limits"]["memory"])
 
@@ -95,14 +76,14 @@ def conf_path(key: str) -> str:
     ],
 )
 def test_memory(conf: Body, fields: Body, file: str, driver: int, executor: int) -> None:
-    conversion = converted(application(conf, file, **fields))
+    conversion = conversion_of(application(conf, file, **fields))
     assert memory(conversion, "driver") == mib(driver)
     assert memory(conversion, "executor") == mib(executor)
 
 
 def test_the_memory_limit_is_in_the_notation_of_kubernetes() -> None:
-    conversion = converted(application(executor={"memory": "1g", "memoryLimit": "2g"}))
-    resources = container(conversion, "executor")["resources"]
+    conversion = conversion_of(application(executor={"memory": "1g", "memoryLimit": "2g"}))
+    resources = main_container(conversion, "executor")["resources"]
     assert resources["limits"]["memory"] == "2Gi"
     assert resources["requests"]["memory"] == "1408Mi"
 
@@ -120,8 +101,8 @@ def test_the_memory_limit_is_in_the_notation_of_kubernetes() -> None:
     ],
 )
 def test_cores(conf: Body, fields: Body, request_: str, limit: str | None, worker: str) -> None:
-    conversion = converted(application(conf, executor=fields))
-    found = container(conversion, "executor")
+    conversion = conversion_of(application(conf, executor=fields))
+    found = main_container(conversion, "executor")
     assert found["resources"]["requests"]["cpu"] == request_
     assert found["resources"]["limits"].get("cpu") == limit
     assert f"--cores={worker}" in found["args"]
@@ -129,10 +110,10 @@ def test_cores(conf: Body, fields: Body, request_: str, limit: str | None, worke
 
 def test_cores_of_the_driver() -> None:
     conf = {"spark.driver.cores": "2", "spark.kubernetes.driver.limit.cores": "3"}
-    resources = container(converted(application(conf)), "driver")["resources"]
+    resources = main_container(conversion_of(application(conf)), "driver")["resources"]
     assert (resources["requests"]["cpu"], resources["limits"]["cpu"]) == ("2", "3")
     conf["spark.kubernetes.driver.request.cores"] = "1500m"
-    assert container(converted(application(conf)), "driver")["resources"]["requests"]["cpu"] == "1500m"
+    assert main_container(conversion_of(application(conf)), "driver")["resources"]["requests"]["cpu"] == "1500m"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +134,9 @@ def test_cores_of_the_driver() -> None:
     ],
 )
 def test_number_of_executors(conf: Body, fields: Body, number: int) -> None:
-    conversion = converted(application(conf, **fields))
-    assert pods(conversion, "executor")["parallelism"] == number
-    arguments = container(conversion, "driver")["args"]
+    conversion = conversion_of(application(conf, **fields))
+    assert replicated_jobs(conversion)["executor"]["template"]["spec"]["parallelism"] == number
+    arguments = main_container(conversion, "driver")["args"]
     assert [each for each in arguments if "spark.executor.instances" in each] == [
         f"--conf=spark.executor.instances={number}"
     ]
@@ -163,10 +144,10 @@ def test_number_of_executors(conf: Body, fields: Body, number: int) -> None:
 
 
 def test_dynamic_allocation_of_either_place_is_lost() -> None:
-    found = losses(converted(application({"spark.dynamicAllocation.enabled": "true"})))
+    found = losses(conversion_of(application({"spark.dynamicAllocation.enabled": "true"})))
     assert "fixed at 1" in found[conf_path("spark.dynamicAllocation.enabled")]
     fields: Body = {"dynamicAllocation": {"enabled": True, "minExecutors": 2, "maxExecutors": 9}}
-    message = losses(converted(application(**fields)))["spec.dynamicAllocation"]
+    message = losses(conversion_of(application(**fields)))["spec.dynamicAllocation"]
     assert "fixed at 2, " in message
     assert "does not grow to 9" in message
 
@@ -178,14 +159,14 @@ def test_workers_offer_their_gpus() -> None:
         "spark.executor.resource.gpu.discoveryScript": "/opt/getGpus.sh",
         "spark.task.resource.gpu.amount": "0.5",
     }
-    conversion = converted(application(conf))
-    found = container(conversion, "executor")
+    conversion = conversion_of(application(conf))
+    found = main_container(conversion, "executor")
     assert found["resources"]["limits"]["nvidia.com/gpu"] == found["resources"]["requests"]["nvidia.com/gpu"] == "2"
     options = next(each["value"] for each in found["env"] if each["name"] == "SPARK_WORKER_OPTS")
     assert options == (
         "-Dspark.worker.resource.gpu.amount=2 -Dspark.worker.resource.gpu.discoveryScript=/opt/getGpus.sh"
     )
-    arguments = container(conversion, "driver")["args"]
+    arguments = main_container(conversion, "driver")["args"]
     assert "--conf=spark.executor.resource.gpu.amount=2" in arguments
     assert "--conf=spark.task.resource.gpu.amount=0.5" in arguments
     assert not losses(conversion)
@@ -197,8 +178,8 @@ def test_options_of_workers_that_are_there_stay() -> None:
         "spark.executor.resource.fpga.vendor": "xilinx.com",
         "spark.executor.resource.fpga.discoveryScript": "/opt/find fpga.sh",
     }
-    conversion = converted(application(conf, executor={"envVars": {"SPARK_WORKER_OPTS": "-Dspark.a=b"}}))
-    found = container(conversion, "executor")
+    conversion = conversion_of(application(conf, executor={"envVars": {"SPARK_WORKER_OPTS": "-Dspark.a=b"}}))
+    found = main_container(conversion, "executor")
     assert found["resources"]["limits"]["xilinx.com/fpga"] == "1"
     (options,) = [each["value"] for each in found["env"] if each["name"] == "SPARK_WORKER_OPTS"]
     assert options.startswith("-Dspark.a=b -Dspark.worker.resource.fpga.amount=1 ")
@@ -207,35 +188,35 @@ def test_options_of_workers_that_are_there_stay() -> None:
 
 def test_devices_of_the_driver_and_of_the_operators_field() -> None:
     conf = {"spark.driver.resource.gpu.amount": "1", "spark.driver.resource.gpu.vendor": "amd.com"}
-    conversion = converted(application(conf, executor={"gpu": {"name": "nvidia.com/gpu", "quantity": 4}}))
-    assert container(conversion, "driver")["resources"]["limits"]["amd.com/gpu"] == "1"
-    assert container(conversion, "executor")["resources"]["limits"]["nvidia.com/gpu"] == "4"
+    conversion = conversion_of(application(conf, executor={"gpu": {"name": "nvidia.com/gpu", "quantity": 4}}))
+    assert main_container(conversion, "driver")["resources"]["limits"]["amd.com/gpu"] == "1"
+    assert main_container(conversion, "executor")["resources"]["limits"]["nvidia.com/gpu"] == "4"
 
 
 def test_devices_without_a_vendor_or_a_script_are_lost() -> None:
     key = "spark.executor.resource.gpu.amount"
-    found = losses(converted(application({key: "1", "spark.executor.resource.gpu.discoveryScript": "/a.sh"})))
+    found = losses(conversion_of(application({key: "1", "spark.executor.resource.gpu.discoveryScript": "/a.sh"})))
     assert "no vendor" in found[conf_path(key)]
-    found = losses(converted(application({key: "1", "spark.executor.resource.gpu.vendor": "nvidia.com"})))
+    found = losses(conversion_of(application({key: "1", "spark.executor.resource.gpu.vendor": "nvidia.com"})))
     assert "discovery script" in found[conf_path(key)]
 
 
 def test_what_standalone_clusters_would_read_and_kubernetes_does_not_is_left_out() -> None:
     conf = {"spark.cores.max": "1", "spark.master": "yarn", "spark.driver.host": "elsewhere", "spark.ui.port": "4041"}
-    conversion = converted(application(conf))
-    arguments = container(conversion, "driver")["args"]
+    conversion = conversion_of(application(conf))
+    arguments = main_container(conversion, "driver")["args"]
     assert not [each for each in arguments if "elsewhere" in each or "cores.max" in each or "yarn" in each]
     assert "--conf=spark.ui.port=4041" in arguments
     assert conf.keys() <= {path.removeprefix("spec.sparkConf[").removesuffix("]") for path in notes(conversion)}
 
 
 def test_settings_that_are_overridden_say_so_and_are_not_passed() -> None:
-    conversion = converted(application({"spark.executor.memory": "8g"}, executor={"memory": "2g"}))
+    conversion = conversion_of(application({"spark.executor.memory": "8g"}, executor={"memory": "2g"}))
     assert "spec.executor.memory counts" in notes(conversion)[conf_path("spark.executor.memory")]
-    arguments = container(conversion, "driver")["args"]
+    arguments = main_container(conversion, "driver")["args"]
     assert "--executor-memory=2g" in arguments
     assert not [each for each in arguments if "8g" in each]
-    assert "--memory=2g" in container(conversion, "executor")["args"]
+    assert "--memory=2g" in main_container(conversion, "executor")["args"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +232,7 @@ def test_settings_that_are_overridden_say_so_and_are_not_passed() -> None:
 )
 def test_values_that_spark_rejects(key: str, value: str) -> None:
     with pytest.raises(TrainyardError, match=key.replace(".", r"\.")):
-        converted(application({key: value}))
+        conversion_of(application({key: value}))
 
 
 def test_pods_settings_of_spark_conf_reach_the_pods() -> None:
@@ -273,20 +254,20 @@ def test_pods_settings_of_spark_conf_reach_the_pods() -> None:
         "spark.kubernetes.allocation.batch.size": "10",
         "spark.kubernetes.executor.podTemplateFile": "/template.yaml",
     }
-    conversion = converted(application(conf))
-    template = pods(conversion, "executor")["template"]
+    conversion = conversion_of(application(conf))
+    template = pod_templates(conversion)["executor"]
     assert template["metadata"]["labels"]["team"] == "vision"
     assert template["metadata"]["annotations"] == {"example.com/owner": "ada"}
     assert template["spec"]["nodeSelector"] == {"pool": "gpu"}
     assert {"name": "data", "persistentVolumeClaim": {"claimName": "lake"}} in template["spec"]["volumes"]
-    found = container(conversion, "executor")
+    found = main_container(conversion, "executor")
     assert {"name": "data", "mountPath": "/data", "readOnly": True} in found["volumeMounts"]
     assert {"name": "keys-volume", "mountPath": "/mnt/keys"} in found["volumeMounts"]
     assert {"name": "LEVEL", "value": "debug"} in found["env"]
     reference = {"secretKeyRef": {"name": "tokens", "key": "spark"}}
     assert {"name": "TOKEN", "valueFrom": reference} in found["env"]
     assert found["image"] == "registry.example/spark:3.5.4"
-    driver = pods(conversion, "driver")["template"]["spec"]
+    driver = pod_templates(conversion)["driver"]["spec"]
     assert driver["nodeSelector"] == {"pool": "cpu"}
     assert driver["serviceAccountName"] == "reader"
     assert {"name": "STAGE", "value": "prod"} in driver["containers"][0]["env"]
@@ -296,51 +277,53 @@ def test_pods_settings_of_spark_conf_reach_the_pods() -> None:
 def test_an_image_of_spark_conf_is_used_where_no_field_names_one() -> None:
     body = application({"spark.kubernetes.container.image": "registry.example/conf:1"})
     del body["spec"]["image"]
-    conversion = converted(body)
-    assert container(conversion, "driver")["image"] == "registry.example/conf:1"
-    assert container(conversion, "executor")["image"] == "registry.example/conf:1"
+    conversion = conversion_of(body)
+    assert main_container(conversion, "driver")["image"] == "registry.example/conf:1"
+    assert main_container(conversion, "executor")["image"] == "registry.example/conf:1"
 
 
 def test_executors_run_as_the_account_of_the_driver_where_they_name_none() -> None:
-    conversion = converted(application(driver={"serviceAccount": "spark"}))
-    assert pods(conversion, "executor")["template"]["spec"]["serviceAccountName"] == "spark"
-    conversion = converted(application(driver={"serviceAccount": "spark"}, executor={"serviceAccount": "other"}))
-    assert pods(conversion, "executor")["template"]["spec"]["serviceAccountName"] == "other"
+    conversion = conversion_of(application(driver={"serviceAccount": "spark"}))
+    assert pod_templates(conversion)["executor"]["spec"]["serviceAccountName"] == "spark"
+    conversion = conversion_of(application(driver={"serviceAccount": "spark"}, executor={"serviceAccount": "other"}))
+    assert pod_templates(conversion)["executor"]["spec"]["serviceAccountName"] == "other"
 
 
 def test_labels_of_the_application_are_on_its_pods() -> None:
     body = application(executor={"labels": {"team": "own"}})
     body["metadata"]["labels"] = {"team": "vision", "app": "count", "kueue.x-k8s.io/queue-name": "lq"}
-    conversion = converted(body)
-    assert pods(conversion, "driver")["template"]["metadata"]["labels"] == {"team": "vision", "app": "count"}
-    assert pods(conversion, "executor")["template"]["metadata"]["labels"] == {"team": "own", "app": "count"}
+    conversion = conversion_of(body)
+    assert pod_templates(conversion)["driver"]["metadata"]["labels"] == {"team": "vision", "app": "count"}
+    assert pod_templates(conversion)["executor"]["metadata"]["labels"] == {"team": "own", "app": "count"}
 
 
 def test_volumes_for_working_data_are_used_for_it() -> None:
     volume = {"name": "spark-local-dir-1", "emptyDir": {}}
     mount = {"name": "spark-local-dir-1", "mountPath": "/scratch"}
-    conversion = converted(application(volumes=[volume], executor={"volumeMounts": [mount]}))
-    assert {"name": "SPARK_LOCAL_DIRS", "value": "/scratch"} in container(conversion, "executor")["env"]
-    assert "SPARK_LOCAL_DIRS" not in str(container(conversion, "driver"))
+    conversion = conversion_of(application(volumes=[volume], executor={"volumeMounts": [mount]}))
+    assert {"name": "SPARK_LOCAL_DIRS", "value": "/scratch"} in main_container(conversion, "executor")["env"]
+    assert "SPARK_LOCAL_DIRS" not in str(main_container(conversion, "driver"))
 
 
 def test_a_scheduler_that_places_no_gang_here_is_said_to_change() -> None:
-    found = {note.path: note.fidelity.value for note in converted(application(driver={"schedulerName": "mine"})).notes}
+    found = {
+        note.path: note.fidelity.value for note in conversion_of(application(driver={"schedulerName": "mine"})).notes
+    }
     assert found["spec.driver.schedulerName"] == "changed"
-    found = {note.path: note.message for note in converted(application(driver={"schedulerName": "volcano"})).notes}
+    found = {note.path: note.message for note in conversion_of(application(driver={"schedulerName": "volcano"})).notes}
     assert "podGroupPolicy.volcano" in found["spec.driver.schedulerName"]
 
 
 def test_java_options_of_the_application_count_over_those_of_spark_conf() -> None:
     conf = {"spark.executor.extraJavaOptions": "-Da=conf", "spark.driver.extraJavaOptions": "-Db=conf"}
-    arguments = container(converted(application(conf, executor={"javaOptions": "-Da=own"})), "driver")["args"]
+    arguments = main_container(conversion_of(application(conf, executor={"javaOptions": "-Da=own"})), "driver")["args"]
     assert [each for each in arguments if "-Da=" in each] == ["--conf=spark.executor.extraJavaOptions=-Da=own"]
     assert [each for each in arguments if "-Db=" in each] == ["--conf=spark.driver.extraJavaOptions=-Db=conf"]
 
 
 def test_master_and_worker_take_little_of_the_memory_that_is_sized_without_them() -> None:
-    conversion = converted(application(executor={"envVars": {"SPARK_DAEMON_MEMORY": "2g"}}))
-    found = {role: container(conversion, role)["env"] for role in ("driver", "executor")}
+    conversion = conversion_of(application(executor={"envVars": {"SPARK_DAEMON_MEMORY": "2g"}}))
+    found = {role: main_container(conversion, role)["env"] for role in ("driver", "executor")}
     sizes = {
         role: [each["value"] for each in env if each["name"] == "SPARK_DAEMON_MEMORY"] for role, env in found.items()
     }
@@ -349,9 +332,9 @@ def test_master_and_worker_take_little_of_the_memory_that_is_sized_without_them(
 
 def test_the_vendor_of_a_device_is_that_of_the_operators_field_where_spark_conf_names_none() -> None:
     conf = {"spark.executor.resource.gpu.amount": "1", "spark.executor.resource.gpu.discoveryScript": "/a.sh"}
-    conversion = converted(application(conf, executor={"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}))
+    conversion = conversion_of(application(conf, executor={"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}))
     assert not losses(conversion)
-    assert "-Dspark.worker.resource.gpu.amount=1" in str(container(conversion, "executor")["env"])
+    assert "-Dspark.worker.resource.gpu.amount=1" in str(main_container(conversion, "executor")["env"])
 
 
 @pytest.mark.parametrize("name", ["spark-kubernetes-executor", "executor"])
@@ -359,8 +342,8 @@ def test_the_container_of_spark_in_a_template_is_found_by_its_name(name: str) ->
     side = {"name": "logs", "image": "registry.example/logs:1"}
     main = {"name": name, "image": "registry.example/unused:1", "workingDir": "/work"}
     template = {"spec": {"containers": [side, main]}}
-    conversion = converted(application(executor={"template": template}))
-    found = pods(conversion, "executor")["template"]["spec"]["containers"]
+    conversion = conversion_of(application(executor={"template": template}))
+    found = pod_templates(conversion)["executor"]["spec"]["containers"]
     assert [each["name"] for each in found] == ["executor", "logs"]
     assert found[0]["image"] == "registry.example/spark:3.5.4"
     assert found[0]["workingDir"] == "/work"
@@ -376,9 +359,9 @@ def test_pods_have_the_volumes_that_they_mount() -> None:
 
     setup = {"name": "setup", "image": "registry.example/setup:1", "volumeMounts": mounts("init")}
     driver = {"volumeMounts": mounts("data", "both"), "initContainers": [setup]}
-    conversion = converted(application(volumes=volumes, driver=driver, executor={"volumeMounts": mounts("both")}))
+    conversion = conversion_of(application(volumes=volumes, driver=driver, executor={"volumeMounts": mounts("both")}))
     names = {
-        role: [volume["name"] for volume in pods(conversion, role)["template"]["spec"]["volumes"]]
+        role: [volume["name"] for volume in pod_templates(conversion)[role]["spec"]["volumes"]]
         for role in ("driver", "executor")
     }
     assert names == {"driver": ["data", "both", "init"], "executor": ["both"]}
@@ -389,13 +372,13 @@ def test_settings_of_another_scheduler_on_the_pods_are_said_to_change(place: str
     key = "yunikorn.apache.org/task-groups"
     if place == "driver":
         conversion, path = (
-            converted(application(driver={"annotations": {key: "[]"}})),
+            conversion_of(application(driver={"annotations": {key: "[]"}})),
             f"spec.driver.annotations[{key}]",
         )
     else:
         setting = f"spark.kubernetes.driver.annotation.{key}"
-        conversion, path = converted(application({setting: "[]"})), f"spec.sparkConf[{setting}]"
-    assert key not in str(pods(conversion, "driver"))
+        conversion, path = conversion_of(application({setting: "[]"})), f"spec.sparkConf[{setting}]"
+    assert key not in str(replicated_jobs(conversion)["driver"])
     found = [each for each in conversion.notes if each.path == path]
     assert [each.message for each in found] == ["the TrainJob's own PodGroup"]
 
@@ -412,8 +395,8 @@ def test_settings_of_another_scheduler_on_the_pods_are_said_to_change(place: str
 )
 def test_an_application_is_restarted_as_often_as_the_operator_does(policy: Body, fields: Body, restarts: int) -> None:
     """The operator reads onFailureRetries alone, and restarts nothing without it."""
-    conversion = converted(application(restartPolicy=policy, **fields))
-    found = conversion.objects[0]["spec"]["template"]["spec"].get("failurePolicy", {"maxRestarts": 0})
+    conversion = conversion_of(application(restartPolicy=policy, **fields))
+    found = own_runtime(conversion).get("failurePolicy", {"maxRestarts": 0})
     assert found["maxRestarts"] == restarts
     lost = losses(conversion)
     assert ("3 restarts after failures" in lost.get("spec.restartPolicy.type", "")) == (policy["type"] == "Always")

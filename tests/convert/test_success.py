@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.convert.conversions import catalog
+from tests.convert import conversions
+from tests.convert.conversions import own_runtime
 from trainyard.api import Body
 from trainyard.jobs.convert.conversion import Conversion
-from trainyard.jobs.convert.converted_documents import convert_documents
 
 FIELDS = {
     "PyTorchJob": ("pytorchReplicaSpecs", "pytorch"),
@@ -30,13 +29,7 @@ def conversion_of(kind: str, roles: dict[str, int], **spec: Any) -> Conversion:
     metadata = {"name": "old", "namespace": "vision"}
     spec = {**spec, field: {name: role(name, replicas) for name, replicas in roles.items()}}
     body = {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": metadata, "spec": spec}
-    (found,) = convert_documents({"job": json.dumps(body)}, catalog(), runtime="always")
-    return found
-
-
-def runtime(conversion: Conversion) -> Body:
-    found: Body = next(body for body in conversion.objects if body["kind"] == "TrainingRuntime")
-    return found["spec"]["template"]["spec"]
+    return conversions.conversion_of(body)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +48,7 @@ def runtime(conversion: Conversion) -> Body:
 def test_one_role_decides(kind: str, roles: dict[str, int], spec: Body, deciding: str, cleaned: str | None) -> None:
     policy = {"runPolicy": {"cleanPodPolicy": cleaned}} if cleaned else {}
     conversion = conversion_of(kind, roles, **spec, **policy)
-    assert runtime(conversion)["successPolicy"] == {"operator": "All", "targetReplicatedJobs": [deciding]}
+    assert own_runtime(conversion)["successPolicy"] == {"operator": "All", "targetReplicatedJobs": [deciding]}
     (note,) = [note for note in conversion.notes if "successPolicy of the JobSet: when" in note.message]
     assert note.path.lower().endswith(deciding)
     assert note.fidelity == ("lossless" if cleaned in ("Running", "All") else "changed")
@@ -63,7 +56,7 @@ def test_one_role_decides(kind: str, roles: dict[str, int], spec: Body, deciding
 
 @pytest.mark.parametrize(("policy", "index"), [({}, True), ({"successPolicy": "AllWorkers"}, False)])
 def test_the_first_worker_of_a_tfjob_decides(policy: Body, index: bool) -> None:
-    (workers,) = runtime(conversion_of("TFJob", {"Worker": 3}, **policy))["replicatedJobs"]
+    (workers,) = own_runtime(conversion_of("TFJob", {"Worker": 3}, **policy))["replicatedJobs"]
     decides = workers["template"]["spec"].get("successPolicy") == {"rules": [{"succeededIndexes": "0"}]}
     assert decides == index
 

@@ -6,13 +6,11 @@ import json
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from tests.convert.conversions import catalog
+from tests.convert.conversions import conversion_of, own_runtime, pod_templates, replicated_jobs
 from trainyard.api import Body
 from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_text
-from trainyard.jobs.convert.converted_documents import convert_documents
 
 IMAGE: Final = "registry.example/app:1"
 COMPLETES: Final = {"policies": [{"event": "TaskCompleted", "action": "CompleteJob"}]}
@@ -35,21 +33,11 @@ def job(*tasks: Body, metadata: Body | None = None, **spec: Any) -> Body:
     }
 
 
-def converted(body: Body) -> Conversion:
-    (conversion,) = convert_documents({"job.yaml": yaml.safe_dump(body)}, catalog(), runtime="always")
-    return conversion
-
-
-def replicated(conversion: Conversion) -> dict[str, Body]:
-    runtime = next(body for body in conversion.objects if body["kind"] == "TrainingRuntime")
-    return {each["name"]: each for each in runtime["spec"]["template"]["spec"]["replicatedJobs"]}
-
-
 def trainer(conversion: Conversion) -> str:
     label = "trainer.kubeflow.org/trainjob-ancestor-step"
     (found,) = [
         name
-        for name, each in replicated(conversion).items()
+        for name, each in replicated_jobs(conversion).items()
         if each["template"].get("metadata", {}).get("labels", {}).get(label) == "trainer"
     ]
     return found
@@ -78,7 +66,7 @@ def messages(conversion: Conversion) -> dict[str, str]:
     ],
 )
 def test_the_task_that_completes_the_job_trains(tasks: list[Body], spec: Body, wanted: str) -> None:
-    assert trainer(converted(job(*tasks, **spec))) == wanted
+    assert trainer(conversion_of(job(*tasks, **spec))) == wanted
 
 
 def test_keys_are_mounted_where_the_plugin_says_with_either_plugin() -> None:
@@ -86,32 +74,29 @@ def test_keys_are_mounted_where_the_plugin_says_with_either_plugin() -> None:
         {"ssh": ["--ssh-key-file-path=/home/u/.ssh"]},
         {"ssh": ["--ssh-key-file-path", "/home/u/.ssh"], "mpi": []},
     ):
-        conversion = converted(job(task("master", 1), task("worker", 2), plugins=plugins))
+        conversion = conversion_of(job(task("master", 1), task("worker", 2), plugins=plugins))
         runtime = conversion.objects[0]
         assert runtime["spec"]["mlPolicy"]["mpi"]["sshAuthMountPath"] == "/home/u/.ssh"
-        for part in replicated(conversion).values():
-            pod = part["template"]["spec"]["template"]["spec"]
-            assert pod["securityContext"]["fsGroup"] == 1000
+        for pod in pod_templates(conversion).values():
+            assert pod["spec"]["securityContext"]["fsGroup"] == 1000
 
 
 def test_the_group_of_the_keys_is_that_of_the_pod_where_it_has_one() -> None:
     pod = {"securityContext": {"runAsUser": 2000, "runAsGroup": 3000}}
     body = job(task("master", 1, pod=pod), task("worker", 2, pod={"securityContext": {"fsGroup": 7}}))
     body["spec"]["plugins"] = {"ssh": ["--ssh-key-file-path=/home/u/.ssh"]}
-    parts = replicated(converted(body))
-    groups = {
-        name: part["template"]["spec"]["template"]["spec"]["securityContext"]["fsGroup"] for name, part in parts.items()
-    }
+    pods = pod_templates(conversion_of(body))
+    groups = {name: each["spec"]["securityContext"]["fsGroup"] for name, each in pods.items()}
     assert groups == {"launcher": 3000, "node": 7}
     body["spec"]["plugins"] = {"ssh": []}
-    assert "fsGroup" not in json.dumps(converted(body).objects[0]["spec"]["template"]["spec"]["replicatedJobs"][1])
+    assert "fsGroup" not in json.dumps(replicated_jobs(conversion_of(body))["launcher"])
 
 
 @pytest.mark.parametrize("arguments", [[f"--ssh-private-key={SECRET}"], ["--ssh-private-key", SECRET]])
 @pytest.mark.parametrize("tasks", [2, 3])
 def test_a_private_key_is_never_printed(arguments: list[str], tasks: int) -> None:
     every = [task(f"t{index}", index + 1) for index in range(tasks)]
-    conversion = converted(job(*every, plugins={"ssh": [*arguments, "--ssh-public-key=ssh-rsa AAAA"]}))
+    conversion = conversion_of(job(*every, plugins={"ssh": [*arguments, "--ssh-public-key=ssh-rsa AAAA"]}))
     assert "MIIEow" not in json.dumps(conversion.as_json())
     assert "MIIEow" not in as_text([conversion], every=True)
     assert "MIIEow" not in repr(conversion)
@@ -135,15 +120,15 @@ def test_a_private_key_is_never_printed(arguments: list[str], tasks: int) -> Non
 )
 def test_every_flag_of_a_plugin_is_noted(plugins: Body, path: str, words: str) -> None:
     names = ("head", "worker") if "ray" in plugins else ("master", "worker")
-    conversion = converted(job(task(names[0], 1, "a"), task(names[1], 2, "b"), plugins=plugins))
+    conversion = conversion_of(job(task(names[0], 1, "a"), task(names[1], 2, "b"), plugins=plugins))
     assert messages(conversion)[path].startswith(words)
 
 
 def test_pods_that_the_plugin_kept_others_away_from_are_said() -> None:
-    found = {note.path: note.fix for note in converted(job(task("a", 1), plugins={"svc": []})).notes}
+    found = {note.path: note.fix for note in conversion_of(job(task("a", 1), plugins={"svc": []})).notes}
     assert "networkPolicies" in found["spec.plugins.svc"]
     body = job(task("a", 1), plugins={"svc": ["--disable-network-policy=true"]})
-    found = {note.path: note.fix for note in converted(body).notes}
+    found = {note.path: note.fix for note in conversion_of(body).notes}
     assert not found["spec.plugins.svc"]
 
 
@@ -164,7 +149,7 @@ def test_pods_that_the_plugin_kept_others_away_from_are_said() -> None:
     ],
 )
 def test_a_host_name_is_a_name_and_no_part_of_another_text(text: str, named: bool) -> None:
-    conversion = converted(job(task("worker", 2, text)))
+    conversion = conversion_of(job(task("worker", 2, text)))
     assert bool(conversion.lost) is named
 
 
@@ -185,7 +170,7 @@ def test_a_host_name_is_a_name_and_no_part_of_another_text(text: str, named: boo
 def test_gang_settings_of_other_schedulers_do_not_stay_on_the_pods(kind: str, key: str) -> None:
     body = job(task("a", 2), metadata={kind: {key: "1"}})
     body["spec"]["tasks"][0]["template"]["metadata"] = {kind: {key: "1"}}
-    conversion = converted(body)
+    conversion = conversion_of(body)
     assert key not in json.dumps(conversion.objects)
     found = messages(conversion)
     assert found[f"metadata.{kind}[{key}]"].startswith("changed: ")
@@ -195,52 +180,48 @@ def test_gang_settings_of_other_schedulers_do_not_stay_on_the_pods(kind: str, ke
 @pytest.mark.parametrize("kind", ["labels", "annotations"])
 def test_a_queue_of_yunikorn_is_no_queue_of_volcano_yet(kind: str) -> None:
     body = job(task("a", 2), metadata={kind: {"yunikorn.apache.org/queue": "root.vision"}}, schedulerName="yunikorn")
-    conversion = converted(body)
+    conversion = conversion_of(body)
     assert messages(conversion)[f"metadata.{kind}[yunikorn.apache.org/queue]"].startswith("changed: ")
     patch = conversion.objects[-1]["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]
     assert list(patch["metadata"]["annotations"].values()) == ["root.vision"]
-    found = messages(converted(job(task("a", 2), queue="root.vision", schedulerName="yunikorn")))
+    found = messages(conversion_of(job(task("a", 2), queue="root.vision", schedulerName="yunikorn")))
     assert found["spec.queue"].startswith("changed: ")
-    assert messages(converted(job(task("a", 2), queue="lq")))["spec.queue"].startswith("lossless: ")
+    assert messages(conversion_of(job(task("a", 2), queue="lq")))["spec.queue"].startswith("lossless: ")
 
 
 def test_pods_on_the_network_of_their_node_still_find_names_of_the_cluster() -> None:
-    conversion = converted(
+    conversion = conversion_of(
         job(task("a", 2, pod={"hostNetwork": True}), task("b", 1, pod={"hostNetwork": True, "dnsPolicy": "None"}))
     )
-    parts = replicated(conversion)
-    pods = {name: part["template"]["spec"]["template"]["spec"] for name, part in parts.items()}
-    assert pods["a"]["dnsPolicy"] == "ClusterFirstWithHostNet"
-    assert pods["b"]["dnsPolicy"] == "None"
+    pods = pod_templates(conversion)
+    assert pods["a"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+    assert pods["b"]["spec"]["dnsPolicy"] == "None"
     assert messages(conversion)["spec.tasks[0].template.spec.hostNetwork"].startswith("changed: ")
 
 
 def test_a_queue_of_kueue_on_the_pods_is_that_of_the_job() -> None:
     body = job(task("a", 2))
     body["spec"]["tasks"][0]["template"]["metadata"] = {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}
-    conversion = converted(body)
+    conversion = conversion_of(body)
     assert conversion.objects[-1]["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "lq"}
-    assert "kueue" not in json.dumps(replicated(conversion))
+    assert "kueue" not in json.dumps(replicated_jobs(conversion))
     path = "spec.tasks[0].template.metadata.labels[kueue.x-k8s.io/queue-name]"
     assert messages(conversion)[path].startswith("changed: ")
 
 
 def test_any_of_several_tasks_that_complete_the_job_ends_it() -> None:
-    conversion = converted(job(task("a", 1, **COMPLETES), task("b", 2, **COMPLETES), task("c", 1)))
-    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
-    assert policy == {"operator": "Any", "targetReplicatedJobs": ["a", "b"]}
-    conversion = converted(job(task("a", 1), task("b", 2), **COMPLETES))
-    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
-    assert policy == {"operator": "Any", "targetReplicatedJobs": ["a", "b"]}
+    conversion = conversion_of(job(task("a", 1, **COMPLETES), task("b", 2, **COMPLETES), task("c", 1)))
+    assert own_runtime(conversion)["successPolicy"] == {"operator": "Any", "targetReplicatedJobs": ["a", "b"]}
+    conversion = conversion_of(job(task("a", 1), task("b", 2), **COMPLETES))
+    assert own_runtime(conversion)["successPolicy"] == {"operator": "Any", "targetReplicatedJobs": ["a", "b"]}
     assert not conversion.lost
-    conversion = converted(job(task("a", 1), task("b", 2, **COMPLETES)))
-    policy = conversion.objects[0]["spec"]["template"]["spec"]["successPolicy"]
-    assert policy == {"operator": "All", "targetReplicatedJobs": ["b"]}
+    conversion = conversion_of(job(task("a", 1), task("b", 2, **COMPLETES)))
+    assert own_runtime(conversion)["successPolicy"] == {"operator": "All", "targetReplicatedJobs": ["b"]}
 
 
 def test_the_service_of_plug_in_ray_is_named_as_lost() -> None:
     tasks = [task("head", 1), task("worker", 2), task("submit", 1, "ray job submit --address http://old-head-svc:8265")]
-    conversion = converted(job(*tasks, plugins={"ray": []}))
+    conversion = conversion_of(job(*tasks, plugins={"ray": []}))
     assert "names the host old-head-svc" in messages(conversion)["spec.tasks[2].template.spec.containers"]
 
 
@@ -249,7 +230,7 @@ def test_the_service_of_plug_in_ray_is_named_as_lost() -> None:
     [({}, True), ({"maxRetry": 2}, False), ({"policies": [{"event": "PodFailed", "action": "RestartPod"}]}, False)],
 )
 def test_containers_that_started_again_without_end_have_a_limit(fields: Body, said: bool) -> None:
-    conversion = converted(job(task("a", 2, pod={"restartPolicy": "OnFailure"}, **fields)))
+    conversion = conversion_of(job(task("a", 2, pod={"restartPolicy": "OnFailure"}, **fields)))
     found = [each.message for each in conversion.notes if "gives up after 6 failures" in each.message]
     assert len(found) == said
 
@@ -259,4 +240,4 @@ def test_a_name_of_a_pod_that_a_program_reads_is_said_to_change() -> None:
     container = body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     path = "spec.tasks[0].template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
-    assert messages(converted(body))[path].startswith("changed: ends in random letters")
+    assert messages(conversion_of(body))[path].startswith("changed: ends in random letters")

@@ -18,6 +18,7 @@ from trainyard.jobs.render.gangs import GANGS as SCHEDULERS
 from trainyard.jobs.runtimes.catalog_loader import load_catalog
 
 PAGES = [*map(guide, FRAMEWORKS), INDEX]
+NAMED = re.compile(r"\[[^]]*?([\w-]+\.md)\]\(([^)#\s]+)")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
 
@@ -55,6 +56,7 @@ def test_the_first_job_of_a_guide_runs(framework: str) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_lead_somewhere_and_name_the_page(page: Path) -> None:
     text = re.sub(r"(?s)```.*?```", "", page.read_text())
     assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+    assert [link for name, link in NAMED.findall(text) if Path(link).name != name] == []

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.launchers import pod_network
+from tests.support import PATIENCE
 from trainyard.api import Body, Runtime, TrainJob
 from trainyard.jobs.render.pipeline import render
 from trainyard.jobs.render.result import RenderContext, Rendered
@@ -66,7 +67,7 @@ def run_pods(
     path: Path,
     variables: Mapping[str, str] | None = None,
     interface: str = "eth0",
-    seconds: int = 40,
+    seconds: int = 40 * PATIENCE,
     servers: Sequence[str] = (),
 ) -> Run:
     """Start the pods of a job and wait for one of them.

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.support import git, new_repository
 from trainyard.errors import TrainyardError
 from trainyard.manifests.revisions import changed_files, texts_at
 
 
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    git(tmp_path, "init", "-q", "-b", "main")
     for name in ("kept", "edited", "renamed", "removed", "committed"):
         (tmp_path / f"{name}.yaml").write_text(f"name: {name}\n" * 9)
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-qm", "first")
+    new_repository(tmp_path)
     git(tmp_path, "checkout", "-qb", "work")
     return tmp_path
 

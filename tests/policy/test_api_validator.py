@@ -170,9 +170,11 @@ def test_cel_that_the_api_server_refuses_is_named_without_a_cluster(tmp_path: Pa
         assert "undeclared reference to 'lenght'" in done.stderr
 
 
+@pytest.mark.cluster
 async def test_a_job_with_a_prefix_is_checked_as_the_api_server_names_it(tmp_path: Path) -> None:
     text = manifest({}, {}).replace("{name: llm, namespace", "{generateName: sweep-, namespace")
     with ApiValidator(check.validator_program) as validator:
+        assert validator.available
         found = await report(tmp_path, text, validator)
     assert (found.errors, [name for _, name in found.checked]) == (
         (),
@@ -264,4 +266,6 @@ async def test_a_malformed_job_set_is_not_taken_apart(tmp_path: Path, field: str
         for value in odd
     ]
     with ApiValidator(check.validator_program) as validator:
-        await report(tmp_path, "---\n".join(f"{json.dumps(body)}\n" for body in bodies), validator)
+        assert validator.available
+        found = await report(tmp_path, "---\n".join(f"{json.dumps(body)}\n" for body in bodies), validator)
+    assert [name for _, name in found.checked] == ["JobSet default/a"] * len(odd)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from typer.testing import CliRunner
 
 from tests.golden import assert_golden
 from tests.policy.decisions import QUEUE, STACK
+from tests.support import new_repository
 from trainyard.cli import check
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.runner import address_of
@@ -181,9 +181,7 @@ def test_a_pull_request_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.cluster
 def test_only_what_changed_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "old.yaml").write_text(pod("language"))
-    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True)
+    new_repository(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert run("--changed-since", "HEAD", ".")[0] == 0
     (tmp_path / "new.yaml").write_text(pod("language", name="new"))

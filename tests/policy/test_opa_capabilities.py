@@ -77,7 +77,7 @@ def test_a_rule_that_does_not_end_is_named() -> None:
     documents = {"requests": [], "only": ["QUE-001", "ABC-001"]}
     with OpaServer(opa, bundle_files({"a.rego": rego.encode()}, ["trainyard"])) as address:
         assert address.socket is not None
-        clients = [SocketClient(address.socket, None, timeout=seconds) for seconds in (1.0, 0.5)]
+        clients = [SocketClient(address.socket, None, timeout=seconds) for seconds in (1.0, 3.0)]
         source = NamedTimeouts(*(client.decide_all for client in clients), ["ABC-001", "QUE-001"])  # type: ignore[arg-type]
         with pytest.raises(DecisionUnavailableError, match="the evaluation of rule ABC-001 does not end"):
             asyncio.run(source.decide_all(documents))

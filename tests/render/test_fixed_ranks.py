@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import container, only, runtime, train_job, trainer, verdict
+from tests.render.builders import container, only, patch, pod_patch, runtime, train_job, trainer, verdict
 from tests.render.launched import launched
 from trainyard.api import Body
 from trainyard.jobs.render.frameworks import FRAMEWORKS, PLAIN
@@ -36,11 +36,9 @@ def fixed(name: str, value: str = "0") -> Body:
     return {"name": name, "value": value}
 
 
-def patched(name: str, value: str, of_container: str) -> Body:
-    pod = {"spec": {"containers": [{"name": of_container, "env": [fixed(name, value)]}]}}
-    jobs = [{"name": "node", "template": {"spec": {"template": pod}}}]
-    spec = {"template": {"spec": {"replicatedJobs": jobs}}}
-    return {"runtimePatches": [{"manager": "example.com/me", "trainingRuntimeSpec": spec}]}
+def patched(name: str) -> Any:
+    """Return a job that sets a variable of container side to 0."""
+    return job(runtimePatches=[patch(pod_patch(containers=[{"name": "side", "env": [fixed(name)]}]))])
 
 
 def test_every_framework_whose_programs_read_ranks_lists_them() -> None:
@@ -58,17 +56,20 @@ def test_one_rank_for_all_pods_is_found(framework: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("framework", "name"), RANKS)
-@pytest.mark.parametrize("source", ["one pod", "field", "reference", "value and field"])
+@pytest.mark.parametrize("source", ["field", "reference", "value and field"])
 def test_a_rank_that_differs_between_pods_is_not(framework: str, name: str, source: str) -> None:
     variables = {
-        "one pod": [fixed(name)],
         "field": [{"name": name, "valueFrom": INDEX}],
         "reference": [{"name": "I", "valueFrom": INDEX}, fixed(name, "$(I)")],
         "value and field": [{"name": name, "value": "", "valueFrom": INDEX}],
     }[source]
-    if source == "one pod" and FRAMEWORKS[framework].launched:
-        return
-    decision = verdict(job(*variables, nodes=1 if source == "one pod" else 2), of(framework))
+    decision = verdict(job(*variables), of(framework))
+    assert [found for found in (*decision.errors, *decision.warnings) if name in found.message] == []
+
+
+@pytest.mark.parametrize(("framework", "name"), [each for each in RANKS if not FRAMEWORKS[each[0]].launched])
+def test_the_rank_of_the_only_pod_is_not(framework: str, name: str) -> None:
+    decision = verdict(job(fixed(name), nodes=1), of(framework))
     assert [found for found in (*decision.errors, *decision.warnings) if name in found.message] == []
 
 
@@ -107,10 +108,10 @@ def test_a_reference_to_a_constant_and_a_field_of_the_job_are_the_same_in_all_po
 def test_ranks_in_patches_are_found_too() -> None:
     """Patches set no variables of container node; those of others are applied."""
     beside = [container("node"), container("side")]
-    finding = only(verdict(job(**patched("RANK", "0", "side")), of("torch", containers=beside)).warnings)
+    finding = only(verdict(patched("RANK"), of("torch", containers=beside)).warnings)
     assert finding.path == "spec.runtimePatches"
     assert finding.message.startswith('container "side" of replicatedJob "node": RANK is the same in all 2 pods')
-    assert only(verdict(job(**patched("JAX_PROCESS_ID", "0", "side")), of("jax", containers=beside)).errors)
+    assert only(verdict(patched("JAX_PROCESS_ID"), of("jax", containers=beside)).errors)
 
 
 def test_what_the_framework_sets_replaces_the_runtimes() -> None:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import container, patch, pod_patch, runtime, torch, train_job, trainer
+from tests.render.builders import container, objects, patch, pod_patch, runtime, torch, train_job, trainer
 from trainyard.api import Body
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.child_jobs import child_jobs
 from trainyard.jobs.render.job_errors import FieldError, runtime_findings, train_job_findings
-from trainyard.jobs.render.pipeline import render
-from trainyard.jobs.render.result import RenderContext, Rendered
 
 JOB = "spec.template.spec.replicatedJobs[0].template"
 POD = f"{JOB}.spec.template.spec"
@@ -25,15 +23,19 @@ def body_of(given: Any) -> Body:
     return {"kind": "ClusterTrainingRuntime", **given.body()}
 
 
+def child(given: Any, job: Any) -> Body:
+    """Return the only Job of the rendered JobSet."""
+    (found,) = child_jobs(objects(job, given)["JobSet"])
+    return found.body
+
+
 def findings(given: Any, job: Any, *errors: FieldError) -> tuple[Finding, ...]:
     """Return the findings if the API server reports these errors about the first Job."""
-    result = render(job, given, RenderContext())
-    assert isinstance(result, Rendered), result
 
-    def validate(objects: Sequence[Body]) -> list[tuple[FieldError, ...]]:
-        return [errors, *(() for _ in objects[1:])]
+    def validate(jobs: Sequence[Body]) -> list[tuple[FieldError, ...]]:
+        return [errors, *(() for _ in jobs[1:])]
 
-    return train_job_findings(job, body_of(given), result.objects, validate)
+    return train_job_findings(job, body_of(given), [*objects(job, given).values()], validate)
 
 
 def path(given: Any, job: Any, where: str, reason: str = "FieldValueInvalid") -> str:
@@ -56,10 +58,9 @@ def test_a_field_of_the_runtime_is_named_with_the_runtime() -> None:
 
 def test_a_runtime_that_a_train_job_may_complete_has_a_warning() -> None:
     given = torch(trainer(containers=[container(volumeMounts=[DATA])]))
-    result = render(train_job(), given, RenderContext())
-    assert isinstance(result, Rendered)
+    rendered = [*objects(train_job(), given).values()]
     error = FieldError("spec.template.spec.containers[0].volumeMounts[0].name", "Not found", "FieldValueNotFound")
-    (found,) = runtime_findings(body_of(given), result.objects, lambda objects: [(error,) for _ in objects])
+    (found,) = runtime_findings(body_of(given), rendered, lambda objects: [(error,) for _ in objects])
     assert (found.path, found.severity.value) == (f"{POD}.containers[0].volumeMounts[0].name", "warning")
 
 
@@ -80,10 +81,7 @@ def test_fields_of_the_trainer_are_named_as_the_train_job_has_them(where: str, e
             "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}},
         }
     )
-    result = render(job, torch(), RenderContext())
-    assert isinstance(result, Rendered)
-    (child,) = (child for body in result.objects if body["kind"] == "JobSet" for child in child_jobs(body))
-    names = [each["name"] for each in child.body["spec"]["template"]["spec"]["containers"][0]["env"]]
+    names = [each["name"] for each in child(torch(), job)["spec"]["template"]["spec"]["containers"][0]["env"]]
     assert path(torch(), job, f"spec.template.spec.containers[0].{where.format(env=names.index('b c'))}") == expected
 
 
@@ -94,10 +92,7 @@ def test_a_patch_is_named_only_for_what_it_adds() -> None:
     )
     job = train_job(runtimePatches=[patch(), patch(added)])
     base = f"spec.runtimePatches[1].trainingRuntimeSpec.{POD.removeprefix('spec.')}"
-    result = render(job, given, RenderContext())
-    assert isinstance(result, Rendered)
-    (child,) = (child for body in result.objects if body["kind"] == "JobSet" for child in child_jobs(body))
-    pod = child.body["spec"]["template"]["spec"]
+    pod = child(given, job)["spec"]["template"]["spec"]
     volume = [each["name"] for each in pod["volumes"]].index("x")
     mounts = [each["mountPath"] for each in pod["containers"][0]["volumeMounts"]]
     prefix = "spec.template.spec"
@@ -150,10 +145,8 @@ def test_jobs_are_those_of_the_controller_of_jobset() -> None:
         mlPolicy={"numNodes": 1},
         jobset={"volumeClaimPolicies": claims},
     )
-    result = render(train_job(), given, RenderContext())
-    assert isinstance(result, Rendered)
-    (child,) = (child for body in result.objects if body["kind"] == "JobSet" for child in child_jobs(body))
-    pod = child.body["spec"]["template"]["spec"]
-    assert (child.body["metadata"]["name"], child.body["spec"]["completionMode"]) == ("job-node-0", "Indexed")
+    body = child(given, train_job())
+    pod = body["spec"]["template"]["spec"]
+    assert (body["metadata"]["name"], body["spec"]["completionMode"]) == ("job-node-0", "Indexed")
     assert (pod["restartPolicy"], pod["subdomain"]) == ("OnFailure", "job")
     assert pod["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-job"}}]

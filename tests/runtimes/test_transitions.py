@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import yaml
 
 from tests.runtimes.conftest import TODAY
+from tests.support import git, new_repository
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.catalog import spec_hash
 from trainyard.jobs.runtimes.catalog_loader import runtimes_of
@@ -176,14 +176,9 @@ def test_a_retired_number_stays_recorded(catalog: CatalogFolder) -> None:
     assert "its number is not recorded" in compared(catalog, untold, OVER).findings[0].message
 
 
-def git(folder: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
-
-
 def test_a_folder_is_read_as_it_was_where_the_branch_began(catalog: CatalogFolder, tmp_path: Path) -> None:
-    for command in (["init", "-qb", "main"], ["add", "."], ["commit", "-qm", "one"], ["checkout", "-qb", "change"]):
-        git(tmp_path, *command)
+    new_repository(tmp_path)
+    git(tmp_path, "checkout", "-qb", "change")
     (catalog.root / "mine" / "1.2.yaml").unlink()
     git(tmp_path, "commit", "-qam", "two")
     git(tmp_path, "checkout", "-q", "main")
