@@ -9,13 +9,12 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.jobs.convert.source import LegacySource, Path, dotted, parts_of
-from trainyard.jobs.convert.template_fields import drop_unknown_fields
+from trainyard.jobs.convert.template_fields import drop_unused_fields
 from trainyard.jobs.render.hosts import HOST_NETWORK_DNS, MOST_PODS
 from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
-_KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
 _CLUSTER_DNS: Final = "ClusterFirst"
 _AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
 _AMOUNTS: Final = ("sizeLimit", "divisor")
@@ -145,8 +144,8 @@ def read_part(source: LegacySource, path: Path, name: str, pods: int, mains: Seq
     own = [container["name"] for container in containers]
     main = next((wanted for wanted in mains if wanted in own), own[0])
     part = Part(name, text, template, pods, main, role=text.rpartition(".")[0])
-    _trim_metadata(source, part)
-    drop_unknown_fields(source, template, text)
+    drop_unused_fields(source, template, text)
+    drop_empty_metadata(part)
     _write_amounts(source, template, parts_of(text))
     return part
 
@@ -237,11 +236,3 @@ def _write_amounts(source: LegacySource, value: Any, path: tuple[str | int, ...]
         elif isinstance(inner, float) and (key in _AMOUNTS or path[-1] in _AMOUNT_MAPS):
             value[key] = str(inner)
             source.same((*path, key), "the same amount as text")
-
-
-def _trim_metadata(source: LegacySource, part: Part) -> None:
-    metadata = part.template.get("metadata", {})
-    for name in [key for key in metadata if key not in _KEPT_METADATA]:
-        source.changed((*parts_of(part.path), "metadata", name), "pods get their names and places from the Job")
-        del metadata[name]
-    drop_empty_metadata(part)
