@@ -14,6 +14,7 @@ from trainyard.api.constants import ANCESTOR_LABEL, GROUP_NAME_ANNOTATION, TRAIN
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.devices import gpu_count
 from trainyard.jobs.render.frameworks import FRAMEWORKS
+from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.pod_resources import pod_requests
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 
@@ -159,9 +160,9 @@ def _processes_of_job(
     framework, processes = _processes(runtime)
     given = trainer.get("numProcPerNode")
     replicated = tuple(replicated)
-    argument = next(filter(None, (_launched(node) for job in replicated for node in _nodes(job))), None)
-    if argument is not None:
-        yield from _processes_of_command(argument, trainer, replicated)
+    launched = next((node for job in replicated for node in _nodes(job) if _launched(node)), None)
+    if launched is not None:
+        yield from _processes_of_command(launched, trainer, _most_devices(replicated))
         return
     if not framework or (given is None and not trainer.get("resourcesPerNode")):
         return
@@ -175,21 +176,22 @@ def _processes_of_job(
         yield from _fewer_processes(processes, devices, path)
 
 
-def _processes_of_command(
-    argument: str, trainer: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]]
-) -> Iterator[Finding]:
-    """Yield a number of processes in the TrainJob's command that is not the number of devices."""
-    devices = _most_devices(replicated)
-    field = next((name for name in ("command", "args") if argument in _words(trainer.get(name))), None)
-    if argument.isdecimal() and devices and field is not None:
-        yield from _more_processes(int(argument), devices, f"spec.trainer.{field}")
-        yield from _fewer_processes(int(argument), devices, f"spec.trainer.{field}")
+def _processes_of_command(node: Mapping[str, Any], trainer: Mapping[str, Any], devices: int) -> Iterator[Finding]:
+    """Yield a number of processes in the TrainJob's command or args that is not the number of devices."""
+    container = {**node, **copied(trainer)}
+    found = _launched(container)
+    if found is None or not found.group(1).isdecimal() or not devices:
+        return
+    # The command may end with the option, and the args begin with its value.
+    field = "command" if found.start(1) < len(_words(container.get("command"))) else "args"
+    if trainer.get(field):
+        yield from _more_processes(int(found.group(1)), devices, f"spec.trainer.{field}")
+        yield from _fewer_processes(int(found.group(1)), devices, f"spec.trainer.{field}")
 
 
-def _launched(container: Mapping[str, Any]) -> str | None:
-    """Return the processes per node that the arguments of a launcher such as torchrun name; None if unset."""
-    found = _PROCESSES_ARGUMENT.search(f"{_words(container.get('command'))} {_words(container.get('args'))}")
-    return found.group(1) if found else None
+def _launched(container: Mapping[str, Any]) -> re.Match[str] | None:
+    """Return where the arguments of a launcher such as torchrun name the processes per node; None if unset."""
+    return _PROCESSES_ARGUMENT.search(f"{_words(container.get('command'))} {_words(container.get('args'))}")
 
 
 def _words(command: Any) -> str:
