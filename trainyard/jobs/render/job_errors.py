@@ -11,7 +11,7 @@ from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.child_jobs import ChildJob, child_jobs
 from trainyard.jobs.render.field_paths import PathMatch, match, steps_of
-from trainyard.jobs.render.initializers import initializer_sources
+from trainyard.jobs.render.initializers import initializer_path, initializer_sources
 from trainyard.jobs.render.overrides import pod_spec_overrides, pod_template_overrides
 from trainyard.jobs.render.patches import runtime_patches
 from trainyard.jobs.render.pod_editing import stored
@@ -163,7 +163,7 @@ def _step_path(spec: TrainJobSpec, child: ChildJob, steps: Sequence[str | int]) 
         source = initializer_sources(spec).get(str(step))
         if source is None or container.get("name") != step:
             return None
-        given, base = {"env": stored(source).get("env") or []}, f"spec.initializer.{str(step).partition('-')[0]}"
+        given, base = {"env": stored(source).get("env") or []}, initializer_path(str(step))
     found = match(inner, container, given)
     return _joined(base, _with_missing(found, inner)) if found.missing == 0 or found.elements else None
 
