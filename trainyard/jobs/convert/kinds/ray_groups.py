@@ -19,13 +19,12 @@ from trainyard.jobs.convert.variables import (
     set_variables,
     words_of,
 )
+from trainyard.jobs.render.frameworks.ray import DASHBOARD_PORT, PORT
 from trainyard.jobs.render.frameworks.ray_scripts import HEAD as HEAD_SCRIPT
 from trainyard.jobs.render.frameworks.ray_scripts import WORKER as WORKER_SCRIPT
 from trainyard.jobs.render.pod_editing import prepend_env
 
 HEAD: Final = "head"
-PORT: Final = 6379
-DASHBOARD_PORT: Final = 8265
 _BASH: Final = ("/bin/bash", "-c")
 _START: Final = "ray start"
 _GENERATED: Final = re.compile(r"\$(KUBERAY_GEN_RAY_START_CMD\b|\{KUBERAY_GEN_RAY_START_CMD\})")
