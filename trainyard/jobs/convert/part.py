@@ -86,6 +86,11 @@ class Part:
         return next(each for each in self.pod["containers"] if each["name"] == self.main)
 
     @property
+    def container_path(self) -> str:
+        """Return the path of the main container."""
+        return f"{self.path}.spec.containers[{self.pod['containers'].index(self.container)}]"
+
+    @property
     def containers(self) -> list[Body]:
         """Return all containers, including init containers."""
         return [*self.pod["containers"], *self.pod.get("initContainers", ())]
@@ -162,11 +167,10 @@ def set_trainer(source: LegacySource, part: Part) -> None:
             _rename(source, part, CONTAINER_NODE, "node-sidecar")
             message = f"the name {CONTAINER_NODE} belongs to the training container: now node-sidecar"
             source.changed(f"{part.path}.spec.{kind}[{index}].name", message)
-    index = part.pod["containers"].index(part.container)
     _rename(source, part, part.main, CONTAINER_NODE)
     part.main = CONTAINER_NODE
     source.changed(
-        f"{part.path}.spec.containers[{index}].name",
+        f"{part.container_path}.name",
         f"the training container is named {CONTAINER_NODE}",
         f"use `kubectl logs POD -c {CONTAINER_NODE}`",
     )

@@ -102,13 +102,12 @@ def _note_processes(draft: Draft, stated: int | str | None, own: int | None) -> 
 
 def _drop_overridden(source: LegacySource, node: Part, reserved: frozenset[str]) -> None:
     """Leave out variables of the job that the framework sets, as the operator did."""
-    position = node.pod["containers"].index(node.container)
     kept = []
     for index, entry in enumerate(node.container.get("env", ())):
         if entry["name"] not in reserved:
             kept.append(entry)
             continue
-        path = f"{node.path}.spec.containers[{position}].env[{index}]"
+        path = f"{node.container_path}.env[{index}]"
         source.changed(path, "left out: the framework sets it over the job's own value, as the old operator did")
     if kept:
         node.container["env"] = kept

@@ -204,12 +204,11 @@ def _insert_generated(part: Part, script: str, options: str) -> None:
 def _own_command(draft: Draft, part: Part) -> str:
     """Remove and return the container's own command, which KubeRay runs before Ray."""
     words = [*part.container.pop("command", ()), *part.container.pop("args", ())]
-    index = part.pod["containers"].index(part.container)
     text = " ".join(words)
     shell = _SHELLS.fullmatch(text) is not None
     for field in ("command", "args"):
         message = "left out: Ray is started without a shell of the job's own" if shell else "run before Ray is started"
-        draft.source.changed(f"{part.path}.spec.containers[{index}].{field}", message)
+        draft.source.changed(f"{part.container_path}.{field}", message)
     return "" if shell else text
 
 
@@ -238,8 +237,7 @@ def _set_kuberay_variables(draft: Draft, head: Part) -> None:
 
 def _note_address(draft: Draft, part: Part) -> None:
     """Note an address of the job's own, which the framework replaces."""
-    index = part.pod["containers"].index(part.container)
-    path = f"{part.path}.spec.containers[{index}].env"
+    path = f"{part.container_path}.env"
     for position, variable in enumerate(draft.source.peek(path) or ()):
         if variable.get("name") == "RAY_ADDRESS":
             draft.source.changed(f"{path}[{position}]", "the address of the new head")

@@ -115,8 +115,7 @@ def _ray(draft: Draft, flags: dict[str, str]) -> bool:
         part.main = next((each["name"] for each in part.pod["containers"] if each["name"] == wanted), part.main)
         for field in ("command", "args"):
             part.container.pop(field, None)
-            index = part.pod["containers"].index(part.container)
-            draft.source.changed(f"{part.path}.spec.containers[{index}].{field}", "Ray is started by the framework")
+            draft.source.changed(f"{part.container_path}.{field}", "Ray is started by the framework")
         part.pod["containers"].sort(key=lambda each, own=part: each["name"] != own.main)
     submitter = next((part for part in draft.parts if part not in (head, worker)), None)
     head.name = HEAD if worker is not None or submitter is not None else CONTAINER_NODE
