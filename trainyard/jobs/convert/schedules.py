@@ -82,7 +82,7 @@ class Schedule:
         for kind in ("labels", "annotations"):
             entries = source.texts(f"{parent}.metadata.{kind}")
             if entries:
-                metadata[kind] = {**metadata.get(kind, {}), **entries}
+                metadata[kind] = {**source.texts(f"metadata.{kind}"), **entries}
                 source.same(f"{parent}.metadata.{kind}", f"TrainJob metadata.{kind}")
         return metadata
 
