@@ -14,7 +14,7 @@ from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
 from trainyard.jobs.convert.part import Part, read_part
 from trainyard.jobs.convert.source import LegacySource, parts_of
 from trainyard.jobs.convert.template_fields import drop_unused_fields, known_fields
-from trainyard.jobs.render.pod_editing import copied, upsert_env, upsert_mount, upsert_volume
+from trainyard.jobs.render.pod_editing import copied, section, upsert_env, upsert_mount, upsert_volume
 
 _POD_FIELDS: Final = {
     "affinity": "affinity",
@@ -163,18 +163,15 @@ def _shared_volumes(source: LegacySource, pod: Body) -> None:
 
 
 def _metadata(source: LegacySource, path: str, template: Body) -> None:
-    metadata = template.get("metadata", {})
     inherited = source.peek("metadata.labels") or {}
     labels = {key: value for key, value in inherited.items() if not key.startswith(_KUEUE)}
     if labels:
-        metadata["labels"] = {**metadata.get("labels", {}), **labels}
+        section(template, "metadata", "labels").update(labels)
     for kind in ("labels", "annotations"):
         entries = source.texts(f"{path}.{kind}")
         if entries:
-            metadata[kind] = {**metadata.get(kind, {}), **entries}
+            section(template, "metadata", kind).update(entries)
             source.same(f"{path}.{kind}", f"{kind} of the pods")
-    if metadata:
-        template["metadata"] = metadata
 
 
 def _variables(source: LegacySource, path: str) -> Iterator[Body]:
