@@ -7,7 +7,7 @@ all pods of a role are set in its template. The index of a pod has another label
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import LegacySource, dotted, parts_of
+from trainyard.jobs.convert.source import LegacySource, dotted, parts_of, texts_in
 
 _SPARK: Final = r"(?<![\w./-])spark-(?:role|version|app-name|app-selector|exec-id|exec-resourceprofile-id)(?![\w./-])"
 _KEY: Final = re.compile(rf"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|{_SPARK}")
@@ -59,7 +59,7 @@ def label_part(draft: Draft, part: Part, labels: OperatorLabels) -> None:
     Call it when the part has been read, before parts with equal templates are merged.
     """
     named = _named(draft)
-    every = any(text == _ALL_LABELS for _, text in _texts(part.template, ()))
+    every = any(text == _ALL_LABELS for _, text in texts_in(part.template))
     static = dict(labels.static)
     if labels.first and part.pods == 1:
         static |= labels.first
@@ -149,7 +149,7 @@ def _field(key: str, every: str = _ALL_LABELS) -> str:
 
 def _kinds(part: Part, key: str) -> tuple[str, ...]:
     """Return where a key is set: as an annotation alone if all that a pod reads of it is one."""
-    fields = {text for _, text in _texts(part.template, ()) if key in _KEY.findall(text)}
+    fields = {text for _, text in texts_in(part.template) if key in _KEY.findall(text)}
     annotation = _field(key, _ALL_ANNOTATIONS)
     if annotation not in fields:
         return ("labels",)
@@ -180,22 +180,9 @@ def _named_at(draft: Draft, part: Part, key: str) -> list[tuple[str, bool]]:
     written = draft.source.peek(part.path)
     # The new template has other variables before those of the job.
     template = written if isinstance(written, dict) and "spec" in written else part.template
-    for path, text in _texts(template, ()):
+    for path, text in texts_in(template):
         if key in _KEY.findall(text):
             fields = (_field(key), _field(key, _ALL_ANNOTATIONS))
             field = text in fields or (path[:1] == ("spec",) and path[1] in _SELECTING)
             found.append((dotted((*parts_of(part.path), *path)), field))
     return found
-
-
-def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield all texts and keys with their paths."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield (*path, key), str(key)
-            yield from _texts(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _texts(inner, (*path, index))
-    elif isinstance(value, str):
-        yield path, value
