@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainyard.api import Body
+from trainyard.api.constants import COMPLETION_INDEX_LABEL, JOB_INDEX_LABEL
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
@@ -22,8 +23,6 @@ _KEY: Final = re.compile(rf"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|{_SPARK}")
 _ALL_LABELS: Final = "metadata.labels"
 _ALL_ANNOTATIONS: Final = "metadata.annotations"
 _SELECTING: Final = ("affinity", "topologySpreadConstraints")
-_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def resolve_operator_labels(draft: Draft) -> None:
 
 def _lose_first(draft: Draft, part: Part, first: Mapping[str, str], named: frozenset[str]) -> None:
     for key in first:
-        fix = f'select the first pod by {_COMPLETION_INDEX}: "0"'
+        fix = f'select the first pod by {COMPLETION_INDEX_LABEL}: "0"'
         for path in _paths(draft, part, key) if key in named else ():
             _lose(draft.source, path, key, fix)
         part.known_labels |= {key}
@@ -132,7 +131,7 @@ def _named(draft: Draft) -> frozenset[str]:
 
 
 def _index_label(part: Part) -> str:
-    return _JOB_INDEX if part.replicas > 1 else _COMPLETION_INDEX
+    return JOB_INDEX_LABEL if part.replicas > 1 else COMPLETION_INDEX_LABEL
 
 
 def _replace_index(part: Part, old: str, new: str) -> None:

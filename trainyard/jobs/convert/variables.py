@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from trainyard.api import Body
-from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
+from trainyard.api.constants import COMPLETION_INDEX_LABEL, JOB_COMPLETION_INDEX_FIELD
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.source import LegacySource, parts_of, texts_in
@@ -18,7 +18,6 @@ from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
 GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
 """Pod field with the index of its Job among all Jobs of the JobSet."""
 
-_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _SPLITS: Final = re.compile(r"(?i)\bhostname\b[^;&|\n]*\|\s*(?:cut|awk|sed)\b")
 
 
@@ -146,7 +145,7 @@ def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new:
 def _note_pod_names(source: LegacySource, part: Part, new: str) -> None:
     """Note where a pod reads its name, which was also its host name and ended in its index."""
     message = "ends in random letters: the name of a pod is no host name, and has no index at its end"
-    fix = f"where a program uses it as one of them, use names such as {new}, and the label {_COMPLETION_INDEX}"
+    fix = f"where a program uses it as one of them, use names such as {new}, and the label {COMPLETION_INDEX_LABEL}"
     texts = list(texts_in(source.peek(part.path), parts_of(part.path)))
     for path, text in texts:
         if path[-1] == "fieldPath" and text == "metadata.name":
