@@ -187,6 +187,14 @@ def resolve_on_host_network(source: LegacySource, part: Part) -> None:
         source.changed(path, message)
 
 
+def written_variables(source: LegacySource, part: Part) -> Iterator[tuple[str, Body]]:
+    """Yield the variables of a part's containers as the legacy job has them, with their paths."""
+    for kind in ("containers", "initContainers"):
+        for position, container in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
+            for index, variable in enumerate(container.get("env") or ()):
+                yield f"{part.path}.spec.{kind}[{position}].env[{index}]", variable
+
+
 def drop_empty_metadata(part: Part) -> None:
     """Remove empty metadata of a pod template."""
     metadata = {name: value for name, value in part.template.pop("metadata", {}).items() if value}
@@ -217,12 +225,10 @@ def _note_references(source: LegacySource, part: Part, old: str) -> None:
     path = (*parts_of(part.path), "metadata", "annotations", _DEFAULT_CONTAINER)
     if source.peek(path) == old:
         source.changed(path, message)
-    for kind in ("containers", "initContainers"):
-        for position, container in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
-            for index, variable in enumerate(container.get("env") or ()):
-                own = f"{part.path}.spec.{kind}[{position}].env[{index}].valueFrom.resourceFieldRef.containerName"
-                if variable.get("valueFrom") and source.peek(own) == old:
-                    source.changed(own, message)
+    for own, variable in written_variables(source, part):
+        reference = f"{own}.valueFrom.resourceFieldRef.containerName"
+        if variable.get("valueFrom") and source.peek(reference) == old:
+            source.changed(reference, message)
 
 
 def _own_references(container: Body) -> Iterator[Body]:

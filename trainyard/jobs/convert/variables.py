@@ -11,7 +11,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import COMPLETION_INDEX_LABEL, JOB_COMPLETION_INDEX_FIELD
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
-from trainyard.jobs.convert.part import Part
+from trainyard.jobs.convert.part import Part, written_variables
 from trainyard.jobs.convert.source import LegacySource, parts_of, texts_in
 from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
 
@@ -164,12 +164,9 @@ def _note_replaced(source: LegacySource, part: Part, container: Body, entry: Bod
     own = next((each for each in container.get("env", ()) if each["name"] == entry["name"]), None)
     if own is None or own == entry:
         return
-    for kind in ("containers", "initContainers"):
-        for position, old in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
-            for index, variable in enumerate(old.get("env") or ()):
-                if variable == own:
-                    path = f"{part.path}.spec.{kind}[{position}].env[{index}]"
-                    source.changed(path, "the old operator set it over the job's own value, and so it stays")
+    for path, variable in written_variables(source, part):
+        if variable == own:
+            source.changed(path, "the old operator set it over the job's own value, and so it stays")
 
 
 @lru_cache(maxsize=256)
