@@ -14,7 +14,7 @@ from trainyard.jobs.convert.kinds.volcano_flags import is_set, note_flags, read_
 from trainyard.jobs.convert.kinds.volcano_policies import completes_job
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.ranked import merge
-from trainyard.jobs.convert.torch_environment import set_node_variables, set_role_variables
+from trainyard.jobs.convert.torch_environment import MASTER_PORT, set_node_variables, set_role_variables
 from trainyard.jobs.convert.variables import Variable, indexed, literal, mentions, note_legacy_hosts, set_variables
 from trainyard.jobs.render.frameworks.plain import PLAIN_LABEL
 from trainyard.jobs.render.pod_editing import upsert_mount, upsert_volume
@@ -25,7 +25,6 @@ _HEAD_SERVICE: Final = "head-svc"
 _HOSTS_FOLDER: Final = "/etc/volcano"
 _HOSTS_VOLUME: Final = "volcano-hosts"
 _TF_ROLES: Final = ("chief", "worker", "ps", "evaluator")
-_MASTER_PORT: Final = 23456
 
 
 def apply_plugins(draft: Draft) -> None:
@@ -181,7 +180,7 @@ def _pytorch(draft: Draft, flags: dict[str, str]) -> bool:
         set_node_variables(draft, node, 1, always=True)
     elif worker is not None:
         port = flags.get("port", "")
-        set_role_variables(draft, master, worker, 1, int(port) if port.isdecimal() else _MASTER_PORT)
+        set_role_variables(draft, master, worker, 1, int(port) if port.isdecimal() else MASTER_PORT)
     return True
 
 
