@@ -12,10 +12,12 @@ from typing import Any, Final
 from trainyard import quantity
 from trainyard.api.constants import ANCESTOR_LABEL, GROUP_NAME_ANNOTATION, TRAINER
 from trainyard.checks.finding import Finding
+from trainyard.checks.report.text import counted
 from trainyard.jobs.render.devices import gpu_count
 from trainyard.jobs.render.frameworks import FRAMEWORKS
 from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.pod_resources import pod_requests
+from trainyard.jobs.runtimes.pods import containers_of
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
@@ -37,15 +39,13 @@ def lint_runtime(runtime: Mapping[str, Any]) -> Iterator[Finding]:
     jobs = (spec.get("template") or {}).get("spec", {}).get("replicatedJobs", ())
     for index, job in enumerate(jobs):
         pod = job["template"]["spec"]["template"]["spec"]
-        for kind in ("initContainers", "containers"):
-            for number, container in enumerate(pod.get(kind, ())):
-                yield from _command(container.get("command"), f"{_JOBS}[{index}].{_POD}.{kind}[{number}].command")
+        for kind, number, container in containers_of(pod):
+            yield from _command(container.get("command"), f"{_JOBS}[{index}].{_POD}.{kind}[{number}].command")
         if _step(job) == TRAINER:
             framework, processes = _processes(runtime)
-            nodes = _nodes(job)
-            devices = max(map(_devices, nodes), default=0)
+            devices = _most_devices([job])
             # The argument of the launcher has precedence over its variable.
-            if processes is not None and devices and not any(map(_launched, nodes)):
+            if processes is not None and devices and not any(map(_launched, _nodes(job))):
                 yield from _more_processes(processes, devices, f"spec.mlPolicy.{framework}.numProcPerNode")
 
 
@@ -210,7 +210,7 @@ def _fewer_processes(processes: int, devices: int, path: str) -> Iterator[Findin
 
 def _more_processes(processes: int, devices: int, path: str) -> Iterator[Finding]:
     if processes > devices:
-        message = f"{processes} processes share {devices} device{'' if devices == 1 else 's'} of a node"
+        message = f"{processes} processes share {counted(devices, 'device')} of a node"
         yield Finding(
             path,
             f"{message}: NCCL refuses two on one device",

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainyard.api.constants import ADOPTED_ANNOTATION
 from trainyard.checks.finding import Finding
+from trainyard.checks.report.text import counted
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT
 
 _SHOWN = 5
@@ -135,4 +136,4 @@ def describe_jobs(jobs: Sequence[str]) -> str:
     if not jobs:
         return "it has no jobs"
     more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
-    return f"it has {len(jobs)} job{'' if len(jobs) == 1 else 's'}: {', '.join(jobs[:_SHOWN])}{more}"
+    return f"it has {counted(len(jobs), 'job')}: {', '.join(jobs[:_SHOWN])}{more}"
