@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trainyard.api import Body, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
-from trainyard.checks.finding import Finding
+from trainyard.checks.finding import Finding, Severity
 from trainyard.jobs.render.child_jobs import ChildJob, child_jobs
 from trainyard.jobs.render.field_paths import PathMatch, match, steps_of
 from trainyard.jobs.render.initializers import initializer_path, initializer_sources
@@ -108,10 +108,10 @@ def runtime_findings(runtime: Body, objects: Iterable[Body], validate: Validate)
     """
     return tuple(
         dict.fromkeys(
-            Finding.warning(
-                _path_in_runtime(runtime, child, error),
-                f"{error.message} (the API server rejects the Jobs, unless a TrainJob patches this)",
-                _FIXES.get(error.reason, _FIX),
+            replace(
+                finding_of(error, _path_in_runtime(runtime, child, error)),
+                message=f"{error.message} (the API server rejects the Jobs, unless a TrainJob patches this)",
+                severity=Severity.WARNING,
             )
             for child, error in _errors(objects, validate)
         )
