@@ -37,7 +37,7 @@ class FieldError:
     Parameters
     ----------
     path
-        Path in the rejected object; empty: unknown.
+        Path in the rejected object; empty if unknown.
     message
         What is wrong, with the value.
     reason
@@ -126,7 +126,7 @@ def _errors(objects: Iterable[Body], validate: Validate) -> Iterator[tuple[Child
 
 
 def _path_in_train_job(spec: TrainJobSpec, runtime: Body, child: ChildJob, error: FieldError) -> str | None:
-    """Return the path of a field that the TrainJob sets; None: it is the runtime's."""
+    """Return the path of a field that the TrainJob sets, or None if it is the runtime's."""
     steps = steps_of(error.path)
     if (path := _step_path(spec, child, steps)) is not None:
         return path

@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.jobs.convert.draft import Draft
-from trainyard.jobs.convert.kinds.ray_options import FIXED, framework_options, ray_options, written
+from trainyard.jobs.convert.kinds.ray_options import FIXED, as_arguments, framework_options, ray_options
 from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.variables import (
@@ -164,7 +164,7 @@ def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, k
             source.same(f"{path}.{key}", "what the framework does")
         else:
             source.changed(f"{path}.{key}", "option of `ray start`")
-    _insert_generated(part, script, written(options))
+    _insert_generated(part, script, as_arguments(options))
     if extra:
         head = draft.parts[0].first_host(draft.name)
         set_first(part, [literal("RAY_HEAD_HOST", head), literal("RAY_ADDRESS", f"{head}:{PORT}")])
@@ -172,7 +172,7 @@ def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, k
         return
     before = _own_command(draft, part)
     if extra or before or options != framework_options(part.container):
-        text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", written(options))
+        text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", as_arguments(options))
         setup = f"{before} || exit 1\n" if before else ""
         part.container["command"] = [*_BASH, f"{setup}{text}", "ray"]
         if driver:

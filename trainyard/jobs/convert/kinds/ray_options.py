@@ -65,7 +65,7 @@ def framework_options(container: Body) -> dict[str, str]:
     return {name: str(number) for name, number in found.items() if number > 0}
 
 
-def written(options: Mapping[str, str]) -> str:
+def as_arguments(options: Mapping[str, str]) -> str:
     """Return options as they stand in a script, in the notation of KubeRay."""
     words = []
     for key, value in sorted(options.items()):

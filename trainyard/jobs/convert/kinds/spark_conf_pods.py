@@ -22,7 +22,7 @@ _VOLUMES: Final = {
     "persistentVolumeClaim": ("claimName",),
 }
 _ON_DEMAND: Final = "OnDemand"
-_OF_SPARK: Final = (
+_POD_CREATION_SETTINGS: Final = (
     "allocation.",
     "appKillPodDeletionGracePeriod",
     "authenticate.",
@@ -113,10 +113,10 @@ def lose_rest(settings: SparkSettings) -> None:
         if not key.startswith(_PREFIX):
             continue
         name = key.removeprefix(_PREFIX)
-        if name.startswith(_OF_SPARK):
+        if name.startswith(_POD_CREATION_SETTINGS):
             settings.leave_out(key, "has no effect: Spark makes no pods")
         else:
-            fix = "say it in the driver's or executor's own fields"
+            fix = "set it in the driver's or executor's own fields"
             settings.lose(key, "Spark makes no pods: those of the job are there already", fix)
 
 
