@@ -387,28 +387,25 @@ def test_the_container_of_spark_in_a_template_is_found_by_its_name(name: str) ->
     ],
 )
 def test_unknown_fields_of_the_pods_are_lost_by_name(path: str) -> None:
-    containers = [
-        {"name": "side", "image": "registry.example/side:1"},
-        {"name": "spark-kubernetes-driver", "image": "registry.example/spark:1"},
-    ]
-    setup = {"name": "setup", "image": "registry.example/setup:1"}
-    driver: Body = {
-        "template": {"spec": {"containers": containers, "initContainers": [setup]}},
-        "sidecars": [{"name": "logs", "image": "registry.example/logs:1"}],
+    names = ("side", "spark-kubernetes-driver", "setup", "logs", "own")
+    side, main, setup, logs, own = ({"name": name, "image": "registry.example/a:1"} for name in names)
+    driver = {
+        "template": {"spec": {"containers": [side, main], "initContainers": [setup]}},
+        "sidecars": [logs],
+        "initContainers": [own],
         "securityContext": {"runAsUser": 1000},
         "tolerations": [{"operator": "Exists"}],
         "volumeMounts": [{"name": "both", "mountPath": "/both"}],
         "env": [{"name": "LEVEL", "value": "debug"}],
         "envSecretKeyRefs": {"TOKEN": {"name": "tokens", "key": "spark"}},
     }
-    if path.startswith("spec.driver.initContainers"):
-        driver["initContainers"] = [dict(setup)]
+    executor = {"volumeMounts": [{"name": "both", "mountPath": "/both"}]}
     volumes = [{"name": name, "emptyDir": {}} for name in ("unused", "both")]
-    body = application(volumes=volumes, driver=driver, executor={"volumeMounts": [dict(driver["volumeMounts"][0])]})
+    body = application(volumes=volumes, driver=driver, executor=executor)
     place: Any = body
-    *names, field = re.findall(r"\w+", path)
-    for name in names:
-        place = place[int(name)] if name.isdecimal() else place[name]
+    *steps, field = re.findall(r"\w+", path)
+    for step in steps:
+        place = place[int(step)] if step.isdecimal() else place[step]
     place[field] = "lost"
     conversion = converted(body)
     assert [note.path for note in conversion.lost] == [path]
