@@ -57,6 +57,8 @@ _FIELDS: Final[Mapping[str, Any]] = {
     r"\.envFrom$": [{"configMapRef": {"name": "a"}}],
     r"envSecretKeyRefs$": {"A": {"name": "a", "key": "b"}},
     r"\.(initContainers|sidecars)$": [{"name": "other", "image": _IMAGE}],
+    r"\.(podS|s)ecurityContext$": {"runAsUser": 1000},
+    r"\.dnsConfig$": {"nameservers": ["10.0.0.1"]},
     r"\.lifecycle$": {"preStop": {"exec": {"command": ["true"]}}},
     r"\.volumes$": [{"name": "v", "emptyDir": {}}],
     r"\.volumeMounts$": [{"name": "v", "mountPath": "/v"}],

@@ -8,6 +8,7 @@ import pytest
 
 from tests.convert import conversions
 from trainyard.api import Body
+from trainyard.errors import TrainyardError
 from trainyard.jobs.convert.conversion import Conversion
 
 IMAGE: Final = "registry.example/app:1"
@@ -34,9 +35,9 @@ SCHEDULES: Final = [
 ]
 
 
-def conversion_of(version: str, kind: str, spec: Body) -> Conversion:
-    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "nightly", "namespace": "vision"}, "spec": spec}
-    return conversions.conversion_of(body)
+def conversion_of(version: str, kind: str, spec: Body, **metadata: Any) -> Conversion:
+    about = {"name": "nightly", "namespace": "vision", **metadata}
+    return conversions.conversion_of({"apiVersion": version, "kind": kind, "metadata": about, "spec": spec})
 
 
 @pytest.mark.parametrize(("version", "kind", "field", "template", "inner"), SCHEDULES)
@@ -54,6 +55,12 @@ def test_the_job_of_a_schedule_is_converted_and_the_schedule_is_lost(
     assert {"spec.schedule", inner} == set(lost)
     for note in conversion.notes:
         assert not note.path.startswith("spec.") or note.path.split(".")[1] in {field, *spec}, note
+
+
+def test_labels_of_a_schedule_that_are_no_object_are_refused_in_words() -> None:
+    version, kind, field, template, _ = SCHEDULES[2]
+    with pytest.raises(TrainyardError, match=r"metadata\.labels must be an object, but is 'team'"):
+        conversion_of(version, kind, {"schedule": "@daily", field: template}, labels="team")
 
 
 def test_unknown_fields_of_the_schedule_are_lost() -> None:

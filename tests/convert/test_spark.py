@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import pytest
@@ -348,6 +349,57 @@ def test_the_container_of_spark_in_a_template_is_found_by_its_name(name: str) ->
     assert found[0]["image"] == "registry.example/spark:3.5.4"
     assert found[0]["workingDir"] == "/work"
     assert found[1] == side
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "spec.driver.template.fooBar",
+        "spec.driver.template.spec.fooBar",
+        "spec.driver.template.spec.containers[0].typo",
+        "spec.driver.template.spec.containers[1].typo",
+        "spec.driver.template.spec.initContainers[0].commandd",
+        "spec.driver.sidecars[0].resourcez",
+        "spec.driver.initContainers[0].commandd",
+        "spec.driver.securityContext.typo",
+        "spec.driver.tolerations[0].typo",
+        "spec.driver.volumeMounts[0].typo",
+        "spec.driver.env[0].typo",
+        "spec.driver.envSecretKeyRefs.TOKEN.typo",
+        "spec.volumes[1].typo",
+    ],
+)
+def test_unknown_fields_of_the_pods_are_lost_by_name(path: str) -> None:
+    names = ("side", "spark-kubernetes-driver", "setup", "logs", "own")
+    side, main, setup, logs, own = ({"name": name, "image": "registry.example/a:1"} for name in names)
+    driver = {
+        "template": {"spec": {"containers": [side, main], "initContainers": [setup]}},
+        "sidecars": [logs],
+        "initContainers": [own],
+        "securityContext": {"runAsUser": 1000},
+        "tolerations": [{"operator": "Exists"}],
+        "volumeMounts": [{"name": "both", "mountPath": "/both"}],
+        "env": [{"name": "LEVEL", "value": "debug"}],
+        "envSecretKeyRefs": {"TOKEN": {"name": "tokens", "key": "spark"}},
+    }
+    executor = {"volumeMounts": [{"name": "both", "mountPath": "/both"}]}
+    volumes = [{"name": name, "emptyDir": {}} for name in ("unused", "both")]
+    body = application(volumes=volumes, driver=driver, executor=executor)
+    place: Any = body
+    *steps, field = re.findall(r"\w+", path)
+    for step in steps:
+        place = place[int(step)] if step.isdecimal() else place[step]
+    place[field] = "lost"
+    conversion = converted(body)
+    assert [note.path for note in conversion.lost] == [path]
+    assert "lost" not in str(conversion.objects)
+
+
+def test_metadata_of_a_template_that_pods_do_not_keep_is_noted() -> None:
+    template = {"metadata": {"name": "mine", "labels": {"team": "vision"}}, "spec": {}}
+    conversion = converted(application(executor={"template": template}))
+    assert notes(conversion)["spec.executor.template.metadata.name"] == "pods get their names and places from the Job"
+    assert pods(conversion, "executor")["template"]["metadata"] == {"labels": {"team": "vision"}}
 
 
 def test_pods_have_the_volumes_that_they_mount() -> None:

@@ -6,15 +6,15 @@ import copy
 from typing import Any
 
 from tests.explain.recorded_clusters import Cluster, Job, check
-from trainyard.api.constants import REPLICATED_JOB_LABEL
-from trainyard.jobs.render.gangs.volcano_subgroups import INDEX_LABEL, JOB_INDEX_LABEL, group_policies
+from trainyard.api.constants import COMPLETION_INDEX_LABEL, JOB_INDEX_LABEL, REPLICATED_JOB_LABEL
+from trainyard.jobs.render.gangs.volcano_subgroups import group_policies
 
 
 def in_subgroups(job: Job, size: int, part: str = "node", least: int = 1, **topology: Any) -> None:
     """Give the gang of a job subgroups, as the controller renders them."""
     pods = [pod for pod in job.pods if pod["metadata"]["name"].split("-")[1] == part]
     for index, pod in enumerate(pods):
-        labels = {REPLICATED_JOB_LABEL: part, JOB_INDEX_LABEL: "0", INDEX_LABEL: str(index)}
+        labels = {REPLICATED_JOB_LABEL: part, JOB_INDEX_LABEL: "0", COMPLETION_INDEX_LABEL: str(index)}
         pod["metadata"]["labels"] |= labels
     limit = {"mode": "hard", "highestTierAllowed": 1, **topology}
     policies = group_policies(part, len(pods), size, least=least, topology=limit)

@@ -126,6 +126,27 @@ def test_the_argument_of_the_launcher_counts(field: str, command: list[str], mes
     assert bool(said) == bool(message)
 
 
+@pytest.mark.parametrize(
+    ("command", "trainer", "field"),
+    [
+        (["torchrun", "--nproc-per-node", "4"], {"args": ["--epochs", "4"]}, None),
+        (["torchrun", "--nproc-per-node=4"], {"args": ["train4.py"]}, None),
+        (["torchrun", "--nproc-per-node"], {"args": ["4", "train.py"]}, "args"),
+        ([], {"command": ["torchrun", "--nproc-per-node"], "args": ["4", "train.py"]}, "args"),
+        ([], {"command": ["torchrun", "--nproc-per-node=4"], "args": ["--epochs", "4"]}, "command"),
+        ([], {"command": ["torchrun", "--epochs=4"], "args": ["--nproc-per-node=4", "train.py"]}, "args"),
+    ],
+)
+def test_the_argument_of_the_launcher_is_found_where_the_job_has_it(
+    command: list[str], trainer: dict[str, Any], field: str | None
+) -> None:
+    runtime = copy.deepcopy(OBJECTS["torch-distributed"])
+    jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]["command"] = command
+    said = [text.partition(":")[0] for text in linted(runtime, resourcesPerNode=gpus(8), **trainer)]
+    assert said == ([f"spec.trainer.{field}"] if field else [])
+
+
 def test_a_runtime_with_more_processes_than_devices_is_reported() -> None:
     runtime = copy.deepcopy(OBJECTS["torch-distributed"])
     runtime["spec"]["mlPolicy"]["torch"]["numProcPerNode"] = 4

@@ -62,7 +62,11 @@ STORAGE_URI_ENV: Final = "STORAGE_URI"
 TRAINER_PORT: Final = 29500
 TORCHTUNE_MODEL_ANNOTATION: Final = "trainyard.dev/torchtune-model"
 """Annotation of a runtime: the model to tune; default: derived from its name."""
-JOB_COMPLETION_INDEX_FIELD: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+JOB_INDEX_LABEL: Final = "jobset.sigs.k8s.io/job-index"
+"""Label of a Job and its pods with the index of the replica of its replicatedJob."""
+COMPLETION_INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
+"""Label of a pod with its index in its Job; an annotation, too."""
+JOB_COMPLETION_INDEX_FIELD: Final = f"metadata.annotations['{COMPLETION_INDEX_LABEL}']"
 
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
 WEBHOOK_VALIDATION_LABEL: Final = "trainer.kubeflow.org/webhook-validation"

@@ -22,7 +22,7 @@ _ENCODED: Final = re.compile(r"[A-Za-z0-9+/=_]{100,}|(?:LS0tLS1CRUdJTi|0tLS0tQkV
 _WELL_KNOWN: Final = re.compile(r"\b(?:gh[a-z]_|github_pat_|glpat-|hf_|sk-|xox[a-z]-|AKIA|ASIA|AIza|eyJ)[\w.-]{12,}")
 _WORD: Final = re.compile(r"\S+")
 _ADDRESS: Final = re.compile(r"""[^\s"']+""")
-_SIGNS: Final = re.compile(r"[\s=?]|://|^-|[A-Za-z0-9+/_]{12}")
+_POSSIBLE_SECRET: Final = re.compile(r"[\s=?]|://|^-|[A-Za-z0-9+/_]{12}")
 """A text without one of them is a name, as most are."""
 
 
@@ -34,7 +34,7 @@ def is_secret(name: str) -> bool:
 
 def without_secrets(text: str) -> str:
     """Return a text with … in place of secrets."""
-    if not _SIGNS.search(text):
+    if not _POSSIBLE_SECRET.search(text):
         return text
     text = _KEY_BLOCK.sub("…", text)
     text = _WELL_KNOWN.sub("…", _ENCODED.sub("…", text))

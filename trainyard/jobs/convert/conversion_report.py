@@ -9,6 +9,7 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.checks.printable_text import printable
+from trainyard.checks.report.text import counted
 from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.manifests.dump import dump_all
@@ -45,7 +46,7 @@ def as_text(conversions: Sequence[Conversion], *, every: bool = False) -> str:
     counts = Counter(note.fidelity for conversion in conversions for note in conversion.notes)
     jobs = sum(bool(conversion.objects) for conversion in conversions)
     lines.append(
-        f"{jobs} job{'' if jobs == 1 else 's'} converted: {counts[Fidelity.LOST]} lost, "
+        f"{counted(jobs, 'job')} converted: {counts[Fidelity.LOST]} lost, "
         f"{counts[Fidelity.CHANGED]} changed, {counts[Fidelity.LOSSLESS]} the same"
     )
     return "".join(f"# {printable(line)}\n" for line in lines)
@@ -64,7 +65,7 @@ def _changes(conversion: Conversion, *, every: bool) -> Iterator[str]:
     for notes in sorted(kinds.values(), key=lambda notes: not notes[0].fix):
         first, paths = notes[0], [note.path for note in notes if note.path]
         left = len(paths) - _SHOWN
-        others = f" and {left} other{'' if left == 1 else 's'}" if left > 0 else ""
+        others = f" and {counted(left, 'other')}" if left > 0 else ""
         yield _line(replace(first, path=", ".join(paths[:_SHOWN]) + others))
 
 

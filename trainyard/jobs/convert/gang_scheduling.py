@@ -7,6 +7,7 @@ from typing import Final
 from trainyard import quantity
 from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
+from trainyard.jobs.convert.metadata import IN_QUEUE, OTHER_QUEUE_FIX
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.source import LegacySource, Path, parts_of
 from trainyard.jobs.render.gangs import GANGS
@@ -16,7 +17,7 @@ from trainyard.jobs.render.result import COSCHEDULING_SCHEDULER
 
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 GANG_MESSAGE: Final = "the gang is all pods of the job"
-_COMPUTED: Final = "minResources of the PodGroup, computed from the pods"
+COMPUTED_MESSAGE: Final = "minResources of the PodGroup, computed from the pods"
 _GANGS: Final = {scheduler: gang.name for gang in GANGS.values() for scheduler in gang.schedulers}
 
 
@@ -31,7 +32,7 @@ def read_scheduling_policy(draft: Draft, path: str) -> None:
             quantity.parse(amount)
         except (ValueError, TypeError) as error:
             raise source.malformed((*path.split("."), "minResources", name), f"must be an amount: {error}") from error
-    source.changed(f"{path}.minResources", _COMPUTED)
+    source.changed(f"{path}.minResources", COMPUTED_MESSAGE)
     seconds = source.integer(f"{path}.scheduleTimeoutSeconds")
     if seconds is not None and "coscheduling" in draft.gang:
         draft.gang["coscheduling"] = {"scheduleTimeoutSeconds": seconds}
@@ -46,7 +47,7 @@ def read_queue(draft: Draft, path: Path) -> None:
     queue = draft.source.text(path)
     if queue:
         draft.queue = queue
-        draft.source.same(path, "queue of the gang: an annotation of the JobSet, for KAI a label")
+        draft.source.same(path, IN_QUEUE)
         draft.queue_path = path
 
 
@@ -90,7 +91,7 @@ def read_topology(draft: Draft, path: str) -> None:
 
 
 def topology_of(source: LegacySource, path: str, target: str) -> Body | None:
-    """Return a network topology constraint for a runtime; None: unset.
+    """Return a network topology constraint for a runtime, or None if it is unset.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ def place_queue(draft: Draft) -> None:
     if draft.queue_path is not None and draft.foreign_scheduler is not None:
         draft.source.forget(draft.queue_path)
         message = f"queue of that name for the new gang, in the place of {draft.foreign_scheduler}'s"
-        draft.source.changed(draft.queue_path, message, "make it, or name another one")
+        draft.source.changed(draft.queue_path, message, OTHER_QUEUE_FIX)
     if "kai" in draft.gang and draft.queue is not None:
         draft.labels.setdefault(KAI_QUEUE_LABEL, draft.queue)
         draft.queue = None

@@ -45,9 +45,9 @@ _GROUP_PREFIXES: Final = (
 """Settings of a gang that a scheduler reads from labels or annotations."""
 _OWN_GROUP: Final = "the TrainJob's own PodGroup"
 _LEFT_OUT: Final = "(left out)"
-_IN_QUEUE: Final = "queue of the gang: an annotation of the JobSet, for KAI a label"
+IN_QUEUE: Final = "queue of the gang: an annotation of the JobSet, for KAI a label"
 _OTHER_QUEUE: Final = "queue of Volcano of this name, in the place of YuniKorn's"
-_OTHER_QUEUE_FIX: Final = "make it, or name another one"
+OTHER_QUEUE_FIX: Final = "make it, or name another one"
 
 
 def job_name(source: LegacySource) -> str:
@@ -102,10 +102,10 @@ def read_metadata(draft: Draft) -> None:
                 source.same(path, f"left out: {_OF_STORAGE}")
             elif key in _QUEUES:
                 draft.queue = value
-                source.changed(path, _IN_QUEUE)
+                source.changed(path, IN_QUEUE)
             elif key in _FOREIGN_QUEUES:
                 draft.queue = value
-                source.changed(path, _OTHER_QUEUE, _OTHER_QUEUE_FIX)
+                source.changed(path, _OTHER_QUEUE, OTHER_QUEUE_FIX)
             elif _is_group(key):
                 source.changed(path, _OWN_GROUP)
             else:
@@ -142,7 +142,7 @@ def read_pod_annotations(draft: Draft, part: Part) -> None:
             else:
                 draft.queue = value
                 foreign = key in _FOREIGN_QUEUES
-                source.changed(path, _OTHER_QUEUE if foreign else _IN_QUEUE, _OTHER_QUEUE_FIX if foreign else "")
+                source.changed(path, _OTHER_QUEUE if foreign else IN_QUEUE, OTHER_QUEUE_FIX if foreign else "")
     drop_empty_metadata(part)
 
 

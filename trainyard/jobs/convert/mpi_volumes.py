@@ -45,13 +45,13 @@ def map_operator_volumes(source: LegacySource, part: Part, name: str) -> None:
             mounts = container.get("volumeMounts", ())
             kept = []
             for number, mount in enumerate(mounts):
-                name = mount["name"]
+                volume = mount["name"]
                 own = f"{path}.volumeMounts[{number}].name"
-                if name in declared or name not in (_CONFIGURATION, _KEYS, _KUBECTL):
+                if volume in declared or volume not in (_CONFIGURATION, _KEYS, _KUBECTL):
                     kept.append(mount)
-                elif name in new and not _script(mount):
-                    kept.append({**mount, "name": new[name]})
-                    source.changed(own, f"volume {new[name]} of the MPI framework")
+                elif volume in new and not _script(mount):
+                    kept.append({**mount, "name": new[volume]})
+                    source.changed(own, f"volume {new[volume]} of the MPI framework")
                 else:
                     fix = _SCRIPTS.get(_script(mount), f"read the hosts from {_HOST_FILE} on the launcher")
                     source.lost(own, "the volume of the old operator is not there: not mounted", fix)

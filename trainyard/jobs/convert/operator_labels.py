@@ -7,23 +7,22 @@ all pods of a role are set in its template. The index of a pod has another label
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from trainyard.api import Body
+from trainyard.api.constants import COMPLETION_INDEX_LABEL, JOB_INDEX_LABEL
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import LegacySource, dotted, parts_of
+from trainyard.jobs.convert.source import LegacySource, dotted, parts_of, texts_in
 
 _SPARK: Final = r"(?<![\w./-])spark-(?:role|version|app-name|app-selector|exec-id|exec-resourceprofile-id)(?![\w./-])"
 _KEY: Final = re.compile(rf"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|{_SPARK}")
 _ALL_LABELS: Final = "metadata.labels"
 _ALL_ANNOTATIONS: Final = "metadata.annotations"
 _SELECTING: Final = ("affinity", "topologySpreadConstraints")
-_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def label_part(draft: Draft, part: Part, labels: OperatorLabels) -> None:
     Call it when the part has been read, before parts with equal templates are merged.
     """
     named = _named(draft)
-    every = any(text == _ALL_LABELS for _, text in _texts(part.template, ()))
+    every = any(text == _ALL_LABELS for _, text in texts_in(part.template))
     static = dict(labels.static)
     if labels.first and part.pods == 1:
         static |= labels.first
@@ -102,7 +101,7 @@ def resolve_operator_labels(draft: Draft) -> None:
 
 def _lose_first(draft: Draft, part: Part, first: Mapping[str, str], named: frozenset[str]) -> None:
     for key in first:
-        fix = f'select the first pod by {_COMPLETION_INDEX}: "0"'
+        fix = f'select the first pod by {COMPLETION_INDEX_LABEL}: "0"'
         for path in _paths(draft, part, key) if key in named else ():
             _lose(draft.source, path, key, fix)
         part.known_labels |= {key}
@@ -132,7 +131,7 @@ def _named(draft: Draft) -> frozenset[str]:
 
 
 def _index_label(part: Part) -> str:
-    return _JOB_INDEX if part.replicas > 1 else _COMPLETION_INDEX
+    return JOB_INDEX_LABEL if part.replicas > 1 else COMPLETION_INDEX_LABEL
 
 
 def _replace_index(part: Part, old: str, new: str) -> None:
@@ -149,7 +148,7 @@ def _field(key: str, every: str = _ALL_LABELS) -> str:
 
 def _kinds(part: Part, key: str) -> tuple[str, ...]:
     """Return where a key is set: as an annotation alone if all that a pod reads of it is one."""
-    fields = {text for _, text in _texts(part.template, ()) if key in _KEY.findall(text)}
+    fields = {text for _, text in texts_in(part.template) if key in _KEY.findall(text)}
     annotation = _field(key, _ALL_ANNOTATIONS)
     if annotation not in fields:
         return ("labels",)
@@ -180,22 +179,9 @@ def _named_at(draft: Draft, part: Part, key: str) -> list[tuple[str, bool]]:
     written = draft.source.peek(part.path)
     # The new template has other variables before those of the job.
     template = written if isinstance(written, dict) and "spec" in written else part.template
-    for path, text in _texts(template, ()):
+    for path, text in texts_in(template):
         if key in _KEY.findall(text):
             fields = (_field(key), _field(key, _ALL_ANNOTATIONS))
             field = text in fields or (path[:1] == ("spec",) and path[1] in _SELECTING)
             found.append((dotted((*parts_of(part.path), *path)), field))
     return found
-
-
-def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield all texts and keys with their paths."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield (*path, key), str(key)
-            yield from _texts(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _texts(inner, (*path, index))
-    elif isinstance(value, str):
-        yield path, value

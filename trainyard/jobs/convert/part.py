@@ -9,13 +9,12 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.jobs.convert.source import LegacySource, Path, dotted, parts_of
-from trainyard.jobs.convert.template_fields import drop_unknown_fields
+from trainyard.jobs.convert.template_fields import drop_unused_fields
 from trainyard.jobs.render.hosts import HOST_NETWORK_DNS, MOST_PODS
 from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
-_KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
 _CLUSTER_DNS: Final = "ClusterFirst"
 _AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
 _AMOUNTS: Final = ("sizeLimit", "divisor")
@@ -87,6 +86,11 @@ class Part:
         return next(each for each in self.pod["containers"] if each["name"] == self.main)
 
     @property
+    def container_path(self) -> str:
+        """Return the path of the main container."""
+        return f"{self.path}.spec.containers[{self.pod['containers'].index(self.container)}]"
+
+    @property
     def containers(self) -> list[Body]:
         """Return all containers, including init containers."""
         return [*self.pod["containers"], *self.pod.get("initContainers", ())]
@@ -145,8 +149,8 @@ def read_part(source: LegacySource, path: Path, name: str, pods: int, mains: Seq
     own = [container["name"] for container in containers]
     main = next((wanted for wanted in mains if wanted in own), own[0])
     part = Part(name, text, template, pods, main, role=text.rpartition(".")[0])
-    _trim_metadata(source, part)
-    drop_unknown_fields(source, template, text)
+    drop_unused_fields(source, template, text)
+    drop_empty_metadata(part)
     _write_amounts(source, template, parts_of(text))
     return part
 
@@ -163,11 +167,10 @@ def set_trainer(source: LegacySource, part: Part) -> None:
             _rename(source, part, CONTAINER_NODE, "node-sidecar")
             message = f"the name {CONTAINER_NODE} belongs to the training container: now node-sidecar"
             source.changed(f"{part.path}.spec.{kind}[{index}].name", message)
-    index = part.pod["containers"].index(part.container)
     _rename(source, part, part.main, CONTAINER_NODE)
     part.main = CONTAINER_NODE
     source.changed(
-        f"{part.path}.spec.containers[{index}].name",
+        f"{part.container_path}.name",
         f"the training container is named {CONTAINER_NODE}",
         f"use `kubectl logs POD -c {CONTAINER_NODE}`",
     )
@@ -182,6 +185,14 @@ def resolve_on_host_network(source: LegacySource, part: Part) -> None:
         path = own if source.peek(own) is not None else f"{part.role}.hostNetwork"
         source.forget(path)
         source.changed(path, message)
+
+
+def written_variables(source: LegacySource, part: Part) -> Iterator[tuple[str, Body]]:
+    """Yield the variables of a part's containers as the legacy job has them, with their paths."""
+    for kind in ("containers", "initContainers"):
+        for position, container in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
+            for index, variable in enumerate(container.get("env") or ()):
+                yield f"{part.path}.spec.{kind}[{position}].env[{index}]", variable
 
 
 def drop_empty_metadata(part: Part) -> None:
@@ -214,12 +225,10 @@ def _note_references(source: LegacySource, part: Part, old: str) -> None:
     path = (*parts_of(part.path), "metadata", "annotations", _DEFAULT_CONTAINER)
     if source.peek(path) == old:
         source.changed(path, message)
-    for kind in ("containers", "initContainers"):
-        for position, container in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
-            for index, variable in enumerate(container.get("env") or ()):
-                own = f"{part.path}.spec.{kind}[{position}].env[{index}].valueFrom.resourceFieldRef.containerName"
-                if variable.get("valueFrom") and source.peek(own) == old:
-                    source.changed(own, message)
+    for own, variable in written_variables(source, part):
+        reference = f"{own}.valueFrom.resourceFieldRef.containerName"
+        if variable.get("valueFrom") and source.peek(reference) == old:
+            source.changed(reference, message)
 
 
 def _own_references(container: Body) -> Iterator[Body]:
@@ -237,11 +246,3 @@ def _write_amounts(source: LegacySource, value: Any, path: tuple[str | int, ...]
         elif isinstance(inner, float) and (key in _AMOUNTS or path[-1] in _AMOUNT_MAPS):
             value[key] = str(inner)
             source.same((*path, key), "the same amount as text")
-
-
-def _trim_metadata(source: LegacySource, part: Part) -> None:
-    metadata = part.template.get("metadata", {})
-    for name in [key for key in metadata if key not in _KEPT_METADATA]:
-        source.changed((*parts_of(part.path), "metadata", name), "pods get their names and places from the Job")
-        del metadata[name]
-    drop_empty_metadata(part)

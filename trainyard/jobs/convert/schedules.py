@@ -82,7 +82,7 @@ class Schedule:
         for kind in ("labels", "annotations"):
             entries = source.texts(f"{parent}.metadata.{kind}")
             if entries:
-                metadata[kind] = {**metadata.get(kind, {}), **entries}
+                metadata[kind] = {**source.texts(f"metadata.{kind}"), **entries}
                 source.same(f"{parent}.metadata.{kind}", f"TrainJob metadata.{kind}")
         return metadata
 
@@ -104,7 +104,7 @@ _SERVERS: Final = {("ray.io", "RayService"): "KubeRay", ("sparkoperator.k8s.io",
 
 
 def server_note(version: str, kind: str) -> FieldFinding | None:
-    """Return the note on an object that serves; None if it is none."""
+    """Return the note on an object that serves, or None for other kinds."""
     operator = _SERVERS.get((version.partition("/")[0], kind))
     if operator is None:
         return None

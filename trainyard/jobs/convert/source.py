@@ -201,6 +201,19 @@ def dotted(path: Path) -> str:
     return text
 
 
+def texts_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield all texts and keys of a value with their paths."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*path, key), str(key)
+            yield from texts_in(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from texts_in(inner, (*path, index))
+    elif isinstance(value, str):
+        yield path, value
+
+
 def shown(value: Any) -> str:
     """Return a truncated representation of a value."""
     text = repr(value)

@@ -1,4 +1,4 @@
-"""Fields of pod templates that no version of the pinned API has: named as lost, and left out."""
+"""Fields that new pods do not have: unknown to the pinned API, or set by the Job. They are noted and left out."""
 
 from __future__ import annotations
 
@@ -8,21 +8,43 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.api.job_set_schema import recorded_schema
 from trainyard.jobs.convert.source import LegacySource, Path, parts_of
+from trainyard.jobs.render.pod_editing import copied
 
-_TEMPLATE: Final = ("replicatedJobs", None, "template", "spec", "template")
+_TEMPLATE: Final = ("replicatedJobs", "template", "spec", "template")
 _IDENTITY: Final = ("apiVersion", "kind")
+_KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
 _FIX: Final = "correct its name, or remove it: the API server rejects or drops it"
 
 
-def drop_unknown_fields(source: LegacySource, template: Body, path: Path) -> None:
-    """Remove the unknown fields of a pod template; metadata has its own notes."""
+def drop_unused_fields(source: LegacySource, template: Body, path: Path) -> None:
+    """Remove the unknown fields of a pod template, and those of its metadata that the Job sets."""
+    own = parts_of(path)
+    metadata = template.get("metadata", {})
+    for name in [name for name in metadata if name not in _KEPT_METADATA]:
+        source.changed((*own, "metadata", name), "pods get their names and places from the Job")
+        del metadata[name]
     for name in [name for name in template if name not in ("metadata", "spec")]:
         if name in _IDENTITY:
-            source.same((*parts_of(path), name), "left out: a template is no object of its own")
+            source.same((*own, name), "left out: a template is no object of its own")
             del template[name]
         else:
-            _drop(source, template, name, parts_of(path))
-    _walk(source, template.get("spec"), _schema()["properties"]["spec"], (*parts_of(path), "spec"))
+            _drop(source, template, name, own)
+    _walk(source, template.get("spec"), _schema("spec"), (*own, "spec"))
+
+
+def known_fields(source: LegacySource, value: Any, path: Path, *place: str) -> Any:
+    """Return a copy of a value that becomes a part of a pod's spec, without unknown fields.
+
+    Parameters
+    ----------
+    path
+        Path of the value in the legacy job.
+    place
+        Names of the fields of the spec that lead to its new place.
+    """
+    found = copied(value)
+    _walk(source, found, _schema("spec", *place), parts_of(path))
+    return found
 
 
 def _walk(source: LegacySource, value: Any, schema: Body, path: tuple[str | int, ...]) -> None:
@@ -41,13 +63,15 @@ def _walk(source: LegacySource, value: Any, schema: Body, path: tuple[str | int,
 
 
 def _drop(source: LegacySource, value: Body, name: str, path: tuple[str | int, ...]) -> None:
-    source.lost((*path, name), "is no field of a pod template: left out", _FIX)
+    # Pods of several roles may have one volume.
+    source.forget((*path, name))
+    source.lost((*path, name), "is not a field of a pod template: left out", _FIX)
     del value[name]
 
 
 @cache
-def _schema() -> Body:
+def _schema(*names: str) -> Body:
     schema = recorded_schema()
-    for name in _TEMPLATE:
-        schema = schema["items"] if name is None else schema["properties"][name]
+    for name in (*_TEMPLATE, *names):
+        schema = schema.get("items", schema)["properties"][name]
     return schema

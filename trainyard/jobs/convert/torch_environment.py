@@ -20,6 +20,9 @@ from trainyard.jobs.convert.variables import (
     words_of,
 )
 
+MASTER_PORT: Final = 23456
+"""Default port of the master of a PyTorchJob, and of Volcano's plug-in pytorch."""
+
 _NODES: Final = re.compile(r"--(?:nnodes|num[_-]machines)(?:=|\s+)['\"]?(\d+)(?![\d:])")
 _PROCESSES: Final = re.compile(r"--nproc[-_]per[-_]node(?:=|\s)")
 _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune run")

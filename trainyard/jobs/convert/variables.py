@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from trainyard.api import Body
-from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
+from trainyard.api.constants import COMPLETION_INDEX_LABEL, JOB_COMPLETION_INDEX_FIELD
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
-from trainyard.jobs.convert.part import Part
-from trainyard.jobs.convert.source import LegacySource, parts_of
+from trainyard.jobs.convert.part import Part, written_variables
+from trainyard.jobs.convert.source import LegacySource, parts_of, texts_in
 from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
 
 GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
 """Pod field with the index of its Job among all Jobs of the JobSet."""
 
-_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _SPLITS: Final = re.compile(r"(?i)\bhostname\b[^;&|\n]*\|\s*(?:cut|awk|sed)\b")
 
 
@@ -128,7 +127,7 @@ def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new:
     old = list(old)
     if any(name.endswith("-") for name in old):
         _note_pod_names(source, part, new)
-    texts = list(_texts_of(source.peek(part.path)))
+    texts = [text for _, text in texts_in(source.peek(part.path))]
     for name in old:
         pattern = _name_of(name, host=what == "host")
         if any(pattern.search(text) for text in texts):
@@ -146,10 +145,12 @@ def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new:
 def _note_pod_names(source: LegacySource, part: Part, new: str) -> None:
     """Note where a pod reads its name, which was also its host name and ended in its index."""
     message = "ends in random letters: the name of a pod is no host name, and has no index at its end"
-    fix = f"where a program uses it as one of them, use names such as {new}, and the label {_COMPLETION_INDEX}"
-    for path in _fields(source.peek(part.path), parts_of(part.path)):
-        source.changed(path, message, fix)
-    if any(_SPLITS.search(text) for text in _texts_of(source.peek(part.path))):
+    fix = f"where a program uses it as one of them, use names such as {new}, and the label {COMPLETION_INDEX_LABEL}"
+    texts = list(texts_in(source.peek(part.path), parts_of(part.path)))
+    for path, text in texts:
+        if path[-1] == "fieldPath" and text == "metadata.name":
+            source.changed(path, message, fix)
+    if any(_SPLITS.search(text) for _, text in texts):
         message = "splits the host name, which has other parts: only the last one is still the index"
         source.notes.append(
             FieldFinding.of(
@@ -158,41 +159,14 @@ def _note_pod_names(source: LegacySource, part: Part, new: str) -> None:
         )
 
 
-def _fields(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the paths of the fields that refer to the name of the pod."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "fieldPath" and inner == "metadata.name":
-                yield (*path, key)
-            yield from _fields(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _fields(inner, (*path, index))
-
-
 def _note_replaced(source: LegacySource, part: Part, container: Body, entry: Body) -> None:
     """Note a variable of the job that is overridden, if the legacy template sets it."""
     own = next((each for each in container.get("env", ()) if each["name"] == entry["name"]), None)
     if own is None or own == entry:
         return
-    for kind in ("containers", "initContainers"):
-        for position, old in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
-            for index, variable in enumerate(old.get("env") or ()):
-                if variable == own:
-                    path = f"{part.path}.spec.{kind}[{position}].env[{index}]"
-                    source.changed(path, "the old operator set it over the job's own value, and so it stays")
-
-
-def _texts_of(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        yield from (key for key in value if isinstance(key, str))
-        for inner in value.values():
-            yield from _texts_of(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts_of(inner)
-    elif isinstance(value, str):
-        yield value
+    for path, variable in written_variables(source, part):
+        if variable == own:
+            source.changed(path, "the old operator set it over the job's own value, and so it stays")
 
 
 @lru_cache(maxsize=256)
@@ -205,7 +179,7 @@ def _name_of(name: str, *, host: bool) -> re.Pattern[str]:
 
 
 def _text(container: Body) -> str:
-    return "\n".join(_texts_of(container))
+    return "\n".join(text for _, text in texts_in(container))
 
 
 @lru_cache(maxsize=256)

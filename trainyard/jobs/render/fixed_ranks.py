@@ -39,7 +39,8 @@ def fixed_ranks(job: ResolvedJob, framework: Framework[Any]) -> Iterator[Finding
     if pods < 2:
         return
     trainer = list((job.spec.trainer.env if job.spec.trainer else None) or ())
-    own_coordinator = framework.coordinator in {variable.get("name") for variable in trainer}
+    replaced = {str(variable.get("name")) for variable in trainer}
+    own_coordinator = framework.coordinator in replaced
     counts = {pods, sum(pod_set.pods for pod_set in participants if pod_set.name != LAUNCHER)}
     severity = Severity.ERROR if framework.coordinator and not own_coordinator else Severity.WARNING
     constants = set[str]()
@@ -48,7 +49,6 @@ def fixed_ranks(job: ResolvedJob, framework: Framework[Any]) -> Iterator[Finding
             yield Finding(f"spec.trainer.env[{index}]", message, fix, severity=severity)
         if _is_constant(variable, constants):
             constants.add(str(variable.get("name")))
-    replaced = {str(variable.get("name")) for variable in trainer}
     for pod_set in participants:
         for finding in _in_template(job, pod_set, framework, replaced, counts):
             yield replace(finding, severity=severity)

@@ -18,7 +18,7 @@ _PREFIX: Final = "metadata.generateName"
 
 
 def generated_name(body: Body) -> str | None:
-    """Return a name like the one that the API server generates; None: the object has a name, or no prefix."""
+    """Return a name like the one that the API server generates, or None if the object has a name or no prefix."""
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("name"):
         return None
@@ -33,7 +33,7 @@ def with_name(body: Body) -> Body:
 
 
 def about_prefix(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings about an object without a name; those about the name are about its prefix."""
+    """Yield findings about an object without a name. Those about the name are reported at its prefix."""
     for finding in findings:
         if finding.path != _NAME:
             yield finding

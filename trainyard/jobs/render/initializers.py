@@ -38,6 +38,11 @@ def initializer_sources(spec: TrainJobSpec) -> Mapping[str, InitializerSource]:
     return {step: source for step, source in sources.items() if source is not None}
 
 
+def initializer_path(step: str) -> str:
+    """Return the path of an initializer step in a TrainJob."""
+    return f"spec.initializer.{step.removesuffix('-initializer')}"
+
+
 def apply_initializers(builder: JobSetBuilder) -> None:
     """Set storage URI, variables and Secret in the containers of the steps."""
     sources = initializer_sources(builder.spec)
@@ -58,7 +63,7 @@ def check_initializers(job: ResolvedJob) -> Iterator[Finding]:
             yield Finding(
                 "spec.runtimeRef",
                 f"must have {step} job when trainJob is configured with input {_CONFIGS[step]}",
-                f"use a runtime with a replicatedJob {step}, or remove {_path(step)}",
+                f"use a runtime with a replicatedJob {step}, or remove {initializer_path(step)}",
             )
         elif pod_set.container(step, init=True) is None:
             yield Finding(
@@ -73,20 +78,20 @@ def check_initializers(job: ResolvedJob) -> Iterator[Finding]:
 def initializer_warnings(job: ResolvedJob) -> Iterator[Finding]:
     """Yield settings without effect, and steps that do not mount the shared volume."""
     for step, source in initializer_sources(job.spec).items():
-        yield from env_source_conflicts(f"{_path(step)}.env", source.env or ())
+        yield from env_source_conflicts(f"{initializer_path(step)}.env", source.env or ())
         pod_set = job.pod_set(step)
         if pod_set is None or pod_set.container(step, init=True) is None:
             continue
         container = pod_set.container(step)
         if container is None:
             yield Finding.warning(
-                _path(step),
+                initializer_path(step),
                 f"has no effect: {step} is an init container of replicatedJob {step}",
                 "make it a container of the runtime",
             )
         elif pod_set.ancestor != step:
             yield Finding.warning(
-                _path(step),
+                initializer_path(step),
                 f"has no effect: the Job template of replicatedJob {step} is not labeled as its step",
                 f"label it {ANCESTOR_LABEL}={step} in the runtime",
             )
@@ -106,14 +111,10 @@ def _unknown_scheme(step: str, source: InitializerSource, container: Body) -> It
     known = _SCHEMES.get(name)
     if known and separator and scheme.lower() not in known:
         yield Finding(
-            f"{_path(step)}.storageUri",
+            f"{initializer_path(step)}.storageUri",
             f"image {image} does not fetch {scheme}://, but {', '.join(known)}",
             "use one of them, a runtime whose step supports it, or a volume with the data",
         )
-
-
-def _path(step: str) -> str:
-    return f"spec.initializer.{step.removesuffix('-initializer')}"
 
 
 def _apply(source: InitializerSource, container: Body) -> None:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from trainyard.api import Body, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
-from trainyard.checks.finding import Finding
+from trainyard.checks.finding import Finding, Severity
 from trainyard.jobs.render.child_jobs import ChildJob, child_jobs
 from trainyard.jobs.render.field_paths import PathMatch, match, steps_of
-from trainyard.jobs.render.initializers import initializer_sources
+from trainyard.jobs.render.initializers import initializer_path, initializer_sources
 from trainyard.jobs.render.overrides import pod_spec_overrides, pod_template_overrides
 from trainyard.jobs.render.patches import runtime_patches
 from trainyard.jobs.render.pod_editing import stored
@@ -37,7 +37,7 @@ class FieldError:
     Parameters
     ----------
     path
-        Path in the rejected object; empty: unknown.
+        Path in the rejected object; empty if unknown.
     message
         What is wrong, with the value.
     reason
@@ -108,10 +108,10 @@ def runtime_findings(runtime: Body, objects: Iterable[Body], validate: Validate)
     """
     return tuple(
         dict.fromkeys(
-            Finding.warning(
-                _path_in_runtime(runtime, child, error),
-                f"{error.message} (the API server rejects the Jobs, unless a TrainJob patches this)",
-                _FIXES.get(error.reason, _FIX),
+            replace(
+                finding_of(error, _path_in_runtime(runtime, child, error)),
+                message=f"{error.message} (the API server rejects the Jobs, unless a TrainJob patches this)",
+                severity=Severity.WARNING,
             )
             for child, error in _errors(objects, validate)
         )
@@ -126,7 +126,7 @@ def _errors(objects: Iterable[Body], validate: Validate) -> Iterator[tuple[Child
 
 
 def _path_in_train_job(spec: TrainJobSpec, runtime: Body, child: ChildJob, error: FieldError) -> str | None:
-    """Return the path of a field that the TrainJob sets; None: it is the runtime's."""
+    """Return the path of a field that the TrainJob sets, or None if it is the runtime's."""
     steps = steps_of(error.path)
     if (path := _step_path(spec, child, steps)) is not None:
         return path
@@ -163,7 +163,7 @@ def _step_path(spec: TrainJobSpec, child: ChildJob, steps: Sequence[str | int]) 
         source = initializer_sources(spec).get(str(step))
         if source is None or container.get("name") != step:
             return None
-        given, base = {"env": stored(source).get("env") or []}, f"spec.initializer.{str(step).partition('-')[0]}"
+        given, base = {"env": stored(source).get("env") or []}, initializer_path(str(step))
     found = match(inner, container, given)
     return _joined(base, _with_missing(found, inner)) if found.missing == 0 or found.elements else None
 

@@ -15,7 +15,12 @@ from trainyard.jobs.render.fixed_ranks import fixed_ranks
 from trainyard.jobs.render.frameworks.base import Framework
 from trainyard.jobs.render.gangs.base import GangScheduler
 from trainyard.jobs.render.hosts import check_pods, unresolved_names
-from trainyard.jobs.render.initializers import check_initializers, initializer_sources, initializer_warnings
+from trainyard.jobs.render.initializers import (
+    check_initializers,
+    initializer_path,
+    initializer_sources,
+    initializer_warnings,
+)
 from trainyard.jobs.render.job_changes import ReplicatedJobChange, change_shape_errors, check_number, check_targets
 from trainyard.jobs.render.job_view import JobView
 from trainyard.jobs.render.jobset_gates import gate_findings
@@ -171,8 +176,7 @@ def _shape_errors(spec: TrainJobSpec, changes: Sequence[ReplicatedJobChange]) ->
             copied(spec.trainer.resources_per_node or {}), RESOURCES, "spec.trainer.resourcesPerNode"
         )
     for step, source in initializer_sources(spec).items():
-        path = f"spec.initializer.{step.removesuffix('-initializer')}.env"
-        yield from shape_errors(copied(source.env or []), ENV, path)
+        yield from shape_errors(copied(source.env or []), ENV, f"{initializer_path(step)}.env")
     yield from change_shape_errors(changes)
 
 

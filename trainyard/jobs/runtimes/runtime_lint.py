@@ -12,9 +12,12 @@ from typing import Any, Final
 from trainyard import quantity
 from trainyard.api.constants import ANCESTOR_LABEL, GROUP_NAME_ANNOTATION, TRAINER
 from trainyard.checks.finding import Finding
+from trainyard.checks.report.text import counted
 from trainyard.jobs.render.devices import gpu_count
 from trainyard.jobs.render.frameworks import FRAMEWORKS
+from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.pod_resources import pod_requests
+from trainyard.jobs.runtimes.pods import containers_of
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
@@ -36,15 +39,13 @@ def lint_runtime(runtime: Mapping[str, Any]) -> Iterator[Finding]:
     jobs = (spec.get("template") or {}).get("spec", {}).get("replicatedJobs", ())
     for index, job in enumerate(jobs):
         pod = job["template"]["spec"]["template"]["spec"]
-        for kind in ("initContainers", "containers"):
-            for number, container in enumerate(pod.get(kind, ())):
-                yield from _command(container.get("command"), f"{_JOBS}[{index}].{_POD}.{kind}[{number}].command")
+        for kind, number, container in containers_of(pod):
+            yield from _command(container.get("command"), f"{_JOBS}[{index}].{_POD}.{kind}[{number}].command")
         if _step(job) == TRAINER:
             framework, processes = _processes(runtime)
-            nodes = _nodes(job)
-            devices = max(map(_devices, nodes), default=0)
+            devices = _most_devices([job])
             # The argument of the launcher has precedence over its variable.
-            if processes is not None and devices and not any(map(_launched, nodes)):
+            if processes is not None and devices and not any(map(_launched, _nodes(job))):
                 yield from _more_processes(processes, devices, f"spec.mlPolicy.{framework}.numProcPerNode")
 
 
@@ -159,9 +160,9 @@ def _processes_of_job(
     framework, processes = _processes(runtime)
     given = trainer.get("numProcPerNode")
     replicated = tuple(replicated)
-    argument = next(filter(None, (_launched(node) for job in replicated for node in _nodes(job))), None)
-    if argument is not None:
-        yield from _processes_of_command(argument, trainer, replicated)
+    launched = next((node for job in replicated for node in _nodes(job) if _launched(node)), None)
+    if launched is not None:
+        yield from _processes_of_command(launched, trainer, _most_devices(replicated))
         return
     if not framework or (given is None and not trainer.get("resourcesPerNode")):
         return
@@ -175,21 +176,22 @@ def _processes_of_job(
         yield from _fewer_processes(processes, devices, path)
 
 
-def _processes_of_command(
-    argument: str, trainer: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]]
-) -> Iterator[Finding]:
-    """Yield a number of processes in the TrainJob's command that is not the number of devices."""
-    devices = _most_devices(replicated)
-    field = next((name for name in ("command", "args") if argument in _words(trainer.get(name))), None)
-    if argument.isdecimal() and devices and field is not None:
-        yield from _more_processes(int(argument), devices, f"spec.trainer.{field}")
-        yield from _fewer_processes(int(argument), devices, f"spec.trainer.{field}")
+def _processes_of_command(node: Mapping[str, Any], trainer: Mapping[str, Any], devices: int) -> Iterator[Finding]:
+    """Yield a number of processes in the TrainJob's command or args that is not the number of devices."""
+    container = {**node, **copied(trainer)}
+    found = _launched(container)
+    if found is None or not found.group(1).isdecimal() or not devices:
+        return
+    # The command may end with the option, and the args begin with its value.
+    field = "command" if found.start(1) < len(_words(container.get("command"))) else "args"
+    if trainer.get(field):
+        yield from _more_processes(int(found.group(1)), devices, f"spec.trainer.{field}")
+        yield from _fewer_processes(int(found.group(1)), devices, f"spec.trainer.{field}")
 
 
-def _launched(container: Mapping[str, Any]) -> str | None:
-    """Return the processes per node that the arguments of a launcher such as torchrun name; None if unset."""
-    found = _PROCESSES_ARGUMENT.search(f"{_words(container.get('command'))} {_words(container.get('args'))}")
-    return found.group(1) if found else None
+def _launched(container: Mapping[str, Any]) -> re.Match[str] | None:
+    """Return where the arguments of a launcher such as torchrun name the processes per node; None if unset."""
+    return _PROCESSES_ARGUMENT.search(f"{_words(container.get('command'))} {_words(container.get('args'))}")
 
 
 def _words(command: Any) -> str:
@@ -208,7 +210,7 @@ def _fewer_processes(processes: int, devices: int, path: str) -> Iterator[Findin
 
 def _more_processes(processes: int, devices: int, path: str) -> Iterator[Finding]:
     if processes > devices:
-        message = f"{processes} processes share {devices} device{'' if devices == 1 else 's'} of a node"
+        message = f"{processes} processes share {counted(devices, 'device')} of a node"
         yield Finding(
             path,
             f"{message}: NCCL refuses two on one device",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 
 from trainyard import quantity
-from trainyard.checks.report.text import listed
+from trainyard.checks.report.text import counted, listed
 from trainyard.local.simulate.clock import Duration, shown
 from trainyard.local.simulate.name_list import Names
 from trainyard.local.simulate.timeline import JobState, Timeline
@@ -125,7 +125,7 @@ def _job(expectation: Expectation, name: str, scenario: Scenario, seen: Timeline
     spread = {**({expectation.within: 1} if expectation.within else {}), **expectation.domains}
     for tier, count in spread.items():
         domains = seen.domains(name, tier)
-        text = f"job {name} in {count} domain{'' if count == 1 else 's'} of tier {tier}"
+        text = f"job {name} in {counted(count, 'domain')} of tier {tier}"
         observed = f"{len(domains)} ({', '.join(domains)})" if domains else "no pod placed"
         yield text, observed, len(domains) == count
     if expectation.only_on:

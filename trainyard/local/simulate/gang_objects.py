@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard import quantity
-from trainyard.api.constants import GROUP_NAME_ANNOTATION, REPLICATED_JOB_LABEL
-from trainyard.jobs.render.gangs.volcano_subgroups import INDEX_LABEL, JOB_INDEX_LABEL, group_policies
+from trainyard.api.constants import COMPLETION_INDEX_LABEL, GROUP_NAME_ANNOTATION, JOB_INDEX_LABEL, REPLICATED_JOB_LABEL
+from trainyard.jobs.render.gangs.volcano_subgroups import group_policies
 from trainyard.local.simulate.scenario_jobs import ScenarioGang, TopologyMode
 
 ROLE_LABEL: Final = "trainyard.dev/simulated"
@@ -41,7 +41,7 @@ def pod_of(job: ScenarioGang, name: str, index: int) -> dict[str, Any]:
     """Return a pod of a job; the labels of JobSet and of the Job determine its subgroup."""
     labels = {ROLE_LABEL: "job", JOB_LABEL: job.name}
     if job.group_size:
-        labels |= {REPLICATED_JOB_LABEL: job.name, JOB_INDEX_LABEL: "0", INDEX_LABEL: str(index)}
+        labels |= {REPLICATED_JOB_LABEL: job.name, JOB_INDEX_LABEL: "0", COMPLETION_INDEX_LABEL: str(index)}
     spec = pod_spec(job.per_pod, job.priority_class)
     return pod_body(name, job.namespace, job.name, labels, job.per_pod, spec)
 

@@ -223,7 +223,7 @@ def address_of(body: Mapping[str, Any]) -> tuple[str, str, str, str]:
 def _kept_forms(live: Object) -> tuple[str, str]:
     """Return what a queue or HyperNode says in a form that the stack does not use, with what becomes of it."""
     if live["kind"] == "Queue" and (old := old_tree(live)) is not None:
-        message, fix = old
+        _, message, fix = old
         return f"{message}, stays on it", f"set parent in the stack's queues instead: {fix}"
     members = (live.get("spec") or {}).get("members") if live["kind"] == "HyperNode" else None
     if any((each.get("selector") or {}).get("labelMatch") is not None for each in members or ()):

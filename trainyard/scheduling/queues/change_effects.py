@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard.api.constants import ADOPTED_ANNOTATION
 from trainyard.checks.finding import Finding
-from trainyard.checks.report.text import listed
+from trainyard.checks.report.text import counted, listed
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT
 
 _SHOWN = 5
@@ -135,4 +135,4 @@ def describe_jobs(jobs: Sequence[str]) -> str:
     """Return the number of jobs of a queue and the names of the first ones, in words."""
     if not jobs:
         return "it has no jobs"
-    return f"it has {len(jobs)} job{'' if len(jobs) == 1 else 's'}: {listed(jobs, _SHOWN)}"
+    return f"it has {counted(len(jobs), 'job')}: {listed(jobs, _SHOWN)}"

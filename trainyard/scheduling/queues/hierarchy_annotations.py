@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-HIERARCHY: Final = "volcano.sh/hierarchy"
-WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+_HIERARCHY: Final = "volcano.sh/hierarchy"
+_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 _READER: Final = "only plug-in drf with enableHierarchy reads"
 
 
-def old_tree(body: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return what is wrong with the annotations of a queue, and the fix; None if it has none."""
+def old_tree(body: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return the key of a queue's first annotation, what is wrong with the annotations, and the fix.
+
+    Return None if they are missing or empty.
+    """
     metadata, spec = body.get("metadata"), body.get("spec")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     if not isinstance(annotations, Mapping):
         return None
-    found = {key: str(annotations[key]) for key in (HIERARCHY, WEIGHTS) if annotations.get(key)}
+    found = {key: str(annotations[key]) for key in (_HIERARCHY, _WEIGHTS) if annotations.get(key)}
     if not found:
         return None
     shown = " and ".join(f"{key}: {value[:80]}" for key, value in found.items())
@@ -28,12 +31,12 @@ def old_tree(body: Mapping[str, Any]) -> tuple[str, str] | None:
     left = {name: value for name, value in wanted.items() if str(given.get(name, "")) != value}
     written = " and ".join(f"{name}: {value}" for name, value in left.items())
     fix = f"write {written} in spec, and remove the annotations" if written else "remove the annotations"
-    return f"annotation {shown}, which {_READER}", fix
+    return next(iter(found)), f"annotation {shown}, which {_READER}", fix
 
 
 def _spec(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return parent and weight of the queue, which the annotations name as the paths from root to it."""
-    path, weights = (annotations.get(key, "").strip("/").split("/") for key in (HIERARCHY, WEIGHTS))
+    path, weights = (annotations.get(key, "").strip("/").split("/") for key in (_HIERARCHY, _WEIGHTS))
     found = {}
     if len(path) > 1:
         found["parent"] = path[-2]

@@ -19,7 +19,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.manifests.loader import load_all
-from trainyard.scheduling.queues.hierarchy_annotations import HIERARCHY, WEIGHTS, old_tree
+from trainyard.scheduling.queues.hierarchy_annotations import old_tree
 from trainyard.scheduling.queues.paths import ManifestPaths
 from trainyard.scheduling.queues.queue import ROOT, Queue
 from trainyard.scheduling.queues.rules import RULES
@@ -128,8 +128,8 @@ def read_queue(body: Mapping[str, Any]) -> tuple[str, Queue, list[Finding]]:
     if body.get("apiVersion") != _API_VERSION:
         reader.report("apiVersion", f"is {body.get('apiVersion')!r}, which is not served", f"write {_API_VERSION}")
     if (old := old_tree(body)) is not None:
-        key = next(key for key in (HIERARCHY, WEIGHTS) if key in body["metadata"]["annotations"])
-        reader.report(f"metadata.annotations[{key}]", *old, "queue-hierarchy-annotation")
+        key, message, fix = old
+        reader.report(f"metadata.annotations[{key}]", message, fix, "queue-hierarchy-annotation")
     queue = reader.queue(body.get("spec"))
     return reader.name, queue, reader.findings
 

@@ -15,6 +15,7 @@ from trainyard.jobs.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.jobs.convert.run_policy import read_run_policy, succeed_with_role
 from trainyard.jobs.convert.source import LegacySource, shown
 from trainyard.jobs.convert.torch_environment import (
+    MASTER_PORT,
     fixed_nodes,
     is_launched,
     names_processes,
@@ -25,6 +26,7 @@ from trainyard.jobs.convert.torch_environment import (
 from trainyard.jobs.convert.variables import UNBUFFERED, literal, set_first, set_variables
 from trainyard.jobs.render.devices import gpu_count
 from trainyard.jobs.render.frameworks.elastic import ELASTIC_RESERVED
+from trainyard.jobs.render.frameworks.roles import named_port
 from trainyard.jobs.render.frameworks.torch import RESERVED
 from trainyard.jobs.render.pod_editing import upsert_env
 
@@ -35,7 +37,6 @@ _AUTO: Final = "auto"
 _WORDS: Final = (_AUTO, "cpu", "gpu")
 _CORES: Final = "auto: one process per core that the container requests, where torchrun counts the cores of the node"
 _IN_COMMAND: Final = "the number of nodes in the command"
-_MASTER_PORT: Final = 23456
 _BACKEND: Final = "PET_RDZV_BACKEND"
 _ENDPOINT: Final = "PET_RDZV_ENDPOINT"
 _ID: Final = "PET_RDZV_ID"
@@ -73,7 +74,8 @@ def convert(draft: Draft) -> None:
         succeed_with_role(draft, master)
         if elastic:
             _read_elastic_roles(draft, [master, worker])
-        set_role_variables(draft, master, worker, processes, _port(master))
+        port = named_port(master.container, "pytorchjob-port", MASTER_PORT)
+        set_role_variables(draft, master, worker, processes, port)
     for part in draft.parts:
         set_variables(source, part, [UNBUFFERED], always=True)
     _note_processes(draft, stated, own)
@@ -102,13 +104,12 @@ def _note_processes(draft: Draft, stated: int | str | None, own: int | None) -> 
 
 def _drop_overridden(source: LegacySource, node: Part, reserved: frozenset[str]) -> None:
     """Leave out variables of the job that the framework sets, as the operator did."""
-    position = node.pod["containers"].index(node.container)
     kept = []
     for index, entry in enumerate(node.container.get("env", ())):
         if entry["name"] not in reserved:
             kept.append(entry)
             continue
-        path = f"{node.path}.spec.containers[{position}].env[{index}]"
+        path = f"{node.container_path}.env[{index}]"
         source.changed(path, "left out: the framework sets it over the job's own value, as the old operator did")
     if kept:
         node.container["env"] = kept
@@ -220,11 +221,6 @@ def _configure(draft: Draft, parts: Sequence[Part]) -> None:
         for part in parts:
             upsert_env(part.container, [{"name": _CONF, "value": ",".join(pairs)}])
         source.changed(f"{_ELASTIC}.rdzvConf", f"variable {_CONF} of the container; rule ENV-001 warns of it")
-
-
-def _port(master: Part) -> int:
-    ports = master.container.get("ports", ())
-    return next((port["containerPort"] for port in ports if port.get("name") == "pytorchjob-port"), _MASTER_PORT)
 
 
 CONVERTERS: Final = {("kubeflow.org/v1", "PyTorchJob"): convert}

@@ -11,12 +11,13 @@ from trainyard.api import Body
 from trainyard.api.constants import KUEUE_QUEUE_LABEL
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.gang_scheduling import read_priority, read_schedulers
-from trainyard.jobs.convert.kinds.ray_groups import DASHBOARD_PORT, read_groups
+from trainyard.jobs.convert.kinds.ray_groups import read_groups
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.restarts import NEVER, adapt_restart_policy, note_limit
 from trainyard.jobs.convert.run_policy import read_deadline, read_lifetime, read_managed_by, read_suspend
 from trainyard.jobs.convert.source import shown
 from trainyard.jobs.convert.variables import literal, set_first
+from trainyard.jobs.render.frameworks.ray import DASHBOARD_PORT
 from trainyard.jobs.render.pod_set import LAUNCHER
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError

@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.jobs.convert.draft import Draft
-from trainyard.jobs.convert.kinds.ray_options import FIXED, framework_options, ray_options, written
+from trainyard.jobs.convert.kinds.ray_options import FIXED, as_arguments, framework_options, ray_options
 from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.variables import (
@@ -19,18 +19,19 @@ from trainyard.jobs.convert.variables import (
     set_variables,
     words_of,
 )
+from trainyard.jobs.render.frameworks.ray import DASHBOARD_PORT, PORT
 from trainyard.jobs.render.frameworks.ray_scripts import HEAD as HEAD_SCRIPT
 from trainyard.jobs.render.frameworks.ray_scripts import WORKER as WORKER_SCRIPT
-from trainyard.jobs.render.pod_editing import prepend_env
+from trainyard.jobs.render.pod_editing import prepend_env, section
 
 HEAD: Final = "head"
-PORT: Final = 6379
-DASHBOARD_PORT: Final = 8265
 _BASH: Final = ("/bin/bash", "-c")
 _START: Final = "ray start"
 _GENERATED: Final = re.compile(r"\$(KUBERAY_GEN_RAY_START_CMD\b|\{KUBERAY_GEN_RAY_START_CMD\})")
 _SHELLS: Final = re.compile(r"(/bin/)?(ba)?sh( -\w+)*( --)?")
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
+_FIXED_NUMBER: Final = "the number of workers is fixed"
+_NUMBER_FIX: Final = "set the replicas that the job needs"
 _WITHOUT: Final = {
     "gcsFaultToleranceOptions": ("a head that is lost ends the job", "set backoffLimit, and resume from a checkpoint"),
     "historyServerOptions": ("no collector runs beside the nodes", "add it to the containers of the pods"),
@@ -73,9 +74,9 @@ def read_groups(draft: Draft, path: str, driver: list[str] | None, *, submitted:
         first.name = CONTAINER_NODE
         draft.train(first)
     kept = draft.annotations.get(_OVERWRITE) == "true"
-    _start(draft, head, f"{head_path}.rayStartParams", HEAD_SCRIPT, driver, kept=kept)
+    _start(draft, head, HEAD_SCRIPT, driver, kept=kept)
     for part in workers:
-        _start(draft, part, f"{part.role}.rayStartParams", WORKER_SCRIPT, None, kept=kept, extra=part is not first)
+        _start(draft, part, WORKER_SCRIPT, None, kept=kept, extra=part is not first)
     _set_kuberay_variables(draft, head)
     source.text(f"{path}.rayVersion")
     source.same(f"{path}.rayVersion", "the images say which version runs")
@@ -95,13 +96,11 @@ def _group(draft: Draft, path: str, index: int) -> Part | None:
     hosts = source.integer(f"{own}.numOfHosts", 1) or 1
     for field, value in (("minReplicas", least), ("maxReplicas", most)):
         if scales and value is not None and value != wanted:
-            source.lost(f"{own}.{field}", "the number of workers is fixed", "set the replicas that the job needs")
+            source.lost(f"{own}.{field}", _FIXED_NUMBER, _NUMBER_FIX)
         else:
             source.same(f"{own}.{field}", "a bound of the number of workers, which is fixed")
     if scales:
-        source.lost(
-            f"{own}.idleTimeoutSeconds", "the number of workers is fixed", "set the replicas that the job needs"
-        )
+        source.lost(f"{own}.idleTimeoutSeconds", _FIXED_NUMBER, _NUMBER_FIX)
     else:
         source.changed(f"{own}.idleTimeoutSeconds", "has no effect: the cluster does not scale")
     source.changed(f"{own}.scaleStrategy", "has no effect: it names pods of the old cluster")
@@ -143,9 +142,7 @@ def _group_name(draft: Draft, group: str) -> str:
     return name if name not in taken else f"{name}-{len(draft.parts)}"
 
 
-def _start(
-    draft: Draft, part: Part, path: str, script: str, driver: list[str] | None, *, kept: bool, extra: bool = False
-) -> None:
+def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, kept: bool, extra: bool = False) -> None:
     """Let the framework start Ray, or set the command if the legacy job uses options that the framework does not know.
 
     Parameters
@@ -155,10 +152,11 @@ def _start(
     extra
         Whether the framework does not manage this group.
     """
-    source = draft.source
+    source, path = draft.source, f"{part.role}.rayStartParams"
     params = source.texts(path)
-    options = ray_options(source, path.rpartition(".")[0], params, part.container)
-    _label(draft, part, path.rpartition(".")[0])
+    options = ray_options(source, part.role, params, part.container)
+    if labels := source.texts(f"{part.role}.labels"):
+        section(part.template, "metadata", "labels").update(labels)
     for key, value in params.items():
         if key in FIXED and value not in FIXED[key]:
             source.changed(f"{path}.{key}", f"not {value}: the framework's own is used")
@@ -166,7 +164,7 @@ def _start(
             source.same(f"{path}.{key}", "what the framework does")
         else:
             source.changed(f"{path}.{key}", "option of `ray start`")
-    _insert_generated(part, script, written(options))
+    _insert_generated(part, script, as_arguments(options))
     if extra:
         head = draft.parts[0].first_host(draft.name)
         set_first(part, [literal("RAY_HEAD_HOST", head), literal("RAY_ADDRESS", f"{head}:{PORT}")])
@@ -174,21 +172,13 @@ def _start(
         return
     before = _own_command(draft, part)
     if extra or before or options != framework_options(part.container):
-        text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", written(options))
+        text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", as_arguments(options))
         setup = f"{before} || exit 1\n" if before else ""
         part.container["command"] = [*_BASH, f"{setup}{text}", "ray"]
         if driver:
             part.container["args"] = driver
     elif driver:
         part.container["command"] = driver
-
-
-def _label(draft: Draft, part: Part, path: str) -> None:
-    """Set the labels of a group on its pods."""
-    labels = draft.source.texts(f"{path}.labels")
-    if labels:
-        metadata = part.template.setdefault("metadata", {})
-        metadata["labels"] = {**metadata.get("labels", {}), **labels}
 
 
 def _insert_generated(part: Part, script: str, options: str) -> None:
@@ -205,12 +195,11 @@ def _insert_generated(part: Part, script: str, options: str) -> None:
 def _own_command(draft: Draft, part: Part) -> str:
     """Remove and return the container's own command, which KubeRay runs before Ray."""
     words = [*part.container.pop("command", ()), *part.container.pop("args", ())]
-    index = part.pod["containers"].index(part.container)
     text = " ".join(words)
     shell = _SHELLS.fullmatch(text) is not None
     for field in ("command", "args"):
         message = "left out: Ray is started without a shell of the job's own" if shell else "run before Ray is started"
-        draft.source.changed(f"{part.path}.spec.containers[{index}].{field}", message)
+        draft.source.changed(f"{part.container_path}.{field}", message)
     return "" if shell else text
 
 
@@ -239,8 +228,7 @@ def _set_kuberay_variables(draft: Draft, head: Part) -> None:
 
 def _note_address(draft: Draft, part: Part) -> None:
     """Note an address of the job's own, which the framework replaces."""
-    index = part.pod["containers"].index(part.container)
-    path = f"{part.path}.spec.containers[{index}].env"
+    path = f"{part.container_path}.env"
     for position, variable in enumerate(draft.source.peek(path) or ()):
         if variable.get("name") == "RAY_ADDRESS":
             draft.source.changed(f"{path}[{position}]", "the address of the new head")
@@ -274,9 +262,8 @@ def _read_rest(draft: Draft, path: str) -> None:
             source.lost(f"{path}.headGroupSpec.{field}", message, fix)
     scales = source.flag(f"{path}.enableInTreeAutoscaling")
     if scales:
-        fix = "set the replicas that the job needs"
         for name in ("enableInTreeAutoscaling", "autoscalerOptions"):
-            source.lost(f"{path}.{name}", "the number of workers is fixed", fix)
+            source.lost(f"{path}.{name}", _FIXED_NUMBER, _NUMBER_FIX)
     else:
         source.changed(f"{path}.autoscalerOptions", "has no effect: the cluster does not scale")
-        source.same(f"{path}.enableInTreeAutoscaling", "the number of workers is fixed")
+        source.same(f"{path}.enableInTreeAutoscaling", _FIXED_NUMBER)

@@ -11,15 +11,16 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.jobs.convert.source import LegacySource
 from trainyard.jobs.render.devices import cpu_count, gpu_count
+from trainyard.jobs.render.frameworks.ray import CLIENT_PORT, DASHBOARD_PORT, PORT
 from trainyard.quantity import parse
 
 FIXED: Final = {
     "address": (),
     "block": ("true", ""),
     "dashboard-host": ("0.0.0.0", "::"),  # noqa: S104
-    "port": ("6379",),
-    "dashboard-port": ("8265",),
-    "ray-client-server-port": ("10001",),
+    "port": (str(PORT),),
+    "dashboard-port": (str(DASHBOARD_PORT),),
+    "ray-client-server-port": (str(CLIENT_PORT),),
 }
 """Start parameters that the framework sets, with the values that mean the same."""
 _ACCELERATORS: Final = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
@@ -64,7 +65,7 @@ def framework_options(container: Body) -> dict[str, str]:
     return {name: str(number) for name, number in found.items() if number > 0}
 
 
-def written(options: Mapping[str, str]) -> str:
+def as_arguments(options: Mapping[str, str]) -> str:
     """Return options as they stand in a script, in the notation of KubeRay."""
     words = []
     for key, value in sorted(options.items()):

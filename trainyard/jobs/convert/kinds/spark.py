@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard.jobs.convert.draft import Draft
-from trainyard.jobs.convert.gang_scheduling import read_priority, read_queue, read_schedulers
+from trainyard.jobs.convert.gang_scheduling import COMPUTED_MESSAGE, read_priority, read_queue, read_schedulers
 from trainyard.jobs.convert.kinds.spark_pods import read_pod
 from trainyard.jobs.convert.kinds.spark_settings import SparkSettings
 from trainyard.jobs.convert.kinds.spark_sizes import (
@@ -146,7 +146,7 @@ def _read_scheduler(draft: Draft) -> None:
     read_priority(draft, f"{path}.priorityClassName")
     for role in (DRIVER, EXECUTOR):
         source.same(f"spec.{role}.priorityClassName", "priorityClassName of the pods")
-    source.changed(f"{path}.resources", "minResources of the PodGroup, computed from the pods")
+    source.changed(f"{path}.resources", COMPUTED_MESSAGE)
 
 
 CONVERTERS: Final = {("sparkoperator.k8s.io/v1beta2", "SparkApplication"): convert}

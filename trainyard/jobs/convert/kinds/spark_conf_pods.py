@@ -8,7 +8,7 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.jobs.convert.kinds.spark_settings import SparkSettings, is_true
 from trainyard.jobs.convert.kinds.spark_sizes import DRIVER, EXECUTOR
-from trainyard.jobs.render.pod_editing import upsert_env, upsert_mount, upsert_volume
+from trainyard.jobs.render.pod_editing import section, upsert_env, upsert_mount, upsert_volume
 
 LOCAL_DIRECTORY: Final = "spark-local-dir-"
 """Prefix of the volumes in which Spark keeps its working data."""
@@ -22,7 +22,7 @@ _VOLUMES: Final = {
     "persistentVolumeClaim": ("claimName",),
 }
 _ON_DEMAND: Final = "OnDemand"
-_OF_SPARK: Final = (
+_POD_CREATION_SETTINGS: Final = (
     "allocation.",
     "appKillPodDeletionGracePeriod",
     "authenticate.",
@@ -76,8 +76,7 @@ def apply_conf(settings: SparkSettings, role: str, template: Body, container: Bo
     for kind, target in _METADATA.items():
         entries = _entries(settings, f"{_PREFIX}{role}.{kind}.", f"{target} of the pods")
         if entries:
-            metadata = template.setdefault("metadata", {})
-            metadata[target] = {**metadata.get(target, {}), **entries}
+            section(template, "metadata", target).update(entries)
     selector: dict[str, str] = {}
     for prefix in ("", f"{role}."):
         selector |= _entries(settings, f"{_PREFIX}{prefix}node.selector.", "nodeSelector of the pods")
@@ -114,10 +113,10 @@ def lose_rest(settings: SparkSettings) -> None:
         if not key.startswith(_PREFIX):
             continue
         name = key.removeprefix(_PREFIX)
-        if name.startswith(_OF_SPARK):
+        if name.startswith(_POD_CREATION_SETTINGS):
             settings.leave_out(key, "has no effect: Spark makes no pods")
         else:
-            fix = "say it in the driver's or executor's own fields"
+            fix = "set it in the driver's or executor's own fields"
             settings.lose(key, "Spark makes no pods: those of the job are there already", fix)
 
 

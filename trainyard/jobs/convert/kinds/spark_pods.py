@@ -12,8 +12,9 @@ from trainyard.jobs.convert.kinds.spark_settings import SparkSettings
 from trainyard.jobs.convert.kinds.spark_sizes import set_resources
 from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
 from trainyard.jobs.convert.part import Part, read_part
-from trainyard.jobs.convert.source import LegacySource
-from trainyard.jobs.render.pod_editing import copied, upsert_env, upsert_mount, upsert_volume
+from trainyard.jobs.convert.source import LegacySource, parts_of
+from trainyard.jobs.convert.template_fields import drop_unused_fields, known_fields
+from trainyard.jobs.render.pod_editing import copied, section, upsert_env, upsert_mount, upsert_volume
 
 _POD_FIELDS: Final = {
     "affinity": "affinity",
@@ -61,12 +62,14 @@ def read_pod(draft: Draft, settings: SparkSettings, name: str, pods: int) -> Par
     pod = template.setdefault("spec", {})
     if not isinstance(pod, dict) or not isinstance(template.get("metadata", {}), dict):
         raise source.malformed(f"{path}.template", "is no pod template")
+    drop_unused_fields(source, template, f"{path}.template")
     own = pod.get("containers") or [{"name": name}]
     if not isinstance(own, list) or not isinstance(own[0], dict):
         raise source.malformed(f"{path}.template.spec.containers", "must be a list of objects")
     main = next((each for each in own if isinstance(each, dict) and each.get("name") in _CONTAINERS), own[0])
     others = [each for each in own if each is not main]
-    pod["containers"] = [{**main, "name": name}, *others, *source.items(f"{path}.sidecars")]
+    sidecars = known_fields(source, source.items(f"{path}.sidecars"), f"{path}.sidecars", "containers")
+    pod["containers"] = [{**main, "name": name}, *others, *sidecars]
     source.same(f"{path}.sidecars", "containers of the pods")
     part = _checked(source, path, name, pods, template)
     apply_conf(settings, name, part.template, part.container)
@@ -77,8 +80,9 @@ def read_pod(draft: Draft, settings: SparkSettings, name: str, pods: int) -> Par
     for field in _CONTAINER_FIELDS:
         value = source.take(f"{path}.{field}")
         if value is not None:
+            value = known_fields(source, value, f"{path}.{field}", "containers", field)
             before = part.container.get(field) if isinstance(value, list) else None
-            part.container[field] = [*(before or ()), *copied(value)] if isinstance(value, list) else copied(value)
+            part.container[field] = [*(before or ()), *value] if isinstance(value, list) else value
             source.same(f"{path}.{field}", f"{field} of the container")
     _shared_volumes(source, part.pod)
     part = _checked(source, path, name, pods, part.template)
@@ -109,6 +113,7 @@ def _operator_labels(source: LegacySource, role: str) -> OperatorLabels:
 
 def _checked(source: LegacySource, path: str, name: str, pods: int, template: Body) -> Part:
     """Return a part with an assembled template, after validation."""
+    # Its notes are not used: fields that are left out have been noted with their own paths.
     built = LegacySource(
         {"kind": source.body.get("kind"), "metadata": source.body.get("metadata"), "template": template}
     )
@@ -134,7 +139,7 @@ def _pod_fields(source: LegacySource, path: str, pod: Body) -> None:
     for field, name in _POD_FIELDS.items():
         value = source.take(f"{path}.{field}")
         if value is not None:
-            pod[name] = copied(value)
+            pod[name] = known_fields(source, value, f"{path}.{field}", name)
             source.same(f"{path}.{field}", f"{name} of the pods")
     selector = source.texts("spec.nodeSelector")
     if selector:
@@ -151,25 +156,22 @@ def _shared_volumes(source: LegacySource, pod: Body) -> None:
     containers = [*pod["containers"], *pod.get("initContainers", ())]
     mounts = [mount for each in containers for mount in each.get("volumeMounts") or () if isinstance(mount, dict)]
     names = {mount.get("name") for mount in mounts}
-    volumes = [volume for volume in source.items("spec.volumes") if volume.get("name") in names]
-    if volumes:
-        pod["volumes"] = [*pod.get("volumes", ()), *copied(volumes)]
+    volumes = known_fields(source, source.items("spec.volumes"), "spec.volumes", "volumes")
+    if mounted := [volume for volume in volumes if volume.get("name") in names]:
+        pod["volumes"] = [*pod.get("volumes", ()), *mounted]
     source.same("spec.volumes", "volumes of the pods that mount them")
 
 
 def _metadata(source: LegacySource, path: str, template: Body) -> None:
-    metadata = template.get("metadata", {})
     inherited = source.peek("metadata.labels") or {}
     labels = {key: value for key, value in inherited.items() if not key.startswith(_KUEUE)}
     if labels:
-        metadata["labels"] = {**metadata.get("labels", {}), **labels}
+        section(template, "metadata", "labels").update(labels)
     for kind in ("labels", "annotations"):
         entries = source.texts(f"{path}.{kind}")
         if entries:
-            metadata[kind] = {**metadata.get(kind, {}), **entries}
+            section(template, "metadata", kind).update(entries)
             source.same(f"{path}.{kind}", f"{kind} of the pods")
-    if metadata:
-        template["metadata"] = metadata
 
 
 def _variables(source: LegacySource, path: str) -> Iterator[Body]:
@@ -179,12 +181,15 @@ def _variables(source: LegacySource, path: str) -> Iterator[Body]:
     for name, reference in source.mapping(f"{path}.envSecretKeyRefs").items():
         if not isinstance(reference, dict) or not {"name", "key"} <= set(reference):
             raise source.malformed(f"{path}.envSecretKeyRefs", f"{name} must have name and key")
-        yield {"name": name, "valueFrom": {"secretKeyRef": copied(reference)}}
+        own = (*parts_of(f"{path}.envSecretKeyRefs"), name)
+        known = known_fields(source, reference, own, "containers", "env", "valueFrom", "secretKeyRef")
+        yield {"name": name, "valueFrom": {"secretKeyRef": known}}
     source.same(f"{path}.envSecretKeyRefs", "variables of the container")
-    for index, entry in enumerate(source.items(f"{path}.env")):
+    variables = known_fields(source, source.items(f"{path}.env"), f"{path}.env", "containers", "env")
+    for index, entry in enumerate(variables):
         if not isinstance(entry.get("name"), str):
             raise source.malformed(f"{path}.env[{index}].name", "is missing")
-        yield copied(entry)
+        yield entry
     source.same(f"{path}.env", "variables of the container")
 
 

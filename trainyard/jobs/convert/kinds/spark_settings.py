@@ -77,7 +77,7 @@ class SparkSettings:
         match = _AMOUNT.fullmatch(found)
         if match is None:
             message = f"must be an amount such as 512m or 2g, but is {shown(found)}"
-            raise self.source.malformed(field, message) if self._is_field(field) else self.malformed(key, message)
+            raise self.malformed(key, message, field)
         return int(match[1]) * _UNITS[(match[2] or unit)[0].lower()] // MEBIBYTE
 
     def factor(self, field: str, key: str, became: str) -> float | None:
@@ -91,7 +91,7 @@ class SparkSettings:
             factor = -1.0
         if not 0 <= factor < MEBIBYTE:
             message = f"must be a number, but is {shown(found)}"
-            raise self.source.malformed(field, message) if self._is_field(field) else self.malformed(key, message)
+            raise self.malformed(key, message, field)
         return factor
 
     def of_conf(self, key: str, became: str, *, passed: bool = False) -> str | None:
@@ -135,12 +135,9 @@ class SparkSettings:
         """Return what spark-submit gets of sparkConf."""
         return {key: value for key, value in self.conf.items() if key not in self._left_out}
 
-    def malformed(self, key: str, message: str) -> TrainyardError:
-        """Return the error for a value that Spark rejects."""
-        return self.source.malformed((*_CONF, key), message)
-
-    def _is_field(self, field: str) -> bool:
-        return bool(field and self.source.peek(field))
+    def malformed(self, key: str, message: str, field: str = "") -> TrainyardError:
+        """Return the error for a value that Spark rejects: that of the field, if it is set."""
+        return self.source.malformed(field if field and self.source.peek(field) else (*_CONF, key), message)
 
 
 def is_true(text: str | None) -> bool:

@@ -14,7 +14,7 @@ from trainyard.jobs.convert.kinds.spark_settings import MEBIBYTE, SparkSettings,
 
 DRIVER: Final = "driver"
 EXECUTOR: Final = "executor"
-_MEMORY_DEFAULT: Final = "1g"
+_DEFAULT_GIB: Final = 1
 _CORES_DEFAULT: Final = 1
 _LEAST_OVERHEAD: Final = 384
 _FACTOR_OF_JVM: Final = 0.1
@@ -23,6 +23,9 @@ _PYTHON: Final = ".py"
 _OTHERS: Final = (_PYTHON, ".R", ".r")
 _WORKER_OPTIONS: Final = "SPARK_WORKER_OPTS"
 _DYNAMIC: Final = "spark.dynamicAllocation."
+_NO_EFFECT: Final = "has no effect: the number of executors is fixed"
+_JVM_MEMORY: Final = "memory of the container, with Spark's overhead, and of the JVM"
+_EXTRA_MEMORY: Final = "memory of the container, together with the JVM's"
 _OF_FACTOR: Final = "memory of the containers, together with the JVM's"
 _LIMIT: Final = re.compile(r"\s*(\d+)\s*([kmgtp])b?\s*", re.IGNORECASE | re.ASCII)
 
@@ -49,15 +52,11 @@ def number_of_executors(settings: SparkSettings) -> int:
     if not of_field and not is_true(settings.conf.get(f"{_DYNAMIC}enabled")):
         source.same(f"{path}.enabled", "the number of executors is fixed")
         for name in source.keys(path):
-            source.changed(f"{path}.{name}", "has no effect: the number of executors is fixed")
+            source.changed(f"{path}.{name}", _NO_EFFECT)
         _leave_out_dynamic(settings)
         return count or 1
     least, first, most = (
-        settings.whole(
-            f"{path}.{name}Executors" if of_field else "",
-            f"{_DYNAMIC}{name}Executors",
-            "has no effect: the number of executors is fixed",
-        )
+        settings.whole(f"{path}.{name}Executors" if of_field else "", f"{_DYNAMIC}{name}Executors", _NO_EFFECT)
         for name in ("min", "initial", "max")
     )
     number = max(1, count or 0, least or 0, first or 0)
@@ -82,8 +81,7 @@ def cores_of(settings: SparkSettings, role: str) -> int:
 
 def memory_of(settings: SparkSettings, role: str) -> str:
     """Return the memory of the JVM in Spark's notation."""
-    became = "memory of the container, with Spark's overhead, and of the JVM"
-    return settings.text(f"spec.{role}.memory", f"spark.{role}.memory", became, passed=True) or _MEMORY_DEFAULT
+    return settings.text(f"spec.{role}.memory", f"spark.{role}.memory", _JVM_MEMORY, passed=True) or f"{_DEFAULT_GIB}g"
 
 
 def set_resources(settings: SparkSettings, role: str, container: Body) -> None:
@@ -106,8 +104,8 @@ def set_resources(settings: SparkSettings, role: str, container: Body) -> None:
         source.same(f"{path}.{name}", "cores of the container")
     for name in ("coreLimit", "memoryLimit"):
         source.same(f"{path}.{name}", "limit of the container")
-    source.changed(f"{path}.memory", "memory of the container, with Spark's overhead, and of the JVM")
-    source.changed(f"{path}.memoryOverhead", "memory of the container, together with the JVM's")
+    source.changed(f"{path}.memory", _JVM_MEMORY)
+    source.changed(f"{path}.memoryOverhead", _EXTRA_MEMORY)
     for device in _devices(settings, role):
         if device.vendor is not None:
             name = f"{device.vendor}/{device.name}"
@@ -149,20 +147,18 @@ def offer_devices(settings: SparkSettings, container: Body) -> None:
 def _memory(settings: SparkSettings, role: str) -> int:
     """Return the memory of a pod in MiB: JVM, overhead, and what else the executors use."""
     own, key = f"spec.{role}", f"spark.{role}"
-    became = "memory of the container, with Spark's overhead, and of the JVM"
-    memory = settings.mebibytes(f"{own}.memory", f"{key}.memory", became, passed=True)
-    memory = 1024 if memory is None else memory
-    together = "memory of the container, together with the JVM's"
-    overhead = settings.mebibytes(f"{own}.memoryOverhead", f"{key}.memoryOverhead", together)
+    memory = settings.mebibytes(f"{own}.memory", f"{key}.memory", _JVM_MEMORY, passed=True)
+    memory = 1024 * _DEFAULT_GIB if memory is None else memory
+    overhead = settings.mebibytes(f"{own}.memoryOverhead", f"{key}.memoryOverhead", _EXTRA_MEMORY)
     factor = _factor(settings, role)
     if overhead is None:
-        least = settings.mebibytes("", f"{key}.minMemoryOverhead", together)
+        least = settings.mebibytes("", f"{key}.minMemoryOverhead", _EXTRA_MEMORY)
         overhead = max(int(factor * memory), _LEAST_OVERHEAD if least is None else least)
     if role == DRIVER:
         return memory + overhead
-    enabled = is_true(settings.of_conf("spark.memory.offHeap.enabled", together, passed=True))
-    off_heap = settings.mebibytes("", "spark.memory.offHeap.size", together, unit="b", passed=True) or 0
-    python = settings.mebibytes("", "spark.executor.pyspark.memory", together, passed=True) or 0
+    enabled = is_true(settings.of_conf("spark.memory.offHeap.enabled", _EXTRA_MEMORY, passed=True))
+    off_heap = settings.mebibytes("", "spark.memory.offHeap.size", _EXTRA_MEMORY, unit="b", passed=True) or 0
+    python = settings.mebibytes("", "spark.executor.pyspark.memory", _EXTRA_MEMORY, passed=True) or 0
     of_python = str(settings.source.peek("spec.mainApplicationFile")).endswith(_PYTHON)
     return memory + overhead + (off_heap if enabled else 0) + (python if of_python else 0)
 
@@ -204,7 +200,7 @@ def _devices(settings: SparkSettings, role: str) -> list[_Device]:
 
 def _leave_out_dynamic(settings: SparkSettings) -> None:
     for name in settings.keys(_DYNAMIC):
-        settings.leave_out(f"{_DYNAMIC}{name}", "has no effect: the number of executors is fixed")
+        settings.leave_out(f"{_DYNAMIC}{name}", _NO_EFFECT)
 
 
 def _quoted(option: str) -> str:

@@ -84,7 +84,8 @@ def note_flags(source: LegacySource, name: str, *, with_port: bool = False) -> N
         return
     for index, flag, _, _ in _options(source.items(f"{_PLUGINS}.{name}", str)):
         path = f"{_PLUGINS}.{name}[{index}]"
-        fidelity, message, fix = known.get(flag, (Fidelity.LOST, f"--{flag} is not known here", "see what it sets"))
+        unknown = (Fidelity.LOST, f"--{flag} is not known here", "remove it, or set its effect in the runtime")
+        fidelity, message, fix = known.get(flag, unknown)
         if flag == "port" and with_port:
             fidelity, message = _SAME, "port in the variables of the pods"
         if fidelity is _SAME:

@@ -14,7 +14,7 @@ from trainyard.jobs.convert.kinds.volcano_flags import is_set, note_flags, read_
 from trainyard.jobs.convert.kinds.volcano_policies import completes_job
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.ranked import merge
-from trainyard.jobs.convert.torch_environment import set_node_variables, set_role_variables
+from trainyard.jobs.convert.torch_environment import MASTER_PORT, set_node_variables, set_role_variables
 from trainyard.jobs.convert.variables import Variable, indexed, literal, mentions, note_legacy_hosts, set_variables
 from trainyard.jobs.render.frameworks.plain import PLAIN_LABEL
 from trainyard.jobs.render.pod_editing import upsert_mount, upsert_volume
@@ -25,7 +25,6 @@ _HEAD_SERVICE: Final = "head-svc"
 _HOSTS_FOLDER: Final = "/etc/volcano"
 _HOSTS_VOLUME: Final = "volcano-hosts"
 _TF_ROLES: Final = ("chief", "worker", "ps", "evaluator")
-_MASTER_PORT: Final = 23456
 
 
 def apply_plugins(draft: Draft) -> None:
@@ -115,8 +114,7 @@ def _ray(draft: Draft, flags: dict[str, str]) -> bool:
         part.main = next((each["name"] for each in part.pod["containers"] if each["name"] == wanted), part.main)
         for field in ("command", "args"):
             part.container.pop(field, None)
-            index = part.pod["containers"].index(part.container)
-            draft.source.changed(f"{part.path}.spec.containers[{index}].{field}", "Ray is started by the framework")
+            draft.source.changed(f"{part.container_path}.{field}", "Ray is started by the framework")
         part.pod["containers"].sort(key=lambda each, own=part: each["name"] != own.main)
     submitter = next((part for part in draft.parts if part not in (head, worker)), None)
     head.name = HEAD if worker is not None or submitter is not None else CONTAINER_NODE
@@ -182,7 +180,7 @@ def _pytorch(draft: Draft, flags: dict[str, str]) -> bool:
         set_node_variables(draft, node, 1, always=True)
     elif worker is not None:
         port = flags.get("port", "")
-        set_role_variables(draft, master, worker, 1, int(port) if port.isdecimal() else _MASTER_PORT)
+        set_role_variables(draft, master, worker, 1, int(port) if port.isdecimal() else MASTER_PORT)
     return True
 
 

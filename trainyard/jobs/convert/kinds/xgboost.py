@@ -11,10 +11,10 @@ from trainyard.jobs.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.jobs.convert.run_policy import read_run_policy, succeed_with_role
 from trainyard.jobs.convert.torch_environment import ranks
 from trainyard.jobs.convert.variables import UNBUFFERED, indexed, literal, referred, set_variables
+from trainyard.jobs.render.frameworks.roles import named_port
 
 _ROLES: Final = Roles("spec.xgbReplicaSpecs", "xgboost", "Never", "xgboostjob-controller")
 _PORT: Final = 9999
-_PORT_NAME: Final = "xgboostjob-port"
 
 
 def convert(draft: Draft) -> None:
@@ -38,8 +38,7 @@ def convert(draft: Draft) -> None:
         set_variables(source, node, variables, always=True)
     elif master is not None and worker is not None:
         succeed_with_role(draft, master)
-        ports = master.container.get("ports", ())
-        port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), _PORT)
+        port = named_port(master.container, "xgboostjob-port", _PORT)
         addresses = ",".join(worker.hosts(draft.name))
         variables = [
             *ranks(master.first_host(draft.name), port, master.total + worker.total),

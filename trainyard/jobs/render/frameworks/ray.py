@@ -47,9 +47,9 @@ _ADDRESS: Final = "RAY_ADDRESS"
 _API_ADDRESS: Final = "RAY_API_SERVER_ADDRESS"
 _HEAD_HOST: Final = "RAY_HEAD_HOST"
 _NODES: Final = "RAY_NODE_COUNT"
-_PORT: Final = 6379
-_DASHBOARD_PORT: Final = 8265
-_CLIENT_PORT: Final = 10001
+PORT: Final = 6379
+DASHBOARD_PORT: Final = 8265
+CLIENT_PORT: Final = 10001
 
 _HEAD: Final = "head"
 _START: Final = "ray start"
@@ -168,7 +168,7 @@ def _start_head(builder: JobSetBuilder, layout: _Layout) -> None:
     container = role_container(layout.head)
     if container is None:
         return
-    add_ports(container, _PORT, _DASHBOARD_PORT, _CLIENT_PORT)
+    add_ports(container, PORT, DASHBOARD_PORT, CLIENT_PORT)
     if layout.submits:
         command = [*container.get("command", ()), *container.get("args", ())]
     else:
@@ -206,15 +206,15 @@ def _with_options(script: str, resources: Body) -> str:
     options = [f"--num-cpus={cores}"] if cores > 0 else []
     if gpus > 0:
         options.append(f"--num-gpus={gpus}")
-    return script.replace("@PORT@", str(_PORT)).replace("@OPTIONS@", " ".join(options))
+    return script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", " ".join(options))
 
 
 def _variables(job: JobView, layout: _Layout, *, is_node: bool = True) -> list[Body]:
     name = host(job, layout.head)
-    api = f"http://{name}:{_DASHBOARD_PORT}"
+    api = f"http://{name}:{DASHBOARD_PORT}"
     return [
         {"name": _HEAD_HOST, "value": name},
-        {"name": _ADDRESS, "value": f"{name}:{_PORT}" if is_node else api},
+        {"name": _ADDRESS, "value": f"{name}:{PORT}" if is_node else api},
         {"name": _API_ADDRESS, "value": api},
         {"name": _NODES, "value": str(layout.nodes)},
     ]

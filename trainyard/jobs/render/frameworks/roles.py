@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.api import Body
-from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD
+from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD, JOB_INDEX_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.merge import merge_resources
@@ -14,7 +14,7 @@ from trainyard.jobs.render.pod_editing import copied, field_ref_env, upsert_env
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolution import Resolution
 
-_JOB_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-index']"
+_JOB_INDEX_FIELD: Final = f"metadata.labels['{JOB_INDEX_LABEL}']"
 
 
 def role_container(pod_set: PodSet) -> Body | None:

@@ -12,7 +12,7 @@ on the launcher. A job in one of its queues follows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar, Final, Protocol, TypeVar
@@ -150,7 +150,7 @@ class SshLaunched(Framework[Policy]):
             container = _container(launcher)
             if container is not None:
                 upsert_mount(container, {"name": HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
-                self._set_variables(builder, launcher, container)
+                self._set_variables(builder, launcher, container, addresses)
         _configure_workers(builder)
         given = builder.context.keys or {}
         secret = {
@@ -235,8 +235,10 @@ class SshLaunched(Framework[Policy]):
             addresses += [(name, slots) for name in names]
         return addresses
 
-    def _set_variables(self, job: JobView, launcher: PodSet, container: Body) -> None:
-        implementation, addresses, slots = self.implementation(job), self._hosts(job), self._slots(job)
+    def _set_variables(
+        self, job: JobView, launcher: PodSet, container: Body, addresses: Sequence[tuple[str, int]]
+    ) -> None:
+        implementation, slots = self.implementation(job), self._slots(job)
         defaults = implementation.defaults_of(
             launcher_is_node=launcher in self._host_pod_sets(job),
             host_network=bool(launcher.pod.get("hostNetwork")),

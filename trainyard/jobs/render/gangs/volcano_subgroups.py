@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from trainyard.api import Body, KubernetesModel
-from trainyard.api.constants import REPLICATED_JOB_LABEL
+from trainyard.api.constants import COMPLETION_INDEX_LABEL, JOB_INDEX_LABEL, REPLICATED_JOB_LABEL
 from trainyard.api.kubernetes_model import Int32
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.gang_members import min_pods
@@ -32,9 +32,6 @@ from trainyard.jobs.render.gangs.volcano_topology import (
 from trainyard.jobs.render.job_set_builder import JobSetBuilder
 from trainyard.jobs.render.pod_set import PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
-
-JOB_INDEX_LABEL: Final = "jobset.sigs.k8s.io/job-index"
-INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
 
 _PATH: Final = "spec.runtimeRef"
 _NODES: Final = "spec.trainer.numNodes"
@@ -179,7 +176,7 @@ def group_policies(
         common["networkTopology"] = topology
     jobs = {"matchLabels": {REPLICATED_JOB_LABEL: name}}
     if size in (1, pods):
-        keys = [JOB_INDEX_LABEL] if size == pods else [JOB_INDEX_LABEL, INDEX_LABEL]
+        keys = [JOB_INDEX_LABEL] if size == pods else [JOB_INDEX_LABEL, COMPLETION_INDEX_LABEL]
         groups = least // size * replicas
         return [{"name": name, **common, "minSubGroups": groups, "labelSelector": jobs, "matchLabelKeys": keys}]
     return [
@@ -195,7 +192,7 @@ def group_policies(
 
 
 def _within(indexes: range) -> Mapping[str, object]:
-    return {"key": INDEX_LABEL, "operator": "In", "values": [str(index) for index in indexes]}
+    return {"key": COMPLETION_INDEX_LABEL, "operator": "In", "values": [str(index) for index in indexes]}
 
 
 def _ranges(pods: int, size: int) -> list[range]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trainyard.checks.printable_text import markdown, printable
+from trainyard.checks.report.text import counted
 from trainyard.jobs.runtimes.changes.impact import Reached, RuntimeEffect
 
 _MEANS: Final = {
@@ -55,7 +56,6 @@ def _counted(names: Sequence[str], found: Sequence[Reached]) -> str:
         )
         if counts[effect]
     ]
-    jobs = f"{len(found)} TrainJob{'' if len(found) == 1 else 's'}"
-    return (
-        f"{jobs} {'name' if len(found) != 1 else 'names'} {' or '.join(names)}{': ' if parts else ''}{', '.join(parts)}"
-    )
+    verb = "names" if len(found) == 1 else "name"
+    listed = f": {', '.join(parts)}" if parts else ""
+    return f"{counted(len(found), 'TrainJob')} {verb} {' or '.join(names)}{listed}"

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainyard.api.constants import RELEASED_ANNOTATION
 from trainyard.checks.finding import Finding
+from trainyard.checks.report.text import counted
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.catalog import Runtime, RuntimeVersion, VersionState, spec_hash
 from trainyard.jobs.runtimes.catalog_loader import runtimes_of
@@ -253,7 +254,7 @@ def retire(folder: CatalogFolder, name: str, version: str, *, today: date, users
         )
     if named := sorted(set(users)):
         raise TrainyardError(
-            f"{name} {version} is used by {len(named)} TrainJob{'' if len(named) == 1 else 's'}",
+            f"{name} {version} is used by {counted(len(named), 'TrainJob')}",
             fix="wait until they finish, or use another version in them",
             findings=[Finding(job, f"references {' or '.join(runtime.names_of(version))}") for job in named],
         )
