@@ -1,16 +1,18 @@
 package trainyard.lib.list_sums
 
+import data.trainyard.lib.gang_lengths
 import data.trainyard.lib.list_lengths
 import data.trainyard.lib.old_lengths
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import data.trainyard.lib.task_lengths
+import data.trainyard.lib.term_weights
 import rego.v1
 
 # Lists of an object that exceed the parameters of BND-002, and what several lists contain together: entries
 # {length, limit} by path.
 
-lists := object.union_n([list_lengths.lists, requirements, task_lengths.of_tasks])
+lists := object.union_n([list_lengths.lists, requirements, task_lengths.of_tasks, gang_lengths.of_gang])
 
 # Lists of all containers together.
 of_all_containers := list_lengths.exceeding("together", {"spec": items}) if {
@@ -29,10 +31,10 @@ requirements := {path: {"length": number, "limit": limit, "before": before} |
 	count(list_lengths.of_terms) == 0
 	some pod in pod_templates.pods
 	some field, terms in terms_of(pod.spec)
-	number := sum([weight(term) | some term in terms])
+	number := term_weights.sum_of(terms)
 	number > limit
 	path := sprintf("%s.%s", [pod.specPath, field])
-	before := sum([weight(term) | some term in terms_of(old_lengths.value(pod.specPath))[field]])
+	before := term_weights.sum_of(terms_of(old_lengths.value(pod.specPath))[field])
 }
 
 terms_of(spec) := {
@@ -54,14 +56,3 @@ terms_of(spec) := {
 	affinity := request.map(spec, "affinity")
 	of_nodes := request.map(affinity, "nodeAffinity")
 }
-
-weight(term) := sum(array.concat(
-	[count(request.list(term, field)) | some field in ["namespaces", "matchLabelKeys", "mismatchLabelKeys"]],
-	[size(selector) | some selector in [term, request.map(term, "labelSelector"), request.map(term, "namespaceSelector")]],
-))
-
-size(selector) := count(request.map(selector, "matchLabels")) + sum([number |
-	some field in ["matchExpressions", "matchFields"]
-	some each in request.list(selector, field)
-	number := count(request.list(each, "values")) + 1
-])

@@ -13,7 +13,7 @@ before(_, entry) := entry.before
 
 before(path, entry) := count(value(path)) if {
 	not entry.before
-	type_name(value(path)) in ["array", "string"]
+	type_name(value(path)) in ["array", "object", "string"]
 }
 
 # The value before an update; null if there is none. No path ends with an index.

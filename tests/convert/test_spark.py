@@ -390,16 +390,16 @@ def test_unknown_fields_of_the_pods_are_lost_by_name(path: str) -> None:
     for step in steps:
         place = place[int(step)] if step.isdecimal() else place[step]
     place[field] = "lost"
-    conversion = converted(body)
+    conversion = conversion_of(body)
     assert [note.path for note in conversion.lost] == [path]
     assert "lost" not in str(conversion.objects)
 
 
 def test_metadata_of_a_template_that_pods_do_not_keep_is_noted() -> None:
     template = {"metadata": {"name": "mine", "labels": {"team": "vision"}}, "spec": {}}
-    conversion = converted(application(executor={"template": template}))
+    conversion = conversion_of(application(executor={"template": template}))
     assert notes(conversion)["spec.executor.template.metadata.name"] == "pods get their names and places from the Job"
-    assert pods(conversion, "executor")["template"]["metadata"] == {"labels": {"team": "vision"}}
+    assert pod_templates(conversion)["executor"]["metadata"] == {"labels": {"team": "vision"}}
 
 
 def test_pods_have_the_volumes_that_they_mount() -> None:

@@ -41,6 +41,7 @@ def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
             "all",
             {
                 "BND-001",
+                "BND-002",
                 "BND-004",
                 "GNG-002",
                 "GNG-006",

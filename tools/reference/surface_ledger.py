@@ -15,6 +15,7 @@ number plus one, an integer. ``depth`` limits a key of metadata to that of the o
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -75,8 +76,8 @@ class Entry(BaseModel):
             raise ValueError(
                 "harmless requires code, the function that reads or drops the field, and only harmless has it"
             )
-        if self.length and not (isinstance(self.attack, list) and len(self.attack) == 1):
-            raise ValueError("length repeats the item of an attack, which is a list of one")
+        if self.length and not (isinstance(self.attack, list | dict) and len(self.attack) == 1):
+            raise ValueError("length repeats the item of an attack, which is a list or a map of one")
         if not self.rules and (self.attack is not None or self.legitimate is not None or self.shown):
             raise ValueError("attack, legitimate and shown require rules")
         if any(path.endswith(BELOW) for path in self.fields) != bool(self.count):
@@ -86,7 +87,10 @@ class Entry(BaseModel):
     @property
     def attacks(self) -> Any:
         """The attack, with all of its items."""
-        return [_numbered(self.attack[0], index) for index in range(self.length)] if self.length else self.attack
+        if not self.length:
+            return self.attack
+        repeated = [_numbered(self.attack, index) for index in range(self.length)]
+        return dict(ChainMap(*repeated)) if isinstance(self.attack, dict) else [item for (item,) in repeated]
 
     @property
     def reason(self) -> str:
@@ -151,7 +155,7 @@ class SurfaceLedger:
 
 def _numbered(item: Any, index: int) -> Any:
     if isinstance(item, dict):
-        return {name: _numbered(value, index) for name, value in item.items()}
+        return {_numbered(name, index): _numbered(value, index) for name, value in item.items()}
     if isinstance(item, list):
         return [_numbered(each, index) for each in item]
     if item == "{number}":
