@@ -122,6 +122,14 @@ def test_a_job_in_a_queue_of_kueue_runs_the_pods_that_kueue_counts(name: str) ->
     assert not answer.errors, answer.errors
 
 
+def test_a_job_that_another_controller_manages_is_admitted_like_any_other() -> None:
+    (body,) = bodies_of("mpi-v1")
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    body["spec"] |= {"mpiImplementation": "Intel", "runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+    conversion = conversion_of({**body, "apiVersion": "kubeflow.org/v2beta1"})
+    assert any("not supported by Kueue" in note.message for note in conversion.lost)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KEEPING_COMMANDS)
 @settings(max_examples=EXAMPLES)
@@ -219,9 +227,13 @@ def old_pods(body: Body) -> Counter[Any]:
             for container in template["spec"]["containers"]:
                 container.setdefault("volumeMounts", []).append({"name": "v", "mountPath": entry["mountPath"]})
         found[pod_of(template)] += part["replicas"]
-    if elastic.get("metrics") and len(found) == 1 and "--nnodes=2" not in words_of_the_trainer(spec):
+    if elastic.get("metrics") and len(found) == 1:
         workers = spec["pytorchReplicaSpecs"]["Worker"]["replicas"]
-        found[next(iter(found))] = elastic.get("maxReplicas") or elastic.get("minReplicas") or workers
+        least, most = elastic.get("minReplicas"), elastic.get("maxReplicas")
+        if "--nnodes=2" not in words_of_the_trainer(spec):
+            found[next(iter(found))] = most or least or workers
+        elif (least or 1) <= 2 <= (most or 1):  # The operator's autoscaler reached the number of the command.
+            found[next(iter(found))] = 2
     return found
 
 

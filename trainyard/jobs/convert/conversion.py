@@ -18,8 +18,8 @@ from trainyard.jobs.convert.metadata import job_name, read_metadata, read_pod_an
 from trainyard.jobs.convert.operator_labels import label_keys, resolve_operator_labels
 from trainyard.jobs.convert.part import resolve_on_host_network
 from trainyard.jobs.convert.source import LegacySource
-from trainyard.jobs.render.pipeline import render
-from trainyard.jobs.render.result import Rejected, RenderContext
+from trainyard.jobs.render.pipeline import validate
+from trainyard.jobs.render.result import RenderContext
 from trainyard.jobs.render.submission import read_runtime, server_errors
 
 AUTO: Final = "auto"
@@ -179,11 +179,9 @@ def _findings(objects: tuple[Body, ...], catalog: Mapping[str, Body]) -> tuple[F
             read = read_runtime(own)
             if read.errors or read.runtime is None:
                 return read.errors
-            result = render(job, read.runtime, RenderContext())
-        else:
-            assert job.spec is not None  # noqa: S101
-            known = parse(ClusterTrainingRuntime, catalog[job.spec.runtime_ref.name])
-            result = render(job, known, RenderContext())
+            return validate(job, read.runtime, RenderContext()).errors
+        assert job.spec is not None  # noqa: S101
+        known = parse(ClusterTrainingRuntime, catalog[job.spec.runtime_ref.name])
+        return validate(job, known, RenderContext()).errors
     except TrainyardError as error:
         return error.findings
-    return result.errors if isinstance(result, Rejected) else ()
