@@ -89,7 +89,9 @@ def test_without_the_policy_server_nothing_new_comes_in_and_what_runs_goes_on(pl
     assert [pod["metadata"]["uid"] for pod in platform.pods("steady", "vision")] == [before]
 
     def comes_in() -> bool:
-        return platform.apply(small_job("after", "vision", "torch-distributed", suspend=True)).returncode == 0
+        result = platform.apply(small_job("after", "vision", "torch-distributed", suspend=True))
+        print(result.stderr)  # shown when the wait fails
+        return result.returncode == 0
 
     awaited("the policy server that the supervisor started again", comes_in)
     assert not policy_servers(platform) & servers

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kube.fake_api import eventually
 from tests.support import awaited
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster.process import (
@@ -129,21 +130,14 @@ def test_the_telling_line_is_the_last_error(tmp_path: Path) -> None:
     assert last_error_line(tmp_path / "absent") == ""
 
 
-async def eventually(what: str, check: object) -> None:
-    assert callable(check)
-    async with asyncio.timeout(15):
-        while not check():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-
-
 async def test_a_dead_process_is_started_again(spec: ProcessSpec, tmp_path: Path) -> None:
     supervisor = ProcessSupervisor(tmp_path, "sleeper")
     supervisor.set_desired(spec)
     task = asyncio.create_task(supervisor.run())
-    await eventually("start", lambda: supervisor.running)
+    await eventually(lambda: supervisor.running)
     first = supervisor.record
     os.kill(first.pid or 0, 9)
-    await eventually("restart", lambda: supervisor.running and supervisor.record.pid != first.pid)
+    await eventually(lambda: supervisor.running and supervisor.record.pid != first.pid)
     assert supervisor.record.restarts == 1
     task.cancel()
     assert alive(supervisor.record)
@@ -162,8 +156,8 @@ async def test_a_new_supervisor_adopts_what_runs_and_stops_it_on_request(spec: P
     await asyncio.sleep(0.05)
     assert supervisor.record == record
     supervisor.set_stopped("not installed")
-    await eventually("stop", lambda: not alive(record))
-    await eventually("record", lambda: supervisor.record.waiting == "not installed")
+    await eventually(lambda: not alive(record))
+    await eventually(lambda: supervisor.record.waiting == "not installed")
     task.cancel()
 
 
@@ -171,10 +165,10 @@ async def test_a_changed_command_replaces_the_process(spec: ProcessSpec, tmp_pat
     supervisor = ProcessSupervisor(tmp_path, "sleeper")
     supervisor.set_desired(spec)
     task = asyncio.create_task(supervisor.run())
-    await eventually("start", lambda: supervisor.running)
+    await eventually(lambda: supervisor.running)
     first = supervisor.record
     supervisor.set_desired(replace(spec, environment={"CHANGED": "1"}))
-    await eventually("replacement", lambda: supervisor.running and supervisor.record.pid != first.pid)
+    await eventually(lambda: supervisor.running and supervisor.record.pid != first.pid)
     assert not alive(first)
     assert supervisor.record.restarts == 0
     task.cancel()
@@ -202,14 +196,14 @@ async def test_a_process_is_asked_to_end_at_once_only_where_another_takes_its_pl
     supervisor = ProcessSupervisor(tmp_path, "listens", fast_stop_signal=signal.SIGINT)
     supervisor.set_desired(listens(tmp_path, "ends"))
     task = asyncio.create_task(supervisor.run())
-    await eventually("start", lambda: last_lines(tmp_path / "listens.log", 1) == "up")
+    await eventually(lambda: last_lines(tmp_path / "listens.log", 1) == "up")
     first = supervisor.record
     supervisor.set_desired(listens(tmp_path, "ends", changed="1"))
-    await eventually("replacement", lambda: supervisor.running and supervisor.record.pid != first.pid)
+    await eventually(lambda: supervisor.running and supervisor.record.pid != first.pid)
     assert (tmp_path / "heard").read_text() == "SIGINT"
-    await eventually("start", lambda: last_lines(tmp_path / "listens.log", 2) == "up\nup")
+    await eventually(lambda: last_lines(tmp_path / "listens.log", 2) == "up\nup")
     supervisor.set_stopped("not installed")
-    await eventually("end", lambda: supervisor.inactive)
+    await eventually(lambda: supervisor.inactive)
     assert (tmp_path / "heard").read_text() == "SIGTERM"
     task.cancel()
 
@@ -219,13 +213,13 @@ async def test_a_process_that_stops_says_so_until_its_grace_period_is_over(tmp_p
     supervisor = ProcessSupervisor(tmp_path, "listens", notify=lambda: notified.append(supervisor.record.waiting))
     supervisor.set_desired(listens(tmp_path, "goes on"))
     task = asyncio.create_task(supervisor.run())
-    await eventually("start", lambda: last_lines(tmp_path / "listens.log", 1) == "up")
+    await eventually(lambda: last_lines(tmp_path / "listens.log", 1) == "up")
     supervisor.grace = 0.5
     supervisor.set_stopped("scaled to 0 replicas")
-    await eventually("the request", lambda: (tmp_path / "heard").exists())
+    await eventually(lambda: (tmp_path / "heard").exists())
     assert supervisor.record.waiting == STOPPING
     assert alive(supervisor.record)
-    await eventually("end", lambda: supervisor.inactive and supervisor.record.waiting == "scaled to 0 replicas")
+    await eventually(lambda: supervisor.inactive and supervisor.record.waiting == "scaled to 0 replicas")
     assert notified == ["", STOPPING, "scaled to 0 replicas"]
     task.cancel()
 
@@ -235,6 +229,6 @@ async def test_a_process_that_keeps_failing_says_why(tmp_path: Path) -> None:
     supervisor = ProcessSupervisor(tmp_path, "failing")
     supervisor.set_desired(ProcessSpec("failing", "1", (sys.executable, "-c", code), tmp_path / "failing.log"))
     task = asyncio.create_task(supervisor.run())
-    await eventually("failure", lambda: supervisor.record.restarts >= 2 and supervisor.record.waiting)
+    await eventually(lambda: supervisor.record.restarts >= 2 and supervisor.record.waiting)
     assert supervisor.record.waiting == "exited with code 3: Error: no such thing"
     task.cancel()

@@ -129,8 +129,9 @@ async def test_an_update_reaches_only_those_who_may_read_it(served: Served) -> N
             served.api.put("/apis/trainer.kubeflow.org/v1alpha1/trainjobs", {**body, "status": body["status"]})
         late = served.api.of("trainjobs")[0] | {"metadata": {"name": "late", "namespace": "vision"}}
         served.api.put("/apis/trainer.kubeflow.org/v1alpha1/trainjobs", late)
+        while "late" not in (await root.get("/jobs")).text:
+            await asyncio.sleep(0.02)
         await eventually(lambda: sum(line.startswith("data:") for line in received["root"]) >= 2)
-        assert "late" in (await root.get("/jobs")).text
         assert "late" not in (await bob.get("/jobs")).text
         assert [each for each in received["bob"][quiet:] if each.startswith("data:")] == []
         for task in streams:

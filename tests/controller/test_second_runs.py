@@ -11,6 +11,7 @@ from tests.controller.harness import (
     CLUSTER_RUNTIMES,
     JOB_SETS,
     TRAIN_JOBS,
+    Controller,
     conditions,
     controller,
     job_set,
@@ -155,16 +156,22 @@ def arrive_late(api: FakeApi, body: dict[str, Any], **metadata: Any) -> None:
     api.put(JOB_SETS, {**body, "metadata": {**kept, **metadata}, "status": {}})
 
 
+async def run_to_the_end(api: FakeApi, process: Controller) -> dict[str, Any]:
+    """Return the JobSet of a job that the controller ran to its completion, as it was before it completed."""
+    await eventually(lambda: api.of("jobsets"))
+    await process.settle()
+    first = job_set(api)
+    complete(api)
+    await eventually(lambda: "Complete" in conditions(api))
+    await process.settle()
+    return first
+
+
 async def test_a_create_that_arrives_after_the_end_is_deleted_and_the_record_stays(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime(gang=False))
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
-        await eventually(lambda: api.of("jobsets"))
-        await process.settle()
-        first = job_set(api)
-        complete(api)
-        await eventually(lambda: "Complete" in conditions(api))
-        await process.settle()
+        first = await run_to_the_end(api, process)
         api.remove(JOB_SETS, "team", "job")
         await process.settle()
         ended = api.of("trainjobs")[0]["status"]
@@ -179,12 +186,7 @@ async def test_a_job_set_of_a_finished_job_that_runs_when_a_leader_starts_is_del
     api.put(CLUSTER_RUNTIMES, runtime(gang=False))
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
-        await eventually(lambda: api.of("jobsets"))
-        await process.settle()
-        first = job_set(api)
-        complete(api)
-        await eventually(lambda: "Complete" in conditions(api))
-        await process.settle()
+        first = await run_to_the_end(api, process)
     api.remove(JOB_SETS, "team", "job")
     arrive_late(api, first, labels={}, annotations={})
     async with controller(api) as process:
@@ -197,11 +199,7 @@ async def test_a_foreign_job_set_with_the_name_of_a_finished_job_is_left_alone(a
     api.put(CLUSTER_RUNTIMES, runtime(gang=False))
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
-        await eventually(lambda: api.of("jobsets"))
-        await process.settle()
-        first = job_set(api)
-        complete(api)
-        await eventually(lambda: "Complete" in conditions(api))
+        first = await run_to_the_end(api, process)
         api.remove(JOB_SETS, "team", "job")
         arrive_late(api, first, ownerReferences=[])
         await process.settle()

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
@@ -28,11 +30,18 @@ def candidate(client: Client, identity: str, clock: Clock) -> LeaderElector:
     return LeaderElector(client, name=NAME, namespace=NAMESPACE, identity=identity, clock=clock)
 
 
-async def test_one_candidate_leads_and_the_other_waits(api: FakeApi) -> None:
+@asynccontextmanager
+async def leading(api: FakeApi) -> AsyncIterator[tuple[Client, Clock, LeaderElector, LeaderElector]]:
+    """Yield a client, the clock of two candidates, the one that leads, and the one that waits."""
     clock = Clock()
     async with api.client() as client:
-        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        first = candidate(client, "a", clock)
         await first.acquire()
+        yield client, clock, first, candidate(client, "b", clock)
+
+
+async def test_one_candidate_leads_and_the_other_waits(api: FakeApi) -> None:
+    async with leading(api) as (_, _, first, second):
         assert first.is_leader()
         assert not await second._attempt()
         assert not second.is_leader()
@@ -43,10 +52,7 @@ async def test_one_candidate_leads_and_the_other_waits(api: FakeApi) -> None:
 
 
 async def test_a_lease_is_taken_over_only_after_it_was_seen_unrenewed_for_its_whole_time(api: FakeApi) -> None:
-    clock = Clock()
-    async with api.client() as client:
-        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
-        await first.acquire()
+    async with leading(api) as (_, clock, first, second):
         assert not await second._attempt()
         clock.now += 9
         await first._attempt()
@@ -64,10 +70,7 @@ async def test_a_lease_is_taken_over_only_after_it_was_seen_unrenewed_for_its_wh
 
 
 async def test_a_leader_that_was_paused_does_not_write_and_gives_up(api: FakeApi) -> None:
-    clock = Clock()
-    async with api.client() as client:
-        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
-        await first.acquire()
+    async with leading(api) as (client, clock, first, second):
         assert not await second._attempt()
         writer = client.fenced(first.remaining)
         clock.now += 16
@@ -118,10 +121,7 @@ async def test_of_two_who_see_no_lease_one_leads(api: FakeApi) -> None:
 
 
 async def test_a_released_lease_is_taken_at_once(api: FakeApi) -> None:
-    clock = Clock()
-    async with api.client() as client:
-        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
-        await first.acquire()
+    async with leading(api) as (_, _, first, second):
         await first.release()
         assert not first.is_leader()
         assert await second._attempt()
@@ -219,10 +219,7 @@ LEASES = "/apis/coordination.k8s.io/v1/leases"
 
 
 async def test_a_deleted_lease_is_not_created_while_its_leader_may_still_write(api: FakeApi) -> None:
-    clock = Clock()
-    async with api.client() as client:
-        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
-        await first.acquire()
+    async with leading(api) as (_, clock, first, second):
         assert not await second._attempt()
         clock.now += 9
         await first._attempt()
@@ -259,10 +256,7 @@ async def test_a_leader_creates_its_deleted_lease_again(api: FakeApi) -> None:
 async def test_a_lease_whose_holder_was_removed_is_not_acquired_while_its_leader_may_still_write(
     api: FakeApi, holder: str | None, restarted: bool
 ) -> None:
-    clock = Clock()
-    async with api.client() as client:
-        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
-        await first.acquire()
+    async with leading(api) as (_, clock, first, second):
         if not restarted:
             assert not await second._attempt()
         lease = api.find("leases", NAME, NAMESPACE)
@@ -278,10 +272,7 @@ async def test_a_lease_whose_holder_was_removed_is_not_acquired_while_its_leader
 
 
 async def test_a_leader_whose_name_was_removed_from_the_lease_renews_it(api: FakeApi) -> None:
-    clock = Clock()
-    async with api.client() as client:
-        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
-        await first.acquire()
+    async with leading(api) as (_, clock, first, second):
         lease = api.find("leases", NAME, NAMESPACE)
         assert lease is not None
         api.put(LEASES, {**lease, "spec": {}})
@@ -293,10 +284,7 @@ async def test_a_leader_whose_name_was_removed_from_the_lease_renews_it(api: Fak
 
 
 async def test_a_released_lease_is_acquired_at_once_also_after_it_was_deleted(api: FakeApi) -> None:
-    clock = Clock()
-    async with api.client() as client:
-        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
-        await first.acquire()
+    async with leading(api) as (client, clock, first, second):
         assert not await second._attempt()
         await first.release()
         assert await second._attempt()
