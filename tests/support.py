@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -206,6 +207,10 @@ class LiveCluster:
         printed = in_process("cluster", "status", "--name", self.name, "-o", "json", env=self.env)
         found: dict[str, Any] = json.loads(require(printed) if healthy else printed.stdout)
         return found
+
+    def policy_servers(self) -> set[int]:
+        """Return the pids of the policy servers, one a replica of the controller, also of those that end."""
+        return {each["pid"] for each in self.status()["processes"] if re.fullmatch(r"opa(-\d)?", each["name"])} - {None}
 
     def kubectl(
         self, *arguments: str, stdin: str | None = None, timeout: float = 120

@@ -116,7 +116,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     files = session.config.stash[_TIMES].files
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["times"] = files
-    elif session.config.cache is not None and files:
+    elif getattr(session.config, "cache", None) is not None and files:
         session.config.cache.set(_CACHE, {**session.config.cache.get(_CACHE, {}), **files})
 
 

@@ -30,12 +30,6 @@ def cluster(platform: LiveCluster) -> Iterator[Cluster]:
         yield Cluster(session)
 
 
-def policy_servers(platform: LiveCluster) -> list[int]:
-    """Return the pids of the policy servers, one a replica of the controller."""
-    found = platform.status(healthy=True)
-    return [each["pid"] for each in found["processes"] if each["name"].removesuffix("-1") == "opa" and each["pid"]]
-
-
 def comes_in(cluster: Cluster) -> bool:
     """Whether a good TrainJob is accepted."""
     _, body = good("train-job", "probe")
@@ -44,7 +38,7 @@ def comes_in(cluster: Cluster) -> bool:
 
 
 def test_a_policy_server_that_hangs_is_a_refusal_with_an_id_of_its_own(platform: LiveCluster, cluster: Cluster) -> None:
-    pids = policy_servers(platform)
+    pids = platform.policy_servers()
     assert pids
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)

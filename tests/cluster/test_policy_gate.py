@@ -33,12 +33,6 @@ def small_job(name: str, namespace: str, runtime_name: str, nodes: int = 1, **sp
     return body
 
 
-def policy_servers(platform: LiveCluster) -> set[int]:
-    """Return the pids of the policy servers, one a replica of the controller."""
-    found = platform.status(healthy=True)
-    return {each["pid"] for each in found["processes"] if each["name"].removesuffix("-1") == "opa" and each["pid"]}
-
-
 def test_a_ceiling_that_runtime_and_job_break_only_together_is_refused_by_the_webhook(platform: LiveCluster) -> None:
     require(platform.apply(runtime(platform, "eight-gpus")))
     patch = {
@@ -69,12 +63,12 @@ def test_without_the_policy_server_nothing_new_comes_in_and_what_runs_goes_on(pl
     awaited("a running pod", lambda: [pod for pod in platform.pods("steady", "vision") if _running(pod)])
     (before,) = (pod["metadata"]["uid"] for pod in platform.pods("steady", "vision"))
 
-    servers = policy_servers(platform)
+    servers = platform.policy_servers()
     assert servers
     refused: list[str] = []
 
     def refusal() -> bool:
-        for pid in policy_servers(platform):
+        for pid in platform.policy_servers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         result = platform.apply(small_job("meanwhile", "vision", "torch-distributed", suspend=True))
@@ -94,7 +88,7 @@ def test_without_the_policy_server_nothing_new_comes_in_and_what_runs_goes_on(pl
         return result.returncode == 0
 
     awaited("the policy server that the supervisor started again", comes_in)
-    assert not policy_servers(platform) & servers
+    assert not platform.policy_servers() & servers
     assert [pod["metadata"]["uid"] for pod in platform.pods("steady", "vision")] == [before]
 
 
