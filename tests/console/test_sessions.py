@@ -129,7 +129,7 @@ async def test_an_update_reaches_only_those_who_may_read_it(served: Served) -> N
             served.api.put("/apis/trainer.kubeflow.org/v1alpha1/trainjobs", {**body, "status": body["status"]})
         late = served.api.of("trainjobs")[0] | {"metadata": {"name": "late", "namespace": "vision"}}
         served.api.put("/apis/trainer.kubeflow.org/v1alpha1/trainjobs", late)
-        while "late" not in (await root.get("/jobs")).text:
+        while "late" not in (await root.get("/jobs")).text:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         await eventually(lambda: sum(line.startswith("data:") for line in received["root"]) >= 2)
         assert "late" not in (await bob.get("/jobs")).text
