@@ -306,10 +306,11 @@ def test_volumes_for_working_data_are_used_for_it() -> None:
     assert "SPARK_LOCAL_DIRS" not in str(main_container(conversion, "driver"))
 
 
-def test_claims_that_spark_makes_for_each_pod_are_ephemeral_volumes() -> None:
+@pytest.mark.parametrize("claim", ["OnDemand", "mine-OnDemand", "mine-SPARK_EXECUTOR_ID", "mine"])
+def test_claims_that_spark_makes_for_each_pod_are_ephemeral_volumes(claim: str) -> None:
     prefix = "spark.kubernetes.executor.volumes.persistentVolumeClaim.spark-local-dir-1."
     conf = {
-        f"{prefix}options.claimName": "OnDemand",
+        f"{prefix}options.claimName": claim,
         f"{prefix}options.storageClass": "fast",
         f"{prefix}options.sizeLimit": "100Gi",
         f"{prefix}mount.path": "/scratch",
@@ -331,9 +332,10 @@ def test_claims_that_spark_makes_for_each_pod_are_ephemeral_volumes() -> None:
 
 
 @pytest.mark.parametrize("missing", ["storageClass", "sizeLimit"])
-def test_claims_that_spark_would_not_make_are_lost(missing: str) -> None:
+@pytest.mark.parametrize("claim", ["OnDemand", "mine-SPARK_EXECUTOR_ID"])
+def test_claims_that_spark_would_not_make_are_lost(missing: str, claim: str) -> None:
     prefix = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data."
-    options = {"claimName": "OnDemand", "storageClass": "fast", "sizeLimit": "1Gi"}
+    options = {"claimName": claim, "storageClass": "fast", "sizeLimit": "1Gi"}
     conf = {f"{prefix}options.{key}": value for key, value in options.items() if key != missing}
     conversion = conversion_of(application(sparkConf={**conf, f"{prefix}mount.path": "/data"}))
     assert "volumes" not in pod_templates(conversion)["executor"]["spec"]

@@ -21,7 +21,8 @@ _VOLUMES: Final = {
     "nfs": ("server", "path"),
     "persistentVolumeClaim": ("claimName",),
 }
-_ON_DEMAND: Final = "OnDemand"
+_PLACEHOLDERS: Final = ("OnDemand", "SPARK_EXECUTOR_ID")
+"""Parts of a claim's name that Spark replaces for each pod."""
 NO_SERVICE: Final = "the driver has no Service but the job's own"
 _DRIVER_SERVICE: Final = "driver.service."
 _POD_CREATION_SETTINGS: Final = (
@@ -165,7 +166,7 @@ def _mount_volumes(settings: SparkSettings, role: str, pod: Body, container: Bod
     volumes = dict.fromkeys(tuple(key.split(".")[:2]) for key in settings.keys(prefix) if key.count(".") >= 2)
     for kind, name in volumes:
         own = f"{prefix}{kind}.{name}."
-        on_demand = settings.conf.get(f"{own}options.claimName") == _ON_DEMAND
+        on_demand = kind == "persistentVolumeClaim" and _made_by_spark(settings, own)
         became = "ephemeral volume: each pod gets its own claim" if on_demand else "volume of the pods"
 
         def read(key: str, own: str = own, became: str = became) -> str | None:
@@ -185,6 +186,14 @@ def _mount_volumes(settings: SparkSettings, role: str, pod: Body, container: Bod
             if value := read(f"mount.{key}"):
                 mount[key] = value
         upsert_mount(container, mount)
+
+
+def _made_by_spark(settings: SparkSettings, volume: str) -> bool:
+    """Return whether Spark makes a claim, which it does with a class and a size whatever the name."""
+    name, storage_class, size = (
+        settings.conf.get(f"{volume}options.{key}", "") for key in ("claimName", "storageClass", "sizeLimit")
+    )
+    return any(each in name for each in _PLACEHOLDERS) or bool(storage_class and size)
 
 
 def _source(kind: str, read: Callable[[str], str | None]) -> Body | None:
