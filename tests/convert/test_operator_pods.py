@@ -165,6 +165,57 @@ def test_images_of_the_mpi_operator_know_their_role(version: str) -> None:
     )
 
 
+def hidden(conversion: Conversion, name: str) -> dict[str, Any]:
+    """Return the variables with which the container runtime of NVIDIA gives a container its devices."""
+    found = pods(conversion)[name]["containers"][0].get("env", ())
+    return {entry["name"]: entry.get("value", "") for entry in found if entry["name"].startswith("NVIDIA_")}
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+@pytest.mark.parametrize("own", [None, "all"])
+def test_a_launcher_does_not_see_the_devices_of_its_node(version: str, own: str | None) -> None:
+    """Images of CUDA set the variable to all, and the operators hide the devices from a launcher."""
+    body = mpi(version=version)
+    if own is not None:
+        (container,) = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
+        container["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": own}]
+    conversion = conversion_of(body)
+    assert hidden(conversion, "launcher") == {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
+    assert hidden(conversion, "node") == {}
+    messages = [note.message for note in conversion.notes if note.path.endswith("containers[0].env[0]")]
+    assert [bool(own)] == [any("hides" in message for message in messages)]
+
+
+def test_a_launcher_that_is_a_node_sees_its_devices() -> None:
+    body = mpi()
+    body["spec"]["runLauncherAsWorker"] = True
+    assert hidden(conversion_of(body), "launcher") == {}
+
+
+@pytest.mark.parametrize(("version", "trains"), [("v1", True), ("v2beta1", False)])
+def test_a_launcher_with_gpus_is_a_node_of_the_training_operator(version: str, trains: bool) -> None:
+    """MPIJob v1 has no field for it: the operator adds such a launcher to its host file."""
+    body = mpi(version=version)
+    (container,) = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
+    container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    conversion = conversion_of(body)
+    assert (hidden(conversion, "launcher") == {}) is trains
+    policy = next(each for each in conversion.objects if each["kind"] == "TrainingRuntime")["spec"]["mlPolicy"]
+    assert (policy["mpi"].get("runLauncherAsNode", False), policy["numNodes"]) == (trains, 2 + trains)
+
+
+@pytest.mark.parametrize(
+    ("policy", "limit", "noted"), [("OnFailure", None, True), ("Never", None, False), ("OnFailure", 3, False)]
+)
+def test_workers_of_the_mpi_operator_had_no_limit_either(policy: str, limit: int | None, noted: bool) -> None:
+    body = mpi()
+    body["spec"]["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = policy
+    if limit is not None:
+        body["spec"]["runPolicy"] = {"backoffLimit": limit}
+    notes = [note.path for note in conversion_of(body).notes if "gives up after 6 failures" in note.message]
+    assert notes == ["spec.mpiReplicaSpecs.Worker.restartPolicy"] * noted
+
+
 @pytest.mark.parametrize(
     ("policy", "limit", "noted"),
     [("OnFailure", None, True), ("ExitCode", None, True), ("Never", None, False), ("OnFailure", 3, False)],

@@ -109,6 +109,17 @@ def test_resources_and_labels_of_a_group_count_over_its_start_parameters() -> No
     assert not conversion.lost
 
 
+@pytest.mark.parametrize(("params", "option"), [({}, "8080"), ({"metrics-export-port": "9090"}, "9090")])
+@pytest.mark.parametrize("port", [8080, 9090])
+def test_metrics_are_where_kuberay_exports_them(params: Body, option: str, port: int) -> None:
+    own = [{"name": "metrics", "containerPort": port}]
+    body = group({} if port == 8080 else {"ports": own}, params)
+    conversion = conversion_of(ray("RayCluster", cluster(body, body)))
+    for name in ("head", "node"):
+        assert f"--metrics-export-port={option}" in started(conversion, name)
+        assert main_container(conversion, name)["ports"] == own
+
+
 def test_an_address_of_the_old_cluster_is_not_joined() -> None:
     options = worker_options({"limits": LIMITS}, {"address": "job-head-svc:6379"})
     assert [each for each in options if each.startswith("--address")] == ["--address=$RAY_ADDRESS"]

@@ -306,6 +306,50 @@ def test_volumes_for_working_data_are_used_for_it() -> None:
     assert "SPARK_LOCAL_DIRS" not in str(main_container(conversion, "driver"))
 
 
+@pytest.mark.parametrize("claim", ["OnDemand", "mine-OnDemand", "mine-SPARK_EXECUTOR_ID", "mine"])
+def test_claims_that_spark_makes_for_each_pod_are_ephemeral_volumes(claim: str) -> None:
+    prefix = "spark.kubernetes.executor.volumes.persistentVolumeClaim.spark-local-dir-1."
+    conf = {
+        f"{prefix}options.claimName": claim,
+        f"{prefix}options.storageClass": "fast",
+        f"{prefix}options.sizeLimit": "100Gi",
+        f"{prefix}mount.path": "/scratch",
+        f"{prefix}mount.readOnly": "false",
+    }
+    conversion = conversion_of(application(sparkConf=conf))
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "100Gi"}},
+    }
+    volume = {"name": "spark-local-dir-1", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+    assert pod_templates(conversion)["executor"]["spec"]["volumes"] == [volume]
+    container = main_container(conversion, "executor")
+    assert container["volumeMounts"] == [{"name": "spark-local-dir-1", "mountPath": "/scratch"}]
+    assert {"name": "SPARK_LOCAL_DIRS", "value": "/scratch"} in container["env"]
+    assert not losses(conversion)
+    assert notes(conversion)[conf_path(f"{prefix}options.claimName")] == "ephemeral volume: each pod gets its own claim"
+
+
+@pytest.mark.parametrize("missing", ["storageClass", "sizeLimit"])
+@pytest.mark.parametrize("claim", ["OnDemand", "mine-SPARK_EXECUTOR_ID"])
+def test_claims_that_spark_would_not_make_are_lost(missing: str, claim: str) -> None:
+    prefix = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data."
+    options = {"claimName": claim, "storageClass": "fast", "sizeLimit": "1Gi"}
+    conf = {f"{prefix}options.{key}": value for key, value in options.items() if key != missing}
+    conversion = conversion_of(application(sparkConf={**conf, f"{prefix}mount.path": "/data"}))
+    assert "volumes" not in pod_templates(conversion)["executor"]["spec"]
+    assert len(losses(conversion)) == 3
+
+
+@pytest.mark.parametrize("name", ["annotation.prometheus.io/scrape", "label.app", "ipFamilies"])
+def test_settings_of_the_drivers_service_are_said_as_those_of_its_fields(name: str) -> None:
+    key = f"spark.kubernetes.driver.service.{name}"
+    conversion = conversion_of(application(sparkConf={key: "x"}))
+    assert notes(conversion)[conf_path(key)] == "the driver has no Service but the job's own"
+    assert not losses(conversion)
+
+
 def test_a_scheduler_that_places_no_gang_here_is_said_to_change() -> None:
     found = {
         note.path: note.fidelity.value for note in conversion_of(application(driver={"schedulerName": "mine"})).notes
@@ -396,9 +440,11 @@ def test_unknown_fields_of_the_pods_are_lost_by_name(path: str) -> None:
 
 
 def test_metadata_of_a_template_that_pods_do_not_keep_is_noted() -> None:
-    template = {"metadata": {"name": "mine", "labels": {"team": "vision"}}, "spec": {}}
+    template = {"metadata": {"name": "mine", "app": "mine", "labels": {"team": "vision"}}, "spec": {}}
     conversion = conversion_of(application(executor={"template": template}))
     assert notes(conversion)["spec.executor.template.metadata.name"] == "pods get their names and places from the Job"
+    unknown = "is not a field of a pod template: left out"
+    assert losses(conversion) == {"spec.executor.template.metadata.app": unknown}
     assert pod_templates(conversion)["executor"]["metadata"] == {"labels": {"team": "vision"}}
 
 

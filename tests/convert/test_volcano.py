@@ -241,3 +241,10 @@ def test_a_name_of_a_pod_that_a_program_reads_is_said_to_change() -> None:
     container["env"] = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     path = "spec.tasks[0].template.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"
     assert messages(conversion_of(body))[path].startswith("changed: ends in random letters")
+
+
+@pytest.mark.parametrize(("least", "fidelity"), [(0, "lossless"), (1, "changed"), (2, "lossless")])
+def test_no_minimum_is_the_whole_gang(least: int, fidelity: str) -> None:
+    """Volcano's webhook sets a minimum of 0 to all pods."""
+    found = messages(conversion_of(job(task("a", 2), minAvailable=least)))["spec.minAvailable"]
+    assert found == f"{fidelity}: the gang is all pods of the job"

@@ -10,20 +10,11 @@ from trainyard.errors import TrainyardError
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.part import Part, drop_empty_metadata
 from trainyard.jobs.convert.source import LegacySource, parts_of
+from trainyard.jobs.convert.template_fields import SERVER_FIELDS
 from trainyard.jobs.render.gangs.kai import KAI_QUEUE_LABEL
 from trainyard.jobs.render.jobset_rules import LONGEST_LABEL
 
 POD_SUFFIX: Final = len("-abcde")
-_SERVER_FIELDS: Final = (
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-)
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _QUEUES: Final = ("volcano.sh/queue-name", QUEUE_ANNOTATION)
 _FOREIGN_QUEUES: Final = ("yunikorn.apache.org/queue", "yunikorn.apache.org/queue-name")
@@ -89,7 +80,7 @@ def read_metadata(draft: Draft) -> None:
     source.take("kind")
     source.same("metadata.namespace", "namespace of all objects")
     source.text("metadata.namespace")
-    source.leave_out([f"metadata.{name}" for name in _SERVER_FIELDS], f"left out: {_OF_STORAGE}")
+    source.leave_out([f"metadata.{name}" for name in SERVER_FIELDS], f"left out: {_OF_STORAGE}")
     source.leave_out(["status"], "left out: the state of the old job")
     for name in ("ownerReferences", "finalizers"):
         source.lost(f"metadata.{name}", "is not carried over: it would hold the new job", "add it by hand")

@@ -81,8 +81,8 @@ class Roles:
         label_part(draft, part, self._labels(draft, key.lower()))
         limit = source.peek("spec.runPolicy.backoffLimit")
         limit = limit if isinstance(limit, int) and not isinstance(limit, bool) else None
-        # The launcher of the MPI operator is a Job with its default limit.
-        unlimited = not self.launched
+        # The launcher of the MPI operator is a Job with its default limit; its workers are pods.
+        unlimited = not self.launched or key.lower() == "worker"
         apply_restart_policy(source, part, restart_policy or self.restart_policy, limit, unlimited=unlimited)
         return part
 

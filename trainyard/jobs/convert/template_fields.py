@@ -13,6 +13,17 @@ from trainyard.jobs.render.pod_editing import copied
 _TEMPLATE: Final = ("replicatedJobs", "template", "spec", "template")
 _IDENTITY: Final = ("apiVersion", "kind")
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
+SERVER_FIELDS: Final = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+_NOT_OF_PODS: Final = (*SERVER_FIELDS, "generateName", "name", "namespace", "ownerReferences")
 _FIX: Final = "correct its name, or remove it: the API server rejects or drops it"
 
 
@@ -21,8 +32,11 @@ def drop_unused_fields(source: LegacySource, template: Body, path: Path) -> None
     own = parts_of(path)
     metadata = template.get("metadata", {})
     for name in [name for name in metadata if name not in _KEPT_METADATA]:
-        source.changed((*own, "metadata", name), "pods get their names and places from the Job")
-        del metadata[name]
+        if name in _NOT_OF_PODS:
+            source.changed((*own, "metadata", name), "pods get their names and places from the Job")
+            del metadata[name]
+        else:
+            _drop(source, metadata, name, (*own, "metadata"))
     for name in [name for name in template if name not in ("metadata", "spec")]:
         if name in _IDENTITY:
             source.same((*own, name), "left out: a template is no object of its own")

@@ -14,6 +14,7 @@ from trainyard.jobs.convert.operator_roles import Roles, require
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.run_policy import read_clean_pod_policy, read_run_policy
 from trainyard.jobs.convert.variables import literal, note_legacy_hosts, set_first
+from trainyard.jobs.render.pod_editing import upsert_env
 from trainyard.jobs.render.pod_set import LAUNCHER
 
 _PATH: Final = "spec.mpiReplicaSpecs"
@@ -25,6 +26,7 @@ _READY: Final = "Ready"
 _ROOT: Final = "/root"
 _GROUP: Final = 1000
 _KUBEXEC: Final = "kubexec"
+_DEVICES: Final = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
 
 def convert(draft: Draft) -> None:
@@ -41,14 +43,17 @@ def convert(draft: Draft) -> None:
     if launcher.pods != 1:
         raise source.malformed(f"{launcher.role}.replicas", f"must be 1, but is {launcher.pods}")
     worker = roles.read(draft, "Worker", CONTAINER_NODE, mains=mains)
-    trains = bool(source.flag("spec.runLauncherAsWorker"))
+    # MPIJob v1 has no such field: a launcher with GPUs is in its host file.
+    trains = source.flag("spec.runLauncherAsWorker") or (first and _requests_gpus(launcher))
     source.same("spec.runLauncherAsWorker", "mpi.runLauncherAsNode")
     if worker is None and not trains:
         raise source.malformed(f"{_PATH}.Worker", "is missing, or has no pods")
     policy = _policy(draft)
     for part in draft.parts:
         map_operator_volumes(source, part, draft.name)
-    lead(draft, launcher, worker, policy, trains=trains)
+    lead(draft, launcher, worker, policy, trains=bool(trains))
+    if not trains:
+        _hide_devices(draft, launcher)
     if not first:
         # The entry points of the operator's images wait for the workers by this variable.
         for part in draft.parts:
@@ -126,6 +131,21 @@ def _policy(draft: Draft) -> Body:
     else:
         source.changed("spec.launcherCreationPolicy", "the launcher starts when the workers are ready")
     return policy
+
+
+def _requests_gpus(launcher: Part) -> bool:
+    """Return whether a launcher requests GPUs, by which the training operator adds it to the host file."""
+    resources = [container.get("resources") or {} for container in launcher.containers]
+    return any("gpu" in name for each in resources for name in each.get("limits") or {})
+
+
+def _hide_devices(draft: Draft, launcher: Part) -> None:
+    """Hide the GPUs of its node from a launcher, as the operators do: images of CUDA show all of them."""
+    for position, entry in enumerate(draft.source.peek(f"{launcher.container_path}.env") or ()):
+        if entry.get("name") in _DEVICES:
+            message = "empty, as the operator sets it: it hides the devices from a launcher"
+            draft.source.changed(f"{launcher.container_path}.env[{position}]", message)
+    upsert_env(launcher.container, [{"name": name, "value": ""} for name in _DEVICES])
 
 
 def _serve(draft: Draft, worker: Part, *, first: bool) -> None:

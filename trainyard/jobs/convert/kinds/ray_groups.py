@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.jobs.convert.draft import Draft
-from trainyard.jobs.convert.kinds.ray_options import FIXED, as_arguments, framework_options, ray_options
+from trainyard.jobs.convert.kinds.ray_options import FIXED, METRICS_PORT, as_arguments, ray_options
 from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
 from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.variables import (
@@ -25,6 +25,7 @@ from trainyard.jobs.render.frameworks.ray_scripts import WORKER as WORKER_SCRIPT
 from trainyard.jobs.render.pod_editing import prepend_env, section
 
 HEAD: Final = "head"
+_METRICS: Final = "metrics"
 _BASH: Final = ("/bin/bash", "-c")
 _START: Final = "ray start"
 _GENERATED: Final = re.compile(r"\$(KUBERAY_GEN_RAY_START_CMD\b|\{KUBERAY_GEN_RAY_START_CMD\})")
@@ -143,7 +144,7 @@ def _group_name(draft: Draft, group: str) -> str:
 
 
 def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, kept: bool, extra: bool = False) -> None:
-    """Let the framework start Ray, or set the command if the legacy job uses options that the framework does not know.
+    """Set the command that starts Ray with the options that KubeRay would give to it.
 
     Parameters
     ----------
@@ -168,17 +169,22 @@ def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, k
     if extra:
         head = draft.parts[0].first_host(draft.name)
         set_first(part, [literal("RAY_HEAD_HOST", head), literal("RAY_ADDRESS", f"{head}:{PORT}")])
+    _declare_metrics(part)
     if kept or _START in words_of(part.container):
         return
     before = _own_command(draft, part)
-    if extra or before or options != framework_options(part.container):
-        text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", as_arguments(options))
-        setup = f"{before} || exit 1\n" if before else ""
-        part.container["command"] = [*_BASH, f"{setup}{text}", "ray"]
-        if driver:
-            part.container["args"] = driver
-    elif driver:
-        part.container["command"] = driver
+    text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", as_arguments(options))
+    setup = f"{before} || exit 1\n" if before else ""
+    part.container["command"] = [*_BASH, f"{setup}{text}", "ray"]
+    if driver:
+        part.container["args"] = driver
+
+
+def _declare_metrics(part: Part) -> None:
+    """Declare the port of Ray's metrics by the name that monitors of KubeRay select, as KubeRay does."""
+    ports = part.container.setdefault("ports", [])
+    if all(port.get("name") != _METRICS for port in ports):
+        ports.append({"name": _METRICS, "containerPort": METRICS_PORT})
 
 
 def _insert_generated(part: Part, script: str, options: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.jobs.convert.source import LegacySource
-from trainyard.jobs.render.devices import cpu_count, gpu_count
 from trainyard.jobs.render.frameworks.ray import CLIENT_PORT, DASHBOARD_PORT, PORT
 from trainyard.quantity import parse
 
@@ -23,6 +22,8 @@ FIXED: Final = {
     "ray-client-server-port": (str(CLIENT_PORT),),
 }
 """Start parameters that the framework sets, with the values that mean the same."""
+METRICS_PORT: Final = 8080
+"""Port at which KubeRay lets Ray export its metrics."""
 _ACCELERATORS: Final = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
 _GPU: Final = re.compile(r".*gpu|.*nvidia\.com/mig-\d+g\.\d+gb", re.DOTALL)
 _KEEPS_VALUE: Final = ("log-color", "include-dashboard", "include-log-monitor")
@@ -55,14 +56,8 @@ def ray_options(source: LegacySource, path: str, params: Mapping[str, str], cont
     if gpus:
         found.setdefault("num-gpus", str(gpus))
     _add_accelerator(found, limits)
+    found.setdefault("metrics-export-port", str(METRICS_PORT))
     return found
-
-
-def framework_options(container: Body) -> dict[str, str]:
-    """Return the options that the framework gives to Ray by itself."""
-    resources = container.get("resources") or {}
-    found = {"num-cpus": ceil(cpu_count(resources)), "num-gpus": ceil(gpu_count(resources))}
-    return {name: str(number) for name, number in found.items() if number > 0}
 
 
 def as_arguments(options: Mapping[str, str]) -> str:

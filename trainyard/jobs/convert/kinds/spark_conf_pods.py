@@ -21,7 +21,10 @@ _VOLUMES: Final = {
     "nfs": ("server", "path"),
     "persistentVolumeClaim": ("claimName",),
 }
-_ON_DEMAND: Final = "OnDemand"
+_PLACEHOLDERS: Final = ("OnDemand", "SPARK_EXECUTOR_ID")
+"""Parts of a claim's name that Spark replaces for each pod."""
+NO_SERVICE: Final = "the driver has no Service but the job's own"
+_DRIVER_SERVICE: Final = "driver.service."
 _POD_CREATION_SETTINGS: Final = (
     "allocation.",
     "appKillPodDeletionGracePeriod",
@@ -113,7 +116,9 @@ def lose_rest(settings: SparkSettings) -> None:
         if not key.startswith(_PREFIX):
             continue
         name = key.removeprefix(_PREFIX)
-        if name.startswith(_POD_CREATION_SETTINGS):
+        if name.startswith(_DRIVER_SERVICE):
+            settings.leave_out(key, NO_SERVICE)
+        elif name.startswith(_POD_CREATION_SETTINGS):
             settings.leave_out(key, "has no effect: Spark makes no pods")
         else:
             fix = "set it in the driver's or executor's own fields"
@@ -161,18 +166,19 @@ def _mount_volumes(settings: SparkSettings, role: str, pod: Body, container: Bod
     volumes = dict.fromkeys(tuple(key.split(".")[:2]) for key in settings.keys(prefix) if key.count(".") >= 2)
     for kind, name in volumes:
         own = f"{prefix}{kind}.{name}."
+        on_demand = kind == "persistentVolumeClaim" and _made_by_spark(settings, own)
+        became = "ephemeral volume: each pod gets its own claim" if on_demand else "volume of the pods"
 
-        def read(key: str, own: str = own) -> str | None:
-            return settings.of_conf(f"{own}{key}", "volume of the pods")
+        def read(key: str, own: str = own, became: str = became) -> str | None:
+            return settings.of_conf(f"{own}{key}", became)
 
-        folder = settings.conf.get(f"{own}mount.path")
-        options = _options(kind, read)
-        if kind not in _VOLUMES or not folder or options.get("claimName") == _ON_DEMAND:
+        source = _claim(read) if on_demand else _source(kind, read)
+        if source is None or not settings.conf.get(f"{own}mount.path"):
             fix = "make the volume, and name it in volumes and volumeMounts"
             for key in settings.keys(own):
                 settings.lose(f"{own}{key}", "Spark makes no pods and no claims: this volume is not mounted", fix)
             continue
-        upsert_volume(pod, {"name": name, kind: options})
+        upsert_volume(pod, {"name": name, **source})
         mount: Body = {"name": name, "mountPath": read("mount.path")}
         if is_true(read("mount.readOnly")):
             mount["readOnly"] = True
@@ -182,8 +188,33 @@ def _mount_volumes(settings: SparkSettings, role: str, pod: Body, container: Bod
         upsert_mount(container, mount)
 
 
-def _options(kind: str, read: Callable[[str], str | None]) -> Body:
-    found: dict[str, Any] = {name: value for name in _VOLUMES.get(kind, ()) if (value := read(f"options.{name}"))}
+def _made_by_spark(settings: SparkSettings, volume: str) -> bool:
+    """Return whether Spark makes a claim, which it does with a class and a size whatever the name."""
+    name, storage_class, size = (
+        settings.conf.get(f"{volume}options.{key}", "") for key in ("claimName", "storageClass", "sizeLimit")
+    )
+    return any(each in name for each in _PLACEHOLDERS) or bool(storage_class and size)
+
+
+def _source(kind: str, read: Callable[[str], str | None]) -> Body | None:
+    """Return the source of a volume, or None for a type that Spark does not know."""
+    if kind not in _VOLUMES:
+        return None
+    found: dict[str, Any] = {name: value for name in _VOLUMES[kind] if (value := read(f"options.{name}"))}
     if kind in ("nfs", "persistentVolumeClaim") and is_true(read("options.readOnly")):
         found["readOnly"] = True
-    return found
+    return {kind: found}
+
+
+def _claim(read: Callable[[str], str | None]) -> Body | None:
+    """Return the volume of a claim that Spark makes for each pod; it makes none without a class and a size."""
+    names = ("claimName", "storageClass", "sizeLimit")
+    _, storage_class, size = (read(f"options.{name}") for name in names)
+    if not storage_class or not size:
+        return None
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": size}},
+    }
+    return {"ephemeral": {"volumeClaimTemplate": {"spec": spec}}}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
-from trainyard.jobs.convert.kinds.spark_conf_pods import apply_conf, set_local_directories
+from trainyard.jobs.convert.kinds.spark_conf_pods import NO_SERVICE, apply_conf, set_local_directories
 from trainyard.jobs.convert.kinds.spark_settings import SparkSettings
 from trainyard.jobs.convert.kinds.spark_sizes import set_resources
 from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
@@ -38,8 +38,8 @@ _CONTAINER_FIELDS: Final = ("envFrom", "securityContext", "lifecycle", "ports", 
 _WITHOUT: Final = {
     "podName": ("pods get their names from the Job", "find the driver by its host name"),
     "kubernetesMaster": ("the driver makes no pods", "leave it out"),
-    "serviceAnnotations": ("the driver has no Service but the job's own", "make a Service for it"),
-    "serviceLabels": ("the driver has no Service but the job's own", "make a Service for it"),
+    "serviceAnnotations": (NO_SERVICE, "make a Service for it"),
+    "serviceLabels": (NO_SERVICE, "make a Service for it"),
     "deleteOnTermination": ("pods stay until the TrainJob is deleted", "leave it out"),
 }
 _SECRET_VARIABLES: Final = {

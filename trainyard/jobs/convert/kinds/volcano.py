@@ -50,7 +50,10 @@ def convert(draft: Draft) -> None:
     read_schedulers(draft, "spec.schedulerName")
     read_partitions(draft)
     read_priority(draft, "spec.priorityClassName")
-    read_min_available(draft, "spec.minAvailable")
+    if source.integer("spec.minAvailable") == 0:
+        source.same("spec.minAvailable", GANG_MESSAGE)
+    else:
+        read_min_available(draft, "spec.minAvailable")
     _read_min_success(draft)
     source.lost("spec.runningEstimate", "the scheduler does not use the estimate", "set activeDeadlineSeconds")
 
