@@ -11,6 +11,7 @@ from typing import Any
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text
 from trainyard.cluster_state.cluster_index import ClusterIndex
 from trainyard.cluster_state.observed import Kind
+from trainyard.insight.explain.gang_bodies import valid_quantities
 from trainyard.scheduling.queues.amounts import Amounts, total, units
 from trainyard.scheduling.queues.pod_requests import counted_by_volcano
 from trainyard.scheduling.topology.graph import Graph
@@ -104,18 +105,7 @@ class HyperNodeDomain:
 
 def amounts_of(value: object) -> Amounts:
     """Return resources in units; invalid quantities are left out."""
-    found = {name: str(amount) for name, amount in mapping(value).items() if isinstance(name, str)}
-    try:
-        return units(found)
-    except ValueError:
-        return {name: amount for each in found.items() for name, amount in _valid(*each).items()}
-
-
-def _valid(name: str, amount: str) -> Amounts:
-    try:
-        return units({name: amount})
-    except ValueError:
-        return {}
+    return units(valid_quantities(mapping(value)))
 
 
 def request_of(spec: Body) -> Amounts:

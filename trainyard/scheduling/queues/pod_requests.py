@@ -49,8 +49,8 @@ def counted_by_volcano(pod: Mapping[str, Any]) -> Amounts:
     It is what `requests_of` returns, but Volcano ignores pod-level resources, does not add the overhead to the init
     containers, and rounds up each container by itself.
     """
-    running, starting = _phases(pod, _units)
-    return _largest(total((running, _units(pod.get("overhead") or {}))), starting)
+    running, starting = _phases(pod, units)
+    return _largest(total((running, units(pod.get("overhead") or {}))), starting)
 
 
 def _phases(
@@ -92,10 +92,6 @@ def _set_pod_level(amounts: ExactAmounts, resources: Mapping[str, Any]) -> None:
             continue
         if name in requests or name not in amounts or name.startswith(_HUGE_PAGES):
             amounts[name] = amount
-
-
-def _units(resources: Mapping[str, Any]) -> Amounts:
-    return units({name: str(amount) for name, amount in resources.items()})
 
 
 def _largest(some: Mapping[str, _N], others: Mapping[str, _N]) -> dict[str, _N]:

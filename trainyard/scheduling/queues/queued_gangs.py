@@ -183,7 +183,7 @@ def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[GangPod, 
     Of more than `MAX_PARTS`, the last one has the parts of the rest.
     """
     spec = group.get("spec") or {}
-    request = units({name: str(amount) for name, amount in (spec.get("minResources") or {}).items()})
+    request = units(spec.get("minResources") or {})
     part = {name: -(-amount // least) for name, amount in request.items()}
     evictable = spec.get("priorityClassName") not in SYSTEM_PRIORITY_CLASSES and _namespace(group) != _SYSTEM
     count = max(least, placed)
