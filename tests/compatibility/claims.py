@@ -129,6 +129,12 @@ _SITUATIONS: Final[_Rows] = {
         "render/test_admission.py::test_an_initializer_whose_step_is_not_labelled_is_warned_about",
         "render/test_admission.py::test_a_value_beside_a_source_is_warned_about",
     ),
+    "Pod-level resources, and the overhead of a pod whose init containers request most": (
+        "queues/test_pod_requests.py::test_the_requests_of_generated_pods_are_those_that_kubernetes_counts",
+        "queues/test_pod_requests.py::test_the_requests_of_generated_pods_are_those_that_volcano_counts",
+        "queues/test_pod_requests.py::test_where_volcano_counts_less",
+        "queues/test_equal_numbers.py::test_one_recorded_cluster_has_the_same_numbers_everywhere",
+    ),
     "`priorityClassName` of the PodGroup": (
         "render/test_gang.py::test_the_last_priority_class_of_the_gang_counts_and_others_are_warned_about",
     ),

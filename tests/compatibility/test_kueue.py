@@ -13,11 +13,11 @@ import pytest
 from tests.compatibility.kueue.kueue_questions import Question, comparable, questions, text
 from trainyard.jobs.render.kueue import CountedPodSet, counted_pod_sets, counting_error
 from trainyard.jobs.render.pipeline import render, validate
-from trainyard.jobs.render.pod_resources import pod_requests
 from trainyard.jobs.render.result import RenderContext, Rendered
 from trainyard.jobs.render.template import template_of
 from trainyard.local.cluster.folders import cache_home
 from trainyard.local.cluster.go import find_go
+from trainyard.scheduling.queues.pod_requests import requests_of
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_the_pods_are_those_of_the_library_that_kueue_uses(asked: list[Question]
         counted = counted_pod_sets(question.train_job.spec, question.runtime)
         theirs = tuple(
             CountedPodSet(
-                entry["name"], entry["replicas"], entry["count"], pod_requests(entry["pod"]), _claims(entry["pod"])
+                entry["name"], entry["replicas"], entry["count"], requests_of(entry["pod"]), _claims(entry["pod"])
             )
             for entry in answer["podSets"]
         )
@@ -80,7 +80,7 @@ def _pod_sets(jobs: list[dict]) -> tuple[CountedPodSet, ...]:
         spec = job["template"]["spec"]
         pod = spec["template"]["spec"]
         count = min(spec["parallelism"], spec["completions"])
-        found.append(CountedPodSet(job["name"], job.get("replicas", 1), count, pod_requests(pod), _claims(pod)))
+        found.append(CountedPodSet(job["name"], job.get("replicas", 1), count, requests_of(pod), _claims(pod)))
     return tuple(found)
 
 

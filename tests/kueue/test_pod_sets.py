@@ -21,12 +21,12 @@ from tests.compatibility import ours, servers
 from tests.compatibility.corpus.case import Case
 from tests.kueue.count_cases import NAMESPACE, cases
 from tests.kueue.manager import WORKLOADS, definitions, manager
-from trainyard.jobs.render.pod_resources import pod_requests
 from trainyard.jobs.render.typed_clients import normalized
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.client import Client
 from trainyard.kube.kinds import NAMESPACES
 from trainyard.kube.training_kinds import CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES
+from trainyard.scheduling.queues.pod_requests import requests_of
 
 pytestmark = pytest.mark.cluster
 
@@ -163,7 +163,7 @@ def pods(job_set: dict[str, Any]) -> PodSets:
 
 
 def requested(pod: dict[str, Any]) -> dict[str, Fraction]:
-    return {name: amount for name, amount in pod_requests(pod).items() if amount}
+    return {name: amount for name, amount in requests_of(pod).items() if amount}
 
 
 def differences(counted: PodSets | None, running: PodSets) -> list[str]:

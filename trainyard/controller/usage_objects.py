@@ -15,7 +15,7 @@ from typing import Any, Final
 from trainyard.api.constants import GROUP_NAME_ANNOTATION, JOB_SET_NAME_LABEL, QUEUE_ANNOTATION
 from trainyard.insight.usage.bodies import is_evicted
 from trainyard.kube.resource import Object, controller_of
-from trainyard.scheduling.queues.queued_gangs import pod_request
+from trainyard.scheduling.queues.pod_requests import counted_by_volcano
 
 BY_GROUP: Final = "group"
 _FACTS: Final = "usage"
@@ -56,7 +56,7 @@ def reduced_pod(body: Object) -> Object:
     metadata = body["metadata"]
     kept: Object = {"metadata": {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}}
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    amounts = {name: amount for name, amount in pod_request(spec).items() if "/" in name and amount}
+    amounts = {name: amount for name, amount in counted_by_volcano(spec).items() if "/" in name and amount}
     if not amounts:
         return kept
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}

@@ -61,8 +61,8 @@ def _pod(spec: Body) -> dict[str, Any]:
 
 
 def _container(container: Body) -> dict[str, Any]:
-    requests = valid_quantities(mapping(container, "resources", "requests"))
-    return {"restartPolicy": text(container, "restartPolicy"), "resources": {"requests": requests}}
+    resources = {name: valid_quantities(mapping(container, "resources", name)) for name in ("limits", "requests")}
+    return {"restartPolicy": text(container, "restartPolicy"), "resources": resources}
 
 
 def _texts(metadata: Body, name: str) -> Mapping[str, str]:

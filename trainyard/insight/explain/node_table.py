@@ -11,8 +11,9 @@ from typing import Any
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text
 from trainyard.cluster_state.cluster_index import ClusterIndex
 from trainyard.cluster_state.observed import Kind
+from trainyard.insight.explain.gang_bodies import valid_quantities
 from trainyard.scheduling.queues.amounts import Amounts, total, units
-from trainyard.scheduling.queues.queued_gangs import pod_request
+from trainyard.scheduling.queues.pod_requests import counted_by_volcano
 from trainyard.scheduling.topology.graph import Graph
 from trainyard.scheduling.topology.hypernode_manifests import read_manifests
 from trainyard.scheduling.topology.membership import NodeIndex
@@ -74,30 +75,22 @@ class Demand:
         Their number.
     spec
         Their pod spec, for constraints.
-    start
-        Units by resource that must be free for each, its init containers included; None: those that it requests.
     """
 
     request: Amounts
     count: int
     spec: Body
-    start: Amounts | None = None
-
-    @property
-    def needed(self) -> Amounts:
-        """Units by resource that must be free for each."""
-        return self.request if self.start is None else self.start
 
     @classmethod
     def of(cls, spec: Body, count: int = 1) -> Demand:
         """Return the demand of pods with a spec."""
-        return cls(request_of(spec), count, spec, start_request_of(spec))
+        return cls(request_of(spec), count, spec)
 
     @property
     def key(self) -> object:
         """Equal for pods that one demand describes."""
         constraints = [self.spec.get(name) for name in ("nodeSelector", "affinity", "tolerations")]
-        return tuple(sorted(self.request.items())), tuple(sorted(self.needed.items())), repr(constraints)
+        return tuple(sorted(self.request.items())), repr(constraints)
 
 
 @dataclass(frozen=True)
@@ -112,40 +105,15 @@ class HyperNodeDomain:
 
 def amounts_of(value: object) -> Amounts:
     """Return resources in units; invalid quantities are left out."""
-    found = {name: str(amount) for name, amount in mapping(value).items() if isinstance(name, str)}
-    try:
-        return units(found)
-    except ValueError:
-        return {name: amount for each in found.items() for name, amount in _valid(*each).items()}
-
-
-def _valid(name: str, amount: str) -> Amounts:
-    try:
-        return units({name: amount})
-    except ValueError:
-        return {}
+    return units(valid_quantities(mapping(value)))
 
 
 def request_of(spec: Body) -> Amounts:
-    """Return what a pod requests, in units; nothing if it is invalid."""
+    """Return what Volcano counts for a pod, in units; nothing if it is invalid."""
     try:
-        return pod_request(spec)
+        return counted_by_volcano(spec)
     except (ValueError, TypeError, AttributeError):
         return {}
-
-
-def start_request_of(spec: Body) -> Amounts:
-    """Return what must be free for a pod, in units: the largest of its init containers counts while it starts."""
-    sidecars: Amounts = {}
-    most: list[Amounts] = [request_of(spec)]
-    overhead = amounts_of(spec.get("overhead"))
-    for container in sequence(spec, "initContainers"):
-        request = amounts_of(mapping(container, "resources", "requests"))
-        together = total((sidecars, request))
-        most.append(total((together, overhead)))
-        if text(container, "restartPolicy") == "Always":
-            sidecars = together
-    return {name: max(each.get(name, 0) for each in most) for each in most for name in each}
 
 
 def is_of_node(pod: Body) -> bool:
@@ -272,14 +240,9 @@ def fitting(demand: Demand, amounts: Mapping[str, int], most: int) -> int:
     """Return how many pods of a demand fit into amounts, one after another, at most some."""
     if "pods" in amounts:
         most = min(most, amounts["pods"])
-    for name, start in demand.needed.items():
-        if not start:
-            continue
-        request, amount = demand.request.get(name, 0), amounts.get(name, 0)
-        if start > amount:
-            return 0
-        if request:
-            most = min(most, (amount - start) // request + 1)
+    for name, amount in demand.request.items():
+        if amount:
+            most = min(most, amounts.get(name, 0) // amount)
     return max(0, most)
 
 

@@ -33,8 +33,8 @@ def shares(queues: Iterable[Mapping[str, Any]], counts: Callable[[str], bool] = 
 
 
 def _share(spec: Mapping[str, Any], counts: Callable[[str], bool]) -> Share:
-    deserved, guarantee = _units(spec.get("deserved")), _units((spec.get("guarantee") or {}).get("resource"))
-    limit = _units(spec.get("capability"))
+    deserved, guarantee = units(spec.get("deserved") or {}), units((spec.get("guarantee") or {}).get("resource") or {})
+    limit = units(spec.get("capability") or {})
     deserved = {name: min(amount, limit.get(name, amount)) for name, amount in deserved.items()}
     named = [name for name in {*deserved, *guarantee} if counts(name)]
     whole = {name: max(deserved.get(name, 0), guarantee.get(name, 0)) for name in named}
@@ -43,9 +43,5 @@ def _share(spec: Mapping[str, Any], counts: Callable[[str], bool]) -> Share:
 
 def minimum(group: Mapping[str, Any]) -> dict[str, int]:
     """Return the minimum of a PodGroup, in units of extended resources."""
-    found = _units((group.get("spec") or {}).get("minResources"))
+    found = units((group.get("spec") or {}).get("minResources") or {})
     return {name: amount for name, amount in found.items() if "/" in name and amount}
-
-
-def _units(resources: Mapping[str, Any] | None) -> dict[str, int]:
-    return units({name: str(amount) for name, amount in (resources or {}).items()})

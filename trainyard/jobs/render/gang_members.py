@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from trainyard import quantity
 from trainyard.api import Body
-from trainyard.jobs.render.pod_resources import pod_requests
 from trainyard.jobs.render.pod_set import PodSet
+from trainyard.scheduling.queues.pod_requests import requests_of
 
 _COMPLETE = "Complete"
 _READY = "Ready"
@@ -61,7 +61,7 @@ def gang_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Gang:
         if pod_set.name not in names:
             continue
         pods = min_pods(pod_set)
-        for resource, amount in pod_requests(pod_set.pod).items():
+        for resource, amount in requests_of(pod_set.pod).items():
             total = quantity.multiple(amount, pods)
             resources[resource] = resources[resource] + total if resource in resources else total
         if pod_set.name in counted:

@@ -27,12 +27,12 @@ from trainyard.checks.finding import Finding
 from trainyard.jobs.render.job_changes import merge_changes
 from trainyard.jobs.render.overrides import pod_template_overrides
 from trainyard.jobs.render.pod_editing import copied, stored
-from trainyard.jobs.render.pod_resources import Amounts, pod_requests
 from trainyard.jobs.render.pod_set import LAUNCHER, PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 from trainyard.jobs.render.runtime_admission import runtime_errors
 from trainyard.jobs.render.runtime_cache import once_per_runtime
 from trainyard.jobs.render.template import template_of
+from trainyard.scheduling.queues.pod_requests import ExactAmounts, requests_of
 
 IGNORED: Final[Mapping[str, str]] = {
     "spec.podSpecOverrides": "use podTemplateOverrides",
@@ -66,7 +66,7 @@ class CountedPodSet:
     name: str
     replicas: int
     count: int
-    requests: Amounts
+    requests: ExactAmounts
     claims: frozenset[str]
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ def counted_pod_sets(spec: TrainJobSpec, runtime: Runtime) -> tuple[CountedPodSe
         if replaced and (ancestor == TRAINER or (with_nodes and job["name"] == CONTAINER_NODE)):
             pod = _with_resources(pod, replaced)
         replicas = 1 if ancestor in ANCESTOR_CONTAINERS else int(job.get("replicas", 1))
-        found.append(CountedPodSet(job["name"], replicas, count, pod_requests(pod), _claims(pod)))
+        found.append(CountedPodSet(job["name"], replicas, count, requests_of(pod), _claims(pod)))
     return tuple(found)
 
 
@@ -216,7 +216,7 @@ def _claims(pod: Mapping[str, Any]) -> frozenset[str]:
 
 def _counted(pod_set: PodSet) -> CountedPodSet:
     pod = pod_set.pod
-    return CountedPodSet(pod_set.name, pod_set.replicas, pod_set.count, pod_requests(pod), _claims(pod))
+    return CountedPodSet(pod_set.name, pod_set.replicas, pod_set.count, requests_of(pod), _claims(pod))
 
 
 def _size(pod_set: CountedPodSet) -> tuple[str, int, int]:
@@ -306,10 +306,10 @@ def _launcher_warnings(job: ResolvedJob) -> Iterator[Finding]:
         )
 
 
-def _nonzero(requests: Amounts) -> Amounts:
+def _nonzero(requests: ExactAmounts) -> ExactAmounts:
     return {name: amount for name, amount in requests.items() if amount}
 
 
-def _listed(requests: Amounts) -> str:
+def _listed(requests: ExactAmounts) -> str:
     amounts = (f"{name} {quantity.format(amount, name)}" for name, amount in sorted(_nonzero(requests).items()))
     return ", ".join(amounts) or "nothing"

@@ -16,8 +16,8 @@ from trainyard.checks.report.text import counted
 from trainyard.jobs.render.devices import gpu_count
 from trainyard.jobs.render.frameworks import FRAMEWORKS
 from trainyard.jobs.render.pod_editing import copied
-from trainyard.jobs.render.pod_resources import pod_requests
 from trainyard.jobs.runtimes.pods import containers_of
+from trainyard.scheduling.queues.pod_requests import requests_of
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
@@ -265,7 +265,7 @@ def _too_many(
     find: Callable[[], DomainCapacities | None],
     path: str,
 ) -> Iterator[Finding]:
-    request = pod_requests(job["template"]["spec"]["template"]["spec"])
+    request = requests_of(job["template"]["spec"]["template"]["spec"])
     capacities = find()
     tier = capacities.tier(topology) if capacities else None
     if capacities is None or tier is None or not any(request.values()):

@@ -77,12 +77,13 @@ def step(resource: str) -> Fraction:
     return Fraction(1, 1000) if resource == "cpu" else Fraction(1)
 
 
-def units(resources: Mapping[str, str]) -> Amounts:
+def units(resources: Mapping[str, object]) -> Amounts:
     """Return the counted resources in units, each rounded up."""
     result: Amounts = {}
-    for name, value in resources.items():
+    for name, amount in resources.items():
         scale = _counting(name)
         if scale:
+            value = str(amount)
             result[name] = int(value) * scale if value.isdecimal() else _rounded_up(value, scale)
     return result
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainyard.api.constants import GROUP_NAME_ANNOTATION, SYSTEM_PRIORITY_CLASSES
 from trainyard.scheduling.queues.amounts import Amounts, total, units
+from trainyard.scheduling.queues.pod_requests import counted_by_volcano
 from trainyard.scheduling.queues.queue import DEFAULT
 
 _DONE = frozenset({"Completed", "Succeeded", "Failed"})
@@ -182,7 +183,7 @@ def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[GangPod, 
     Of more than `MAX_PARTS`, the last one has the parts of the rest.
     """
     spec = group.get("spec") or {}
-    request = units({name: str(amount) for name, amount in (spec.get("minResources") or {}).items()})
+    request = units(spec.get("minResources") or {})
     part = {name: -(-amount // least) for name, amount in request.items()}
     evictable = spec.get("priorityClassName") not in SYSTEM_PRIORITY_CLASSES and _namespace(group) != _SYSTEM
     count = max(least, placed)
@@ -197,17 +198,7 @@ def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[GangPod, 
 
 def _pod(body: Mapping[str, Any]) -> GangPod:
     spec = body.get("spec") or {}
-    return GangPod(pod_request(spec), bool(spec.get("nodeName")), _evictable(body))
-
-
-def pod_request(spec: Mapping[str, Any]) -> Amounts:
-    """Return what a running pod requests, in units, by its spec; init containers only count while it starts."""
-    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
-    requests = [
-        (each.get("resources") or {}).get("requests") or {} for each in (*(spec.get("containers") or ()), *sidecars)
-    ]
-    amounts = ({name: str(amount) for name, amount in each.items()} for each in (*requests, spec.get("overhead") or {}))
-    return total(units(each) for each in amounts)
+    return GangPod(counted_by_volcano(spec), bool(spec.get("nodeName")), _evictable(body))
 
 
 def _evictable(body: Mapping[str, Any]) -> bool:

@@ -219,7 +219,7 @@ def _on_nodes(demands: Sequence[Demand], nodes: Sequence[NodeFacts]) -> Iterator
     order = sorted(
         (name for name, amount in demand.request.items() if amount), key=lambda name: ("/" not in name, name)
     )
-    short = [name for name in order if all(node.free.get(name, 0) < demand.needed[name] for node in nodes)]
+    short = [name for name in order if all(node.free.get(name, 0) < demand.request[name] for node in nodes)]
     if not order:
         return
     resource = (short or order)[0]

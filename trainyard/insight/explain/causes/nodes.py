@@ -99,7 +99,7 @@ def _constrained(demand: Demand, nodes: Sequence[NodeFacts]) -> Found | None:
 
 
 def _offers(node: NodeFacts, demand: Demand) -> bool:
-    return all(node.offers.get(name, 0) >= amount for name, amount in demand.needed.items())
+    return all(node.offers.get(name, 0) >= amount for name, amount in demand.request.items())
 
 
 def _present(demand: Demand, nodes: Sequence[NodeFacts]) -> str:
@@ -113,13 +113,13 @@ def _present(demand: Demand, nodes: Sequence[NodeFacts]) -> str:
 
 
 def _too_small(demand: Demand, nodes: Sequence[NodeFacts]) -> Found:
-    order = sorted(demand.needed.items(), key=lambda each: ("/" not in each[0], each[0]))
+    order = sorted(demand.request.items(), key=lambda each: ("/" not in each[0], each[0]))
     short = [name for name, amount in order if all(node.offers.get(name, 0) < amount for node in nodes)]
     resource = short[0] if short else order[0][0] if order else "pods"
     most = max((node.offers.get(resource, 0) for node in nodes), default=0)
     offers = amount_text(resource, max(0, most))
     return TOO_SMALL.found(
-        requested=amount_text(resource, demand.needed.get(resource, 1)),
+        requested=amount_text(resource, demand.request.get(resource, 1)),
         resource=resource,
         offers=offers,
         remedy=f"request at most {offers} {resource} per pod, or use more pods" if most > 0 else _devices(nodes),

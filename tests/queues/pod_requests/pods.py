@@ -1,7 +1,7 @@
-"""Generated pods and their requests: ``python -m tests.render.pod_requests.pods`` records what Kubernetes counts.
+"""Generated pods and their requests: ``python -m tests.queues.pod_requests.pods`` records what schedulers count.
 
-`main.go` sets the defaults of the pinned API server and calls the scheduler's function. It is built with the modules of
-``toolchain/control-plane``.
+The programs set the defaults of the API server and call the scheduler's function. They are built with the modules of
+the pinned API server, in ``toolchain/control-plane``, and of the pinned Volcano, in ``toolchain/volcano``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 Body = dict[str, Any]
 FOLDER: Final = Path(__file__).parent
-VECTORS: Final = FOLDER / "vectors.json"
-_MODULES: Final = FOLDER.parents[2] / "toolchain" / "control-plane"
+MODULES: Final = {"kubernetes": "control-plane", "volcano": "volcano"}
+_TOOLCHAIN: Final = FOLDER.parents[2] / "toolchain"
 _SEED: Final = 20261123
 _COUNT: Final = 400
 _AMOUNTS: Final = {
@@ -33,18 +33,19 @@ def generated() -> list[Body]:
     return [_pod(source) for _ in range(_COUNT)]
 
 
-def recorded() -> list[dict[str, str]]:
+def recorded(scheduler: str) -> list[dict[str, Any]]:
     """Return the recorded requests, in the order of the pods."""
-    found: list[dict[str, str]] = json.loads(VECTORS.read_text())
+    found: list[dict[str, Any]] = json.loads((FOLDER / f"{scheduler}.json").read_text())
     return found
 
 
-def counted(pods: list[Body]) -> list[dict[str, str]]:
-    """Return the requests that Kubernetes counts."""
+def counted(scheduler: str, pods: list[Body]) -> list[dict[str, Any]]:
+    """Return the requests that a scheduler counts."""
     # The toolchain's own modules: nothing of the environment may replace them.
-    command = ["go", "run", "-C", str(_MODULES), str(FOLDER / "main.go")]
+    modules, program = _TOOLCHAIN / MODULES[scheduler], FOLDER / scheduler / "main.go"
+    command = ["go", "run", "-C", str(modules), str(program)]
     answer = subprocess.run(command, input=json.dumps(pods), capture_output=True, text=True, check=True)
-    found: list[dict[str, str]] = json.loads(answer.stdout)
+    found: list[dict[str, Any]] = json.loads(answer.stdout)
     return found
 
 
@@ -85,5 +86,6 @@ def _resources(source: random.Random, names: tuple[str, ...]) -> Body:
 
 
 if __name__ == "__main__":
-    lines = ",\n".join(json.dumps(requests, sort_keys=True) for requests in counted(generated()))
-    VECTORS.write_text(f"[\n{lines}\n]\n")
+    for scheduler in MODULES:
+        lines = ",\n".join(json.dumps(requests, sort_keys=True) for requests in counted(scheduler, generated()))
+        (FOLDER / f"{scheduler}.json").write_text(f"[\n{lines}\n]\n")

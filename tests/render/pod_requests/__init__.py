@@ -1,1 +1,0 @@
-"""Requests of generated pods, recorded from Kubernetes' own function."""
