@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 import yaml
 
@@ -44,13 +43,11 @@ def test_it_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not issued(recording)
 
 
-def test_its_only_permission_is_to_review_tokens(installed: Recording) -> None:
-    (rule,) = installed.one(f"ClusterRole/{NAME}").inputs["rules"]
-    assert rule == {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
+def test_it_has_no_permission(installed: Recording) -> None:
     account = {"kind": "ServiceAccount", "name": NAME, "namespace": NAME}
     kinds = ("RoleBinding", "ClusterRoleBinding")
-    bound = [each.name for kind in kinds for each in installed.of(kind) if account in each.inputs["subjects"]]
-    assert bound == [f"ClusterRoleBinding/{NAME}"]
+    assert not [each.name for kind in kinds for each in installed.of(kind) if account in each.inputs["subjects"]]
+    assert not [each.name for each in installed.of("ClusterRole") if NAME in each.name]
 
 
 def test_the_controller_issues_its_certificate_for_its_names(installed: Recording, local: Recording) -> None:
@@ -69,7 +66,7 @@ def test_the_controller_issues_its_certificate_for_its_names(installed: Recordin
 
 def test_it_serves_tls_to_the_names_and_reads_the_namespaces_of_the_settings(installed: Recording) -> None:
     spec = deployment(installed)["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})  # its sessions are in memory
+    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "RollingUpdate")
     (container,) = spec["template"]["spec"]["containers"]
     hosts = [each.partition("=")[2] for each in container["args"] if each.startswith("--host=")]
     assert hosts == [f"{NAME}.{NAME}.svc", f"{NAME}.{NAME}.svc.cluster.local", *HOSTS]
@@ -80,7 +77,9 @@ def test_it_serves_tls_to_the_names_and_reads_the_namespaces_of_the_settings(ins
         "HTTPS"
     }
     assert {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}} in spec["template"]["spec"]["volumes"]
-    (port,) = installed.one(f"Service/{NAME}/{NAME}").inputs["spec"]["ports"]
+    address = installed.one(f"Service/{NAME}/{NAME}").inputs["spec"]
+    assert address["sessionAffinity"] == "ClientIP"  # a viewer is read by one replica
+    (port,) = address["ports"]
     assert (port["port"], port["targetPort"]) == (443, "https")
     namespace = installed.one(f"Namespace/{NAME}").inputs["metadata"]["labels"]
     assert namespace["pod-security.kubernetes.io/enforce"] == "restricted"
@@ -100,10 +99,12 @@ def test_a_console_that_is_not_installed_needs_no_namespace() -> None:
     parse_stack(stack_config(console={"namespace": "default"}), source="test")
 
 
-def test_a_second_replica_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_may_have_replicas_which_share_the_key_of_the_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     config = stack_config(console={"install": True}, pods={"programs": {NAME: {"replicas": 2}}})
-    with pytest.raises(pulumi.RunError, match="sessions are in memory"):
-        record(config, monkeypatch)
+    spec = deployment(record(config, monkeypatch, access=service_access()))["spec"]
+    assert spec["replicas"] == 2
+    secrets = [each["secret"]["secretName"] for each in spec["template"]["spec"]["volumes"] if "secret" in each]
+    assert secrets == [f"{NAME}-cert"]
 
 
 def test_the_embedded_cluster_runs_it_as_a_program_of_this_machine(local: Recording) -> None:
@@ -132,29 +133,3 @@ def test_scenarios_are_mounted_from_a_config_map_that_may_be_created_later(monke
 def test_without_the_setting_nothing_is_mounted(installed: Recording) -> None:
     (container,) = deployment(installed)["spec"]["template"]["spec"]["containers"]
     assert not [each for each in container["args"] if each.startswith("--scenarios")]
-
-
-def test_a_proxy_grants_reads_of_the_kinds_shown_and_no_other_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    proxy = {"authority": "-----BEGIN CERTIFICATE-----\nx", "names": ["front-proxy"]}
-    recording = record(stack_config(console={"install": True, "proxy": proxy}), monkeypatch, access=service_access())
-    rules = recording.one(f"ClusterRole/{NAME}").inputs["rules"]
-    created = {each for rule in rules if "create" in rule["verbs"] for each in rule["resources"]}
-    assert created == {"tokenreviews", "subjectaccessreviews"}
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"create", "list", "watch"}
-    assert not {"secrets", "configmaps", "pods/log", "*"} & {each for rule in rules for each in rule["resources"]}
-    assert all("*" not in rule["apiGroups"] for rule in rules)
-    (container,) = deployment(recording)["spec"]["template"]["spec"]["containers"]
-    flags = {"--proxy-authority=/etc/trainyard-console-proxy/ca.crt", "--proxy-name=front-proxy"}
-    assert flags <= set(container["args"])
-    assert recording.one(f"ConfigMap/{NAME}/trainyard-console-proxy").inputs["data"] == {"ca.crt": proxy["authority"]}
-    ports = {each["name"]: each["port"] for each in recording.one(f"Service/{NAME}/{NAME}").inputs["spec"]["ports"]}
-    assert ports == {"https": 443, "proxy": 8443}
-    context = RunContext(Path(), NAME, Path("/k"), Path("/p"), {f"{NAME}/https": 1})
-    command = HOST_PROGRAMS[NAME].command(context, [*container["command"], *container["args"]])
-    assert not [each for each in command if each.startswith("--proxy")]
-
-
-def test_without_a_proxy_there_is_no_port_for_one(installed: Recording) -> None:
-    (container,) = deployment(installed)["spec"]["template"]["spec"]["containers"]
-    assert not [each for each in container["args"] if each.startswith("--proxy")]
-    assert [each["name"] for each in container["ports"]] == ["https"]

@@ -1,7 +1,7 @@
 """Figures of the console at 5,000 jobs and 1,000 nodes: memory, API requests and time of each page.
 
-`python -m tests.console.console_figures` prints them, with `viewers` those of several viewers in the cluster, who sign
-in with a token or are named by a proxy; docs/console.md has them.
+`python -m tests.console.console_figures` prints them, with `viewers` those of several viewers in the cluster;
+docs/console.md has them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,12 @@ import psutil
 from tests.console.test_live_source import put
 from tests.explain.recorded_clusters import Cluster
 from tests.kube.fake_api import FakeApi, serving
-from trainyard.insight.console.access_review import AccessReviews
 from trainyard.insight.console.cluster_server import ClusterConsole
-from trainyard.insight.console.filtered_source import SourceHub
 from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.shared_reader import SharedReader
 from trainyard.insight.console.web_application import application
 from trainyard.kube.client import Client
 from trainyard.kube.credentials import Connection as Server
-from trainyard.kube.credentials import Credentials
-from trainyard.kube.reviews import User
 
 JOBS, RACKS, RUNNING = 5_000, 125, 900
 PAGES = ("/", "/jobs", "/queues", "/fabric", "/runtimes", f"/jobs/trainjob/vision/job-{JOBS - 1}")
@@ -55,7 +51,6 @@ def api_server(parent: Connection) -> None:
             for body in cluster().bodies:
                 put(api, body)
             api.log.clear()
-            api.access = lambda _: True
             parent.send(api.port)
             await asyncio.to_thread(parent.recv)
 
@@ -95,36 +90,18 @@ async def measure(port: int) -> None:
         await reader.close()
 
 
-def measure_viewers(port: int, proxied: bool) -> None:
+async def measure_viewers(port: int) -> None:
     """Print the figures of several viewers, of whom each may see everything and has no page open."""
-    asyncio.run(_measure_viewers(port, proxied=proxied))
-
-
-async def _measure_viewers(port: int, *, proxied: bool) -> None:
-    process, requests = psutil.Process(), 0
+    process = psutil.Process()
     before = process.memory_info().rss
-    connection = Server(f"http://127.0.0.1:{port}", Credentials(token="account"))
-    console = ClusterConsole(connection=connection, name="measure", namespaces=("vision",))
-
-    def observe(_method: str, _resource: str, _status: int) -> None:
-        nonlocal requests
-        requests += 1
+    console = ClusterConsole(connection=Server(f"http://127.0.0.1:{port}"), name="measure", namespaces=("vision",))
 
     def sent() -> int:
-        return requests + sum(each.source.requests for each in console.readers)
+        return sum(each.source.requests for each in console.readers)
 
     async with contextlib.AsyncExitStack() as stack:
-        account = await stack.enter_async_context(Client(connection, observe=observe))
-        hub, reviews = SourceHub("measure", lambda: console.source(account)), AccessReviews(account)
-        if proxied:
-            await hub.start()
-            stack.push_async_callback(hub.close)
         for number in range(1, VIEWERS[-1] + 1):
-            viewer = User(f"user-{number}")
-            if proxied:
-                opened = await console.filtered_reader(hub, reviews, viewer)
-            else:
-                opened = await console.reader(viewer, f"token-{number}")
+            opened = await console.reader(f"user-{number}", f"token-{number}")
             stack.push_async_callback(opened.resources.aclose)
             if number not in VIEWERS:
                 continue
@@ -132,8 +109,7 @@ async def _measure_viewers(port: int, *, proxied: bool) -> None:
             begun = sent()
             await asyncio.sleep(IDLE_SECONDS)
             memory, rate = (process.memory_info().rss - before) / 1e6, (sent() - begun) * 60 / IDLE_SECONDS
-            how = "named by a proxy" if proxied else "signed in"
-            print(f"{number} viewers {how}: {memory:.0f} MB, {rate:.0f} requests a minute, {begun} until then")
+            print(f"{number} viewers: {memory:.0f} MB, {rate:.0f} requests a minute, {begun} until then")
 
 
 if __name__ == "__main__":
@@ -143,13 +119,7 @@ if __name__ == "__main__":
     child.start()
     try:
         port = ours.recv()
-        if sys.argv[1:] == ["viewers"]:
-            for proxied in (False, True):  # each in a process of its own: memory is not returned to the system
-                measured = context.Process(target=measure_viewers, args=(port, proxied))
-                measured.start()
-                measured.join()
-        else:
-            asyncio.run(measure(port))
+        asyncio.run((measure_viewers if sys.argv[1:] == ["viewers"] else measure)(port))
     finally:
         ours.send(None)
         child.join(30)

@@ -31,7 +31,7 @@ HOST = "console.example.com"
 class Rights:
     """Viewers by token, and the namespaces that each may read; `*`: all.
 
-    The API server of the tests rejects every other request, and every write but the account's TokenReviews.
+    The API server of the tests rejects every other request, also of the console's account, and every write.
     """
 
     def __init__(self) -> None:
@@ -40,22 +40,6 @@ class Rights:
         self.seen: list[tuple[str, str, str]] = []
         """Token, method and path of each request."""
         self.away = False
-        self.proxied = False
-        self.groups: dict[str, set[str]] = {}
-        """Namespaces by group, beside those of the user."""
-        self.refused: set[str] = set()
-        """Verbs that no user has."""
-
-    def access(self, spec: Mapping[str, Any]) -> bool:
-        """Answer a SubjectAccessReview."""
-        attributes = spec["resourceAttributes"]
-        may = self.namespaces.get(spec["user"], set()).union(
-            *(self.groups.get(each, set()) for each in spec.get("groups", ()))
-        )
-        shared = attributes["resource"] in SHARED
-        return attributes["verb"] not in self.refused and (
-            "*" in may or shared or attributes.get("namespace", "") in may
-        )
 
     def review(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         name = self.tokens.get(spec["token"])
@@ -66,13 +50,10 @@ class Rights:
         self.seen.append((token, request.method, request.path))
         if self.away:
             return error(500, "InternalError", "away")
-        if token == ACCOUNT:
-            kinds = ("/tokenreviews", "/subjectaccessreviews") if self.proxied else ("/tokenreviews",)
-            review = request.method == "POST" and request.path.endswith(kinds)
-            allowed = review or (self.proxied and request.method == "GET" and not request.path.endswith("/log"))
-            return None if allowed else error(403, "Forbidden", "the account may only review")
         if token not in self.tokens:
             return error(401, "Unauthorized", "Unauthorized")
+        if request.method == "POST" and request.path.endswith("/selfsubjectreviews"):
+            return None
         if request.method != "GET":
             return error(403, "Forbidden", "viewers only read")
         may = self.namespaces[self.tokens[token]]
@@ -80,19 +61,6 @@ class Rights:
         shared = any(request.path.endswith(f"/{each}") for each in SHARED)
         allowed = "*" in may or shared or (found is not None and found[1] in may)
         return None if allowed else error(403, "Forbidden", "no")
-
-
-def client_context(folder: Path, name: str, *, trusted: bool = True, trust: Path) -> ssl.SSLContext:
-    """Return a context with a client certificate; the authority of a trusted one is in the folder."""
-    now = datetime.datetime.now(datetime.UTC)
-    authority = pki.authority("clients", now=now, lifetime=datetime.timedelta(days=1))
-    if trusted:
-        (folder / "clients.crt").write_bytes(authority.certificate)
-    pair = pki.issue(authority, name, now=now, lifetime=datetime.timedelta(hours=1), client=True)
-    (folder / "client.pem").write_bytes(pair.certificate + b"\n" + pair.key)
-    context = ssl.create_default_context(cafile=str(trust))
-    context.load_cert_chain(folder / "client.pem")
-    return context
 
 
 def certificate(folder: Path, name: str = HOST) -> ssl.SSLContext:
@@ -118,14 +86,15 @@ class Served:
 
     console: ClusterConsole
 
-    def __init__(self, port: int, trust: ssl.SSLContext, api: FakeApi, rights: Rights, proxy_port: int = 0) -> None:
+    def __init__(self, port: int, trust: ssl.SSLContext, api: FakeApi, rights: Rights) -> None:
         self.base = f"https://127.0.0.1:{port}"
-        self.proxy = f"https://127.0.0.1:{proxy_port}"
         self.trust, self.api, self.rights = trust, api, rights
 
     @contextlib.asynccontextmanager
-    async def browser(self) -> AsyncIterator[httpx.AsyncClient]:
-        async with httpx.AsyncClient(base_url=self.base, verify=self.trust, timeout=30) as client:
+    async def browser(self, passed: str = "") -> AsyncIterator[httpx.AsyncClient]:
+        """Yield a client; a proxy in front of it passes on a token."""
+        headers = {"authorization": f"Bearer {passed}"} if passed else {}
+        async with httpx.AsyncClient(base_url=self.base, verify=self.trust, timeout=30, headers=headers) as client:
             yield client
 
     async def sign_in(self, client: httpx.AsyncClient, token: str, to: str = "/") -> httpx.Response:
@@ -141,26 +110,19 @@ async def console(folder: Path, **options: Any) -> AsyncIterator[Served]:
     async with serving(api):
         for body in platform().bodies:
             put(api, body)
-        api.fault, api.review, api.access = rights.fault, rights.review, rights.access
+        api.fault, api.review = rights.fault, rights.review
         settings: dict[str, Any] = {"namespaces": ("vision", "language", "secret"), "hosts": (HOST,), **options}
         found = ClusterConsole(
             connection=Connection(f"http://127.0.0.1:{api.port}", Credentials(token=ACCOUNT)), name="test", **settings
         )
-        rights.proxied = found.proxy is not None
         ports: asyncio.Queue[int] = asyncio.Queue()
-        others: asyncio.Queue[int] = asyncio.Queue()
-        task = asyncio.create_task(
-            serve_cluster(
-                *(found, folder), host="127.0.0.1", port=0, ready=ports.put_nowait, proxy_ready=others.put_nowait
-            )
-        )
+        task = asyncio.create_task(serve_cluster(found, folder, host="127.0.0.1", port=0, ready=ports.put_nowait))
         got = asyncio.create_task(ports.get())
         await asyncio.wait({task, got}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
         try:
-            other = await others.get() if found.proxy is not None else 0
-            served = Served(got.result(), trust, api, rights, other)
+            served = Served(got.result(), trust, api, rights)
             served.console = found
             yield served
         finally:

@@ -191,6 +191,9 @@ class FakeApi:
         if request.method == "POST" and path.endswith("/tokenreviews"):
             self.reviewed.append(sent["spec"])
             return web.json_response({**sent, "status": self.review(sent["spec"])}, status=201)
+        if request.method == "POST" and path.endswith("/selfsubjectreviews"):
+            user = self.review({"token": request.headers["Authorization"].removeprefix("Bearer ")})["user"]
+            return web.json_response({**sent, "status": {"userInfo": user}}, status=201)
         if request.method == "POST" and path.endswith("/subjectaccessreviews"):
             return web.json_response({**sent, "status": {"allowed": self.access(sent["spec"])}}, status=201)
         if request.method == "POST":

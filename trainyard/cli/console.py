@@ -116,7 +116,7 @@ def _serve(
         ),
     ] = None,
     sessions: Annotated[
-        int, typer.Option("--sessions", min=1, max=100, help="Viewers who are signed in at the same time.")
+        int, typer.Option("--sessions", min=1, max=100, help="Viewers who use it at the same time.")
     ] = 10,
     name: Annotated[str, typer.Option("--name", help="Name of the cluster for the pages.")] = "",
     scenarios: Annotated[
@@ -125,20 +125,6 @@ def _serve(
             "--scenarios", metavar="FOLDER", help="Folder with reports of `trainyard simulate`, for all viewers."
         ),
     ] = None,
-    proxy_authority: Annotated[
-        Path | None,
-        typer.Option(
-            "--proxy-authority",
-            metavar="FILE",
-            help="Authority of the client certificate of an authenticating proxy, whose X-Remote-User and "
-            "X-Remote-Group headers are believed; requires --proxy-name.",
-        ),
-    ] = None,
-    proxy_names: Annotated[
-        list[str] | None,
-        typer.Option("--proxy-name", metavar="NAME", help="Common name of that certificate; repeat it for several."),
-    ] = None,
-    proxy_port: Annotated[int, typer.Option("--proxy-port", min=0, max=65535, help="Port for the proxy.")] = 9444,
     listen: Annotated[
         str, typer.Option("--listen", show_default=False, help="Address to listen on; by default all of both families.")
     ] = ANY_ADDRESS,
@@ -151,27 +137,23 @@ def _serve(
 ) -> None:
     """Serve the pages to several viewers over TLS, in a cluster, until SIGTERM.
 
-    Viewers sign in with their own Kubernetes tokens, with which all their reads are made. The console's own credentials
-    only review tokens, and for viewers of a proxy read what SubjectAccessReviews let them see.
+    Viewers sign in with their own Kubernetes tokens, or a proxy passes these on as `Authorization: Bearer TOKEN`. All
+    reads are made with them; the console's own credentials are not used.
     """
     with _packages():
-        from trainyard.insight.console.cluster_server import ClusterConsole, ProxyAccess, serve_cluster
+        from trainyard.insight.console.cluster_server import ClusterConsole, serve_cluster
         from trainyard.insight.console.scenario_folder import ScenarioFolder
     from trainyard.kube import credentials
     from trainyard.logs import write_logs
 
     write_logs(log_level.upper())
     connection = credentials.kubeconfig(kubeconfig, context) if kubeconfig is not None else credentials.in_cluster()
-    if (proxy_authority is None) != (not proxy_names):
-        raise TrainyardError("--proxy-authority and --proxy-name need each other", fix="set both, or neither")
-    proxy = ProxyAccess(proxy_authority, tuple(proxy_names or ()), proxy_port) if proxy_authority else None
     console = ClusterConsole(
         connection=connection,
         name=name or connection.server,
         namespaces=tuple(namespaces or ()),
         hosts=tuple(hosts or ()),
         sessions=sessions,
-        proxy=proxy,
         scenarios=ScenarioFolder(scenarios),
     )
 

@@ -34,6 +34,9 @@ RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
 ROLES: Final = Resource(_RBAC, "v1", "roles", "Role")
 ROLE_BINDINGS: Final = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
 SECRETS: Final = Resource("", "v1", "secrets", "Secret")
+SELF_SUBJECT_REVIEWS: Final = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
 SERVICES: Final = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainyard.kube.client import Client
-from trainyard.kube.kinds import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from trainyard.kube.kinds import SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from trainyard.kube.resource import Resource
 
 MAX_TOKEN: Final = 16 << 10
@@ -70,6 +70,18 @@ async def review_token(client: Client, token: str) -> User | None:
     return User(name, str(user.get("uid") or ""), frozenset(map(str, user.get("groups") or ())), extra)
 
 
+async def own_name(client: Client) -> str:
+    """Return the name of the user of a client's credentials, as the API server authenticates them.
+
+    Raises
+    ------
+    ApiError, TransportError
+        The API server rejects the review or, with CredentialsError, the credentials, or does not answer.
+    """
+    user = (await review(client, SELF_SUBJECT_REVIEWS, {})).get("userInfo") or {}
+    return str(user.get("username") or "")
+
+
 async def is_allowed(client: Client, user: User, attributes: Mapping[str, Any]) -> bool:
     """Return whether a user may do something.
 
@@ -90,12 +102,17 @@ async def is_allowed(client: Client, user: User, attributes: Mapping[str, Any]) 
 
 
 async def review(client: Client, resource: Resource, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the status of a TokenReview or SubjectAccessReview.
+    """Return the status of a review.
 
     Raises
     ------
     ApiError, TransportError
         The API server rejects the review, or does not answer.
     """
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}, "spec": spec}
+    body = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {},
+        **({"spec": spec} if spec else {}),
+    }
     return (await client.create(resource, body)).get("status") or {}

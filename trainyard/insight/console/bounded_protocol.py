@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import ClassVar, Final
+from typing import Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -16,7 +16,7 @@ BODY_SECONDS: Final = 30.0
 """Seconds until the head of a request is complete, and further ones until its body is."""
 CONNECTIONS: Final = 512
 OF_ADDRESS: Final = 128
-"""Connections at the same time, of all addresses and of one; behind an Ingress, all viewers have its address."""
+"""Connections at the same time, of all addresses and of one; behind an Ingress, all viewers have its."""
 
 
 class BoundedProtocol(H11Protocol):
@@ -25,8 +25,6 @@ class BoundedProtocol(H11Protocol):
     If there are too many, the one that has waited longest for a request ends, so that those who send requests, as
     probes do, are served while others only hold connections.
     """
-
-    bounds_addresses: ClassVar[bool] = True
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection, in place of one that waits if there are too many."""
@@ -37,7 +35,7 @@ class BoundedProtocol(H11Protocol):
         self._await_rest()
         self._key = client_key(self.client[0] if self.client else "")
         of_address = [each for each in self._others() if each.key == self._key]
-        if self.bounds_addresses and len(of_address) >= OF_ADDRESS:
+        if len(of_address) >= OF_ADDRESS:
             _end_oldest(of_address, self)
         elif len(self.connections) > CONNECTIONS:
             _end_oldest(self._others(), self)

@@ -8,26 +8,25 @@ import datetime
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 from trainyard.cluster_state.body_fields import name_of, namespace_of
 from trainyard.cluster_state.cluster_index import ClusterIndex, kind_of
-from trainyard.cluster_state.cluster_snapshot import MAX_EVENTS, MAX_OBJECTS
+from trainyard.cluster_state.cluster_snapshot import CLUSTER_KINDS, JOB_KINDS, MAX_EVENTS, MAX_OBJECTS
 from trainyard.cluster_state.observed import Kind, Observed
 from trainyard.cluster_state.platform_programs import DEPLOYMENTS as PLATFORM_DEPLOYMENTS
 from trainyard.cluster_state.platform_programs import LEASES as PLATFORM_LEASES
 from trainyard.cluster_state.redaction import redacted
 from trainyard.errors import TrainyardError
-from trainyard.insight.console.shown_kinds import WEBHOOKS, WHOLE_KINDS
 from trainyard.insight.console.views.platform_health import webhook_body
 from trainyard.insight.explain.causes.controllers import fault_of
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.kube.api_errors import ApiError, TransportError
+from trainyard.kube.api_errors import ApiError, CredentialsError, TransportError
 from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
-from trainyard.kube.kinds import DEPLOYMENTS, PODS
+from trainyard.kube.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from trainyard.kube.leader import LEASES
 from trainyard.kube.resource import Object, Resource
 from trainyard.kube.store import StoreChange
@@ -36,6 +35,13 @@ from trainyard.kube.training_kinds import TRAIN_JOBS
 LOG_LINES: Final = 200
 LOG_BYTES: Final = 64 << 10
 """Bounds of the logs of one container that are shown."""
+WEBHOOKS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+WHOLE_KINDS: Final[Mapping[str, Resource]] = {
+    **{kind: resource for resource, kind in (*JOB_KINDS, *CLUSTER_KINDS)},
+    Kind.POD: PODS,
+    **{f"{each.kind}.{each.group}": each for each in WEBHOOKS},
+}
+"""Resource of each kind of which all objects are read."""
 _LOG_REQUESTS: Final = (LOG_LINES, LOG_LINES // 10, 1)
 """Lines of further requests, while the API server cuts the newest off because the lines are long."""
 _LOG_READ: Final = 1 << 20
@@ -66,6 +72,13 @@ class LiveSource:
         Returns the number of requests of the client so far.
     watch_seconds
         Shortest and longest timeout of a watch: a right that is taken away is noticed when a watch is opened again.
+
+    Attributes
+    ----------
+    accepted
+        Monotonic seconds at which the API server last accepted the credentials of the client.
+    is_rejected
+        Whether it has rejected them since.
     """
 
     def __init__(
@@ -93,6 +106,8 @@ class LiveSource:
         self._lease_fault = ""
         self._known: object = None
         self.fault = ""
+        self.accepted = float("-inf")
+        self.is_rejected = False
         self.confirmed: datetime.datetime | None = None
 
     @property
@@ -258,14 +273,19 @@ class LiveSource:
         reads = (self._client.list(LEASES, field_selector=f"metadata.name={name}") for name in names)
         self._lease_fault = ""
         found: list[Object] = []
+        begun = time.monotonic()
         try:
             found = [body for bodies in await asyncio.gather(*reads) for body in bodies]
             self._unread.discard(Kind.LEASE)
+            self.accepted, self.is_rejected = begun, False
         except TransportError as error:
             self._lease_fault = f"no answer from the API server: {error}"
+            self.is_rejected |= isinstance(error, CredentialsError)
         except ApiError as error:
             self._unread.add(Kind.LEASE)
-            if error.status != HTTPStatus.FORBIDDEN:
+            if error.status == HTTPStatus.FORBIDDEN:
+                self.accepted, self.is_rejected = begun, False
+            else:
                 self._lease_fault = f"the API server rejects reads: {error}"
         self._leases = found  # old ones would say that their programs have stopped
 

@@ -23,25 +23,16 @@ class ServingFiles:
     ----------
     folder
         Folder of a Secret volume, with ``tls.crt`` and ``tls.key``.
-    clients
-        File with the authority of the certificates that clients must present; None: they present none.
 
     Raises
     ------
     TrainyardError
-        The folder has no valid certificate, or the file no valid authority.
+        The folder has no valid certificate.
     """
 
-    def __init__(self, folder: Path, clients: Path | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if clients is not None:
-            self.context.verify_mode = ssl.CERT_REQUIRED
-            try:
-                self.context.load_verify_locations(clients)
-            except (OSError, ValueError) as error:
-                fix = "set a PEM certificate of an authority"
-                raise TrainyardError(f"{clients} has no valid certificate authority: {error}", fix=fix) from error
         self._pair = folder / "tls.crt", folder / "tls.key"
         self._files = FileBacked(f"certificate of {folder}", self._pair, self._load)
         try:

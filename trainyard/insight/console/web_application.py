@@ -28,6 +28,7 @@ from trainyard.insight.console.asset_lock import ASSETS
 from trainyard.insight.console.plan_limit import PlanLimit, TooManyPlansError
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.shared_reader import MAX_VIEWERS, SharedReader
+from trainyard.insight.console.viewer_credential import passed_token
 from trainyard.insight.console.views.fabric_map import COLORINGS, ZOOMS, FabricQuery, fabric_map
 from trainyard.insight.console.views.job_list import SORTS, JobQuery, job_list
 from trainyard.insight.console.views.job_page import job_page
@@ -58,7 +59,6 @@ def application(
     scenarios: ScenarioFolder | None = None,
     viewer: str = "",
     *,
-    signs_out: bool = True,
     plans: PlanLimit | None = None,
 ) -> Starlette:
     """Return the pages as an ASGI application.
@@ -71,12 +71,10 @@ def application(
         Folder of reports of `trainyard simulate`.
     viewer
         Name of the user; empty: the pages do not show one.
-    signs_out
-        Whether the user can sign out.
     plans
         Limit of plans; None: one of its own.
     """
-    pages = _Pages(reader, scenarios or ScenarioFolder(None), viewer, signs_out=signs_out, plans=plans or PlanLimit())
+    pages = _Pages(reader, scenarios or ScenarioFolder(None), viewer, plans=plans or PlanLimit())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -128,14 +126,11 @@ def _shown(value: object) -> object:
 
 
 class _Pages:
-    def __init__(
-        self, reader: SharedReader, scenarios: ScenarioFolder, viewer: str, *, signs_out: bool, plans: PlanLimit
-    ) -> None:
+    def __init__(self, reader: SharedReader, scenarios: ScenarioFolder, viewer: str, *, plans: PlanLimit) -> None:
         self._plans = plans
         self._reader = reader
         self._scenarios = scenarios
         self._viewer = viewer
-        self._signs_out = bool(viewer) and signs_out
         self._environment = _environment()
 
     async def _page(self, request: Request, template: str, compute: Callable[[], dict[str, Any]]) -> Response:
@@ -153,7 +148,7 @@ class _Pages:
         return {
             "pages": _PAGES,
             "viewer": self._viewer,
-            "signs_out": self._signs_out,
+            "signs_out": bool(self._viewer) and passed_token(request) is None,
             "live": request.method == "GET",
             "version": self._reader.version,
             "path": request.url.path,

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from trainyard.checks.finding import Finding
 from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.sections.base import Section
-from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
+from trainyard.settings.settings_model import DnsLabel, DnsSubdomain
 
 PROGRAM: Final = "trainyard-console"
 """Name of its program, image, Deployment and Service."""
-
-
-class ProxySettings(SettingsModel):
-    """An authenticating proxy, which names the users to the console."""
-
-    authority: str = Field(
-        max_length=65536,
-        pattern=r"^\s*-----BEGIN CERTIFICATE-----",
-        description="Certificate authority, PEM, of the client certificate that the proxy presents",
-    )
-    names: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = Field(
-        min_length=1, max_length=16, description="Common names that this certificate may have"
-    )
 
 
 class ConsoleSettings(InstalledSettings):
@@ -46,22 +33,17 @@ class ConsoleSettings(InstalledSettings):
         default=10,
         ge=1,
         le=100,
-        description="Viewers who are signed in at the same time; each has a copy of what it may read in memory",
+        description="Viewers who use one replica at the same time; each has a copy of what it may read in memory",
     )
     scenarios: DnsSubdomain | None = Field(
         default=None,
         description="ConfigMap in the namespace of the console with reports of `trainyard simulate` for page "
         "Scenarios: `NAME.json`, and the drawing `NAME.svg`; every viewer sees them, and it may be created later",
     )
-    proxy: ProxySettings | None = Field(
-        default=None,
-        description="An authenticating proxy whose headers X-Remote-User and X-Remote-Group name the user; the "
-        "console then reads all namespaces, and SubjectAccessReviews decide what a user sees",
-    )
 
 
 def _findings(settings: Any) -> Iterator[Finding]:
-    """Reject a namespace with accounts of others, who could use the console's certificate and account."""
+    """Reject a namespace with accounts of others: its certificate's key also encrypts the tokens in cookies."""
     console: ConsoleSettings = settings.console
     if console.install is False:
         return

@@ -22,8 +22,6 @@ def _command(context: RunContext, arguments: list[str]) -> list[str]:
         "kubeconfig": str(context.kubeconfig),
         "listen": context.host,
         "port": str(context.ports["trainyard-console/https"]),
-        "proxy-authority": None,  # there is no proxy on this machine
-        "proxy-name": None,
     }
     return [sys.executable, "-m", "trainyard", "console", "serve", *with_flags(own, flags)]
 

@@ -1,8 +1,9 @@
-"""Access to a console that several viewers use: sign-in with a token, Host and Origin headers, and their sessions."""
+"""Access to a console that several viewers use: sign-in with a token, and the Host and Origin headers of requests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -13,73 +14,60 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainyard.insight.console.asset_lock import ASSETS
 from trainyard.insight.console.page_headers import confined
 from trainyard.insight.console.request_origin import LOOPBACK_NAMES, refusal
-from trainyard.insight.console.sign_in_limit import SignInLimit
-from trainyard.insight.console.viewer_sessions import SignInError, ViewerSessions
+from trainyard.insight.console.viewer_credential import MAX_COOKIE_TOKEN, ViewerCookie, passed_token
+from trainyard.insight.console.viewer_readers import CannotReadError, ViewerReaders
 from trainyard.kube.reviews import MAX_TOKEN, is_token
-from trainyard.listening import client_key
 
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
 _SESSION: Final = "/session"
-"""Whether the session continues, for a page whose updates have ended."""
+"""Whether the API server still accepts the token, for a page whose updates have ended."""
 _PROBES: Final = ("/healthz", "/readyz")
+_TOO_LONG: Final = (
+    f"This token is too long for a cookie: {MAX_COOKIE_TOKEN} characters are the most. Use one of a user with fewer "
+    "groups, or a proxy that passes the token on."
+)
 _MAX_FORM: Final = 2 * MAX_TOKEN
 _MAX_PATH: Final = 2048
-_HTTPS_PORT: Final = "443"
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 
 
-class SessionGuard:
+class ViewerGuard:
     """ASGI application.
 
     Parameters
     ----------
-    sessions
-        Sessions of the viewers.
+    readers
+        Readers of the viewers.
+    cookie
+        Cookie with the token of a viewer.
     hosts
         Names by which the console is opened, beside those of this machine.
     name
         Name of the cluster, for the sign-in page.
-    limit
-        Limit of sign-in attempts.
     """
 
-    def __init__(
-        self, sessions: ViewerSessions, hosts: Iterable[str], name: str, limit: SignInLimit | None = None
-    ) -> None:
-        self._sessions = sessions
+    def __init__(self, readers: ViewerReaders, cookie: ViewerCookie, hosts: Iterable[str], name: str) -> None:
+        self._readers = readers
+        self._cookie = cookie
         self._hosts = frozenset(each.lower() for each in (*hosts, *LOOPBACK_NAMES))
         self._name = name
-        self._limit = limit or SignInLimit()
         self._assets = Starlette(routes=[Mount("/assets", StaticFiles(directory=ASSETS))])
         environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True)
         self._template = environment.get_template("sign_in.html")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it to the pages of its session."""
+        """Answer a request, or pass it to the pages of its viewer."""
         if scope["type"] != "http":
             return
-        send = confined(send)
         request = Request(scope, receive)
-        answer = self._probed(request) or refusal(request, self._hosts)
-        if answer is None and request.url.path.startswith("/assets/"):
-            await self._assets(scope, receive, send)
-            return
-        if answer is None:
-            answer = await self._own_page(request)
-        if answer is not None:
-            await answer(scope, receive, send)
-            return
-        session = await self._sessions.find(_cookie_of(request))
-        if session is None:
-            await self._sign_in_page(request, 401)(scope, receive, send)
-            return
-        await session.opened.current_pages(scope, receive, send)
+        pages = self._probed(request) or refusal(request, self._hosts) or await self._pages(request)
+        await pages(scope, receive, confined(send))
 
     def _probed(self, request: Request) -> Response | None:
         """Return the answer to a probe, which has the address of the pod as host."""
@@ -87,20 +75,33 @@ class SessionGuard:
             return PlainTextResponse("ok")
         return None
 
-    async def _own_page(self, request: Request) -> Response | None:
-        """Return the answer of the pages without a session, and of those about it."""
+    async def _pages(self, request: Request) -> ASGIApp:
+        """Return what answers a request: a page for everyone, or the pages of its viewer."""
         path, posted = request.url.path, request.method == "POST"
+        if path.startswith("/assets/"):
+            return self._assets
         if path == SIGN_IN:
             return await self._sign_in(request) if posted else self._sign_in_page(request, 200)
         if path == SIGN_OUT and posted:
-            await self._sessions.close(_cookie_of(request))
-            response: Response = RedirectResponse(SIGN_IN, 303)
-            response.delete_cookie(_cookie_name(request), secure=True, httponly=True, samesite="strict", path="/")
-            return response
-        if path == _SESSION:
-            found = await self._sessions.find(_cookie_of(request), used=False)
-            return Response(status_code=401 if found is None else 204)
-        return None
+            return self._sign_out(request)
+        token = passed_token(request) or self._cookie.token(request)
+        if token is None:
+            return self._sign_in_page(request, 401)
+        try:
+            opened = await self._readers.of(token)
+        except CannotReadError as error:
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                return self._sign_in_page(request, error.status, str(error))
+            return PlainTextResponse(str(error), error.status)
+        return Response(status_code=204) if path == _SESSION else opened.current_pages
+
+    def _sign_out(self, request: Request) -> Response:
+        token = self._cookie.token(request)
+        if token is not None:
+            self._readers.end(token)
+        response = RedirectResponse(SIGN_IN, 303)
+        self._cookie.delete(request, response)
+        return response
 
     async def _sign_in(self, request: Request) -> Response:
         length = request.headers.get("content-length", "")
@@ -116,16 +117,14 @@ class SessionGuard:
             return Response(status_code=400)
         if not is_token(token):
             return self._sign_in_page(request, 401, "The API server does not accept this token.", target)
-        if not self._limit.take(client_key(request.client.host if request.client else ""), token):
-            return self._sign_in_page(request, 429, "There were too many attempts. Try again in a minute.")
+        if len(token) > MAX_COOKIE_TOKEN:
+            return self._sign_in_page(request, 413, _TOO_LONG, target)
         try:
-            identifier = await self._sessions.open(token)
-            self._limit.accept(token)
-        except SignInError as error:
+            await self._readers.of(token)
+        except CannotReadError as error:
             return self._sign_in_page(request, error.status, str(error), target)
-        await self._sessions.close(_cookie_of(request))
         response = RedirectResponse(_local(target), 303)
-        response.set_cookie(_cookie_name(request), identifier, secure=True, httponly=True, samesite="strict", path="/")
+        self._cookie.store(request, response, token)
         return response
 
     def _sign_in_page(self, request: Request, status: int, message: str = "", target: str = "") -> Response:
@@ -148,17 +147,3 @@ def _local(target: str) -> str:
         return "/"
     path, mark, query = target.partition("?")
     return quote("/" + path.lstrip("/\\"), safe="/%") + mark + quote(query, safe="=&%+")
-
-
-def _cookie_name(request: Request) -> str:
-    """Return the name of the cookie: browsers send cookies to every port of a host."""
-    _, colon, port = request.headers["host"].rpartition(":")
-    return f"__Host-trainyard-console-{port if colon and port.isdecimal() else _HTTPS_PORT}"
-
-
-def _cookie_of(request: Request) -> str:
-    """Return the identifier in the cookie; empty: it has none, or several."""
-    name = _cookie_name(request)
-    pairs = (each.partition("=") for line in request.headers.getlist("cookie") for each in line.split(";"))
-    found = [value.strip() for key, _, value in pairs if key.strip() == name]
-    return found[0] if len(found) == 1 else ""

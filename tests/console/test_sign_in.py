@@ -1,4 +1,4 @@
-"""Console of several viewers: sign-in, what each may see, the end of sessions, and requests of other pages."""
+"""Console of several viewers: tokens in cookies and of a proxy, what each may see, and requests of other pages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from tests.console import browser as driver
 from tests.console.served_console import PROGRAM
@@ -23,11 +25,15 @@ from tests.explain.recorded_clusters import minutes_ago
 from tests.kube.fake_api import FakeApi, eventually, serving
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard.errors import TrainyardError
-from trainyard.insight.console import bounded_protocol, sign_in_limit, viewer_sessions
+from trainyard.insight.console import bounded_protocol, live_source, viewer_credential, viewer_readers
+from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.page_headers import CONTENT_SECURITY_POLICY
 from trainyard.insight.console.plan_limit import CLUSTER_SETTINGS
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.serving_certificate import ServingFiles
+from trainyard.insight.console.viewer_credential import ViewerCookie
+from trainyard.insight.console.viewer_readers import CannotReadError, OpenedReader, ViewerReaders
+from trainyard.kube.api_errors import CredentialsError
 
 LISTS = tuple(path for path in PAGES if not path.startswith("/jobs/"))
 
@@ -40,8 +46,9 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Confirm tokens at once."""
-    monkeypatch.setattr(viewer_sessions, "CONFIRM_SECONDS", 0.02)
+    """Use each token for a read at once."""
+    monkeypatch.setattr(live_source, "_LEASE_SECONDS", 0.02)
+    monkeypatch.setattr(viewer_readers, "CHECK_SECONDS", 0.02)
 
 
 @contextlib.asynccontextmanager
@@ -83,10 +90,10 @@ async def test_viewers_see_what_their_own_token_may_read(served: Served) -> None
             assert other[1] not in plan.text
     reads = {token for token, method, _ in served.rights.seen if method == "GET"}
     assert reads == {"alice-token", "bob-token"}
-    assert {(method, path) for token, method, path in served.rights.seen if token == ACCOUNT} == {
-        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews")
+    assert {path for _, method, path in served.rights.seen if method != "GET"} == {
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     }
-    assert {method for token, method, _ in served.rights.seen if token != ACCOUNT} == {"GET"}
+    assert ACCOUNT not in {token for token, _, _ in served.rights.seen}
     assert not any(kind in path for _, _, path in served.rights.seen for kind in ("secrets", "configmaps"))
 
 
@@ -154,23 +161,13 @@ async def test_a_right_that_is_taken_away_hides_what_was_read(served: Served, mo
                 await anext(lines)
 
 
-@pytest.mark.parametrize("end", ["revoked", "another user", "away"])
-async def test_a_token_that_is_not_accepted_any_more_ends_the_session(
-    soon: None, served: Served, monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
+async def test_a_token_that_is_not_accepted_any_more_shows_nothing(soon: None, served: Served) -> None:
     async with served.browser() as alice:
         await served.sign_in(alice, "alice-token")
         async with alice.stream("GET", "/events?after=-1") as events:
             lines = events.aiter_lines()
             assert (await anext(lines)).startswith("event: changed")
-            match end:
-                case "revoked":
-                    del served.rights.tokens["alice-token"]
-                case "another user":
-                    served.rights.tokens["alice-token"] = "root"
-                case "away":
-                    monkeypatch.setattr(viewer_sessions, "CONFIRMED_SECONDS", 0.05)
-                    served.rights.away = True
+            del served.rights.tokens["alice-token"]
             async with asyncio.timeout(20):
                 async for _ in lines:
                     pass
@@ -178,37 +175,111 @@ async def test_a_token_that_is_not_accepted_any_more_ends_the_session(
         assert answer.status_code == 401
         assert "wide" not in answer.text
         assert (await alice.get("/session")).status_code == 401
+        assert served.console.readers == []
 
 
-async def test_an_answer_that_is_missing_once_does_not_end_a_session(soon: None, served: Served) -> None:
+async def test_without_an_answer_for_a_minute_nothing_is_shown(
+    soon: None, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with served.browser() as alice:
         await served.sign_in(alice, "alice-token")
         served.rights.away = True
         asked = len(served.rights.seen)
-        await eventually(lambda: any("tokenreviews" in each[2] for each in served.rights.seen[asked:]))
-        assert (await alice.get("/session")).status_code == 204
+        await eventually(lambda: any("leases" in each[2] for each in served.rights.seen[asked:]))
+        assert "wide" in (await alice.get("/jobs")).text, "one answer that is missing does not matter"
+        monkeypatch.setattr(viewer_readers, "_ACCEPTED_SECONDS", 0.05)
+        await asyncio.sleep(0.1)
+        answer = await alice.get("/jobs")
+        assert (answer.status_code, "not current" in answer.text, "wide" in answer.text) == (503, True, False)
+        served.rights.away = False
+        async with asyncio.timeout(20):
+            while "not current" in (await alice.get("/jobs")).text:
+                pass
 
 
-async def test_a_session_ends_with_the_sign_out(served: Served) -> None:
+async def test_a_sign_out_deletes_the_cookie_and_ends_the_pages(served: Served) -> None:
     async with served.browser() as alice:
         await served.sign_in(alice, "alice-token")
-        cookies = dict(alice.cookies)
-        answer = await alice.post("/sign-out", headers={"origin": served.base})
-        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+        async with alice.stream("GET", "/events?after=-1") as events:
+            answer = await alice.post("/sign-out", headers={"origin": served.base})
+            assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+            async with asyncio.timeout(20):
+                await events.aread()
         assert not alice.cookies
-        alice.cookies.update(cookies)
+        assert (await alice.get("/")).status_code == 401
+        await eventually(lambda: served.console.readers == [])
+
+
+async def test_a_cookie_that_is_old_is_not_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served.browser() as alice:
+        await served.sign_in(alice, "alice-token")
+        assert (await alice.get("/session")).status_code == 204
+        monkeypatch.setattr(viewer_credential, "COOKIE_SECONDS", -1)
+        assert (await alice.get("/session")).status_code == 401
         assert (await alice.get("/")).status_code == 401
 
 
-async def test_sessions_that_are_old_or_not_used_end(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_LONGEST_SECONDS", "_IDLE_SECONDS"):
-        async with served.browser() as alice:
-            await served.sign_in(alice, "alice-token")
-            assert (await alice.get("/session")).status_code == 204
-            with monkeypatch.context() as patched:
-                patched.setattr(viewer_sessions, limit, 0.0)
-                assert (await alice.get("/session")).status_code == 401
-            assert (await alice.get("/")).status_code == 401
+async def test_a_reader_that_is_not_used_ends_and_starts_again(
+    soon: None, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served.browser() as alice:
+        await served.sign_in(alice, "alice-token")
+        with monkeypatch.context() as patched:
+            patched.setattr(viewer_readers, "_UNUSED_SECONDS", 0.0)
+            await eventually(lambda: served.console.readers == [])
+        assert "wide" in (await alice.get("/jobs")).text
+
+
+async def test_a_proxy_passes_on_the_token_of_a_viewer(served: Served) -> None:
+    async with served.browser("alice-token") as alice, served.browser("bob-token") as bob:
+        text = (await alice.get("/jobs")).text
+        assert "/vision/wide" in text
+        assert "alice" in text
+        assert "Sign out" not in text
+        assert "/vision/wide" not in (await bob.get("/jobs")).text
+        await served.sign_in(bob, "alice-token")
+        assert "/language/waits" in (await bob.get("/jobs")).text, "the proxy's user, whatever the cookie"
+        for status, headers in ((421, {"host": "evil.example.com"}), (403, {"origin": "https://evil.example.com"})):
+            assert (await alice.get("/jobs", headers=headers)).status_code == status
+        assert (await alice.post("/queues/plan", data={"settings": "x"})).status_code == 403
+        long = "t" * (viewer_credential.MAX_COOKIE_TOKEN + 1)
+        served.rights.tokens[long] = "alice"
+        assert "/vision/wide" in (await alice.get("/jobs", headers={"authorization": f"bearer {long}"})).text
+        answer = await served.sign_in(bob, long)
+        assert answer.status_code == 413
+        assert "too long for a cookie: 2900 characters" in answer.text
+    assert ACCOUNT not in {token for token, _, _ in served.rights.seen}
+
+
+@pytest.mark.parametrize("value", ["Bearer wrong", "Bearer", "Bearer a b", "Bearer " + "x" * 20_000, "Basic cm9vdA=="])
+async def test_a_token_of_a_proxy_that_is_none_shows_nothing(served: Served, value: str) -> None:
+    async with served.browser() as client:
+        answer = await client.get("/jobs", headers={"authorization": value})
+        assert answer.status_code == 401
+        assert "vision" not in answer.text
+
+
+def test_every_replica_reads_the_cookie_and_others_do_not(tmp_path: Path) -> None:
+    def asked(cookie: str) -> Request:
+        headers = [(b"host", HOST.encode()), (b"cookie", cookie.encode())]
+        return Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers})
+
+    certificate(tmp_path)
+    first, second = ViewerCookie(tmp_path), ViewerCookie(tmp_path)
+    longest = "t" * viewer_credential.MAX_COOKIE_TOKEN
+    answer = Response()
+    first.store(asked(""), answer, longest)
+    assert len(answer.headers["set-cookie"]) <= 4096
+    cookie = answer.headers["set-cookie"].partition(";")[0]
+    assert "ttt" not in cookie
+    assert second.token(asked(f"other=1; {cookie}")) == longest
+    name = cookie.partition("=")[0]
+    for wrong in ("", f"{name}=", f"{name}={longest}", f"{cookie}; {cookie}", cookie[:-9], f"{cookie}é", f"x{cookie}"):
+        assert second.token(asked(wrong)) is None, wrong
+    certificate(tmp_path)
+    first._cipher.current(now=True)
+    assert first.token(asked(cookie)) == longest, "after the renewal of the certificate"
+    assert ViewerCookie(tmp_path).token(asked(cookie)) is None, "of another key"
 
 
 async def test_the_cookie_and_the_headers_of_answers(served: Served, caplog: pytest.LogCaptureFixture) -> None:
@@ -224,17 +295,13 @@ async def test_the_cookie_and_the_headers_of_answers(served: Served, caplog: pyt
         }
         identifier = rest.partition(";")[0]
         assert len(identifier) >= 43
-        again = (await served.sign_in(client, "root-token")).headers["set-cookie"]
-        assert identifier not in again
-        client.cookies.clear()
-        assert (await client.get("/", headers={"cookie": f"{name}={identifier}"})).status_code == 401  # the former one
         for path in ("/", "/jobs", "/sign-in", "/assets/console.css", "/nothing"):
             found = await client.get(path)
             assert found.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
             assert found.headers["cache-control"] == "no-store"
             assert "root-token" not in found.text
     own = "\n".join(each.getMessage() for each in caplog.records if not each.name.startswith("http"))
-    assert "has signed in" in own
+    assert "a reader of 'root' starts" in own
     for secret in ("root-token", identifier, ACCOUNT):
         assert secret not in own
 
@@ -296,49 +363,42 @@ async def test_forms_are_bounded(served: Served) -> None:
         assert files.status_code == 415
         for token in ("", "x" * 20_000, "tökén", "two words", "a\nb"):
             assert (await served.sign_in(client, token)).status_code == 401
-    assert not served.api.reviewed
+    assert not served.rights.seen
 
 
-async def test_attempts_are_bounded(served: Served) -> None:
-    async with served.browser() as client:
-        found = [(await served.sign_in(client, f"wrong-{number}")).status_code for number in range(12)]
-    assert found == [401] * sign_in_limit.ATTEMPTS_OF_ADDRESS + [429] * 2
-    assert len(served.api.reviewed) == sign_in_limit.ATTEMPTS_OF_ADDRESS
+async def test_unknown_tokens_are_sent_to_the_api_server_eight_at_a_time() -> None:
+    asked, go_on = 0, asyncio.Event()
 
+    async def viewer_of(_: str) -> str:
+        nonlocal asked
+        asked += 1
+        await go_on.wait()
+        raise CredentialsError("no", fix="none")
 
-def test_attempts_of_all_addresses_are_bounded_for_a_minute() -> None:
-    now = 0.0
-    limit = sign_in_limit.SignInLimit(lambda: now)
-    limit.accept("known")
-    assert all(limit.take(f"address-{number}", "guess") for number in range(sign_in_limit.ATTEMPTS))
-    assert not limit.take("another", "guess")
-    found = [limit.take("another", "known") for _ in range(sign_in_limit.ATTEMPTS_OF_ACCEPTED + 1)]
-    assert found == [True] * sign_in_limit.ATTEMPTS_OF_ACCEPTED + [False]
-    now = 60.0
-    assert limit.take("another", "guess")
+    async def open_reader(*_: str) -> OpenedReader:
+        raise AssertionError
 
-
-async def test_requests_without_a_token_do_not_lock_out_others(served: Served) -> None:
-    async with contextlib.AsyncExitStack() as stack, served.browser() as client:
-        for _ in range(sign_in_limit.ATTEMPTS_OF_ADDRESS + 1):
-            await held(served, stack, FORM)
-            assert (await served.sign_in(client, "")).status_code == 401
-        assert (await served.sign_in(client, "alice-token")).status_code == 303
+    readers = ViewerReaders(viewer_of, open_reader, most=10)
+    attempts = [asyncio.create_task(readers.of(f"wrong-{number}")) for number in range(12)]
+    await eventually(lambda: sum(each.done() for each in attempts) == 4)
+    assert asked == 8
+    go_on.set()
+    found = await asyncio.gather(*attempts, return_exceptions=True)
+    assert sorted(each.status for each in found if isinstance(each, CannotReadError)) == [401] * 8 + [429] * 4
 
 
 @pytest.mark.slow
-async def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_viewers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with console(tmp_path, sessions=2) as served, browsers(served, 3) as (first, second, third):
         await served.sign_in(first, "alice-token")
         await served.sign_in(second, "bob-token")
         answer = await served.sign_in(third, "root-token")
         assert answer.status_code == 503
-        assert "in use" in answer.text
-        monkeypatch.setattr(viewer_sessions, "_SHORT_IDLE_SECONDS", 0.0)
-        assert (await first.get("/session")).status_code == 204
-        await first.get("/jobs")
+        assert "Too many viewers" in answer.text
+        monkeypatch.setattr(viewer_readers, "_SHORT_UNUSED_SECONDS", 0.0)
         assert (await served.sign_in(third, "root-token")).status_code == 303
-        assert [(await each.get("/session")).status_code for each in (first, second, third)] == [204, 401, 204]
+        await eventually(lambda: len(served.console.readers) == 2)
+        assert "wide" in (await first.get("/jobs")).text, "its reader starts again"
 
 
 async def test_a_state_that_is_not_current_is_not_shown(served: Served) -> None:
@@ -358,29 +418,62 @@ async def test_a_state_that_is_not_current_is_not_shown(served: Served) -> None:
 
 
 @pytest.mark.slow
-async def test_readers_share_half_a_core_and_end_with_their_sessions(tmp_path: Path) -> None:
+async def test_readers_share_half_a_core_and_end_with_the_sign_out(tmp_path: Path) -> None:
     async with console(tmp_path) as served, browsers(served, 3) as clients:
         for client, name in zip(clients, ("alice", "bob", "root"), strict=True):
             await served.sign_in(client, f"{name}-token")
         readers = served.console.readers
         assert [each._share() for each in readers] == pytest.approx([0.5 / 3] * 3)
         await clients[0].post("/sign-out", headers={"origin": served.base})
+        await eventually(lambda: len(readers) == 2)
         assert [each._share() for each in readers] == [0.25] * 2
 
 
-async def test_a_viewer_has_three_sessions(served: Served) -> None:
+async def test_a_viewer_has_three_readers(served: Served) -> None:
+    served.rights.tokens |= {f"alice-{number}": "alice" for number in range(10)}
     async with browsers(served, 4) as clients:
-        for client in clients:
-            await served.sign_in(client, "alice-token")
-        assert [(await each.get("/session")).status_code for each in clients] == [401, 204, 204, 204]
+        for number, client in enumerate(clients):
+            await served.sign_in(client, f"alice-{number}")
+        await eventually(lambda: len(served.console.readers) == 3)
+        assert "wide" in (await clients[0].get("/jobs")).text
 
 
-async def test_a_viewer_has_three_sessions_also_if_they_begin_together(served: Served) -> None:
+async def test_a_viewer_has_three_readers_also_if_they_begin_together(served: Served) -> None:
+    served.rights.tokens |= {f"alice-{number}": "alice" for number in range(10)}
     async with browsers(served, 6) as clients:
-        found = await asyncio.gather(*(served.sign_in(client, "alice-token") for client in clients))
+        found = await asyncio.gather(*(served.sign_in(each, f"alice-{n}") for n, each in enumerate(clients)))
         assert sorted(each.status_code for each in found) == [303] * 3 + [503] * 3
         assert len(served.console.readers) == 3
         assert (await served.sign_in(clients[0], "bob-token")).status_code == 303
+
+
+async def test_requests_with_one_token_share_a_reader(served: Served) -> None:
+    async with browsers(served, 6) as clients:
+        found = await asyncio.gather(*(served.sign_in(each, "alice-token") for each in clients))
+        assert [each.status_code for each in found] == [303] * 6
+        assert len(served.console.readers) == 1
+
+
+@pytest.mark.slow
+async def test_a_list_that_does_not_answer_holds_no_viewer(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hanging(_: LiveSource) -> None:
+        await asyncio.Event().wait()
+
+    async with served.browser("alice-token") as alice, served.browser("bob-token") as bob:
+        with monkeypatch.context() as changed:
+            changed.setattr(viewer_readers, "START_SECONDS", 0.5)
+            changed.setattr(LiveSource, "start", hanging)
+            found = await asyncio.gather(alice.get("/jobs"), bob.get("/jobs"))
+            assert [each.status_code for each in found] == [503] * 2
+        assert "/vision/wide" in (await alice.get("/jobs")).text
+
+
+async def test_a_cluster_that_cannot_be_read_is_read_again(served: Served) -> None:
+    async with served.browser("alice-token") as alice:
+        served.rights.away = True
+        assert (await alice.get("/jobs")).status_code == 503
+        served.rights.away = False
+        assert "/vision/wide" in (await alice.get("/jobs")).text
 
 
 async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -517,7 +610,7 @@ async def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_after_a_kill_viewers_sign_in_again(tmp_path: Path) -> None:
+async def test_after_a_kill_viewers_stay_signed_in(tmp_path: Path) -> None:
     rights, api = Rights(), FakeApi()
     api.fault, api.review = rights.fault, rights.review
     trust = certificate(tmp_path)
@@ -548,9 +641,7 @@ async def test_after_a_kill_viewers_sign_in_again(tmp_path: Path) -> None:
             assert (await client.get("/jobs")).status_code == 200
             first.kill()
             assert await first.wait() == -signal.SIGKILL
-            async with started(int(served.base.rpartition(":")[2])) as (_, again):
-                assert (await client.get("/jobs")).status_code == 401
-                await again.sign_in(client, "alice-token")
+            async with started(int(served.base.rpartition(":")[2])):
                 assert "alice" in (await client.get("/jobs")).text
 
 
@@ -574,6 +665,10 @@ async def test_a_browser_signs_in_and_returns_to_the_sign_in(soon: None, served:
         found.wait("return document.querySelector('#token') !== null")
         assert "wide" not in found.run("return document.body.innerText")
 
+    def again(found: driver.Browser) -> None:
+        found.open(f"{served.base}/jobs")
+        assert "wide" in found.run("return document.querySelector('#page').innerText"), "its cookie is still valid"
+
     def signed_out(found: driver.Browser) -> None:
         found.run("document.querySelector('.viewer form, form.viewer').querySelector('button').click()")
         found.wait("return document.readyState === 'complete' && location.pathname === '/sign-in'")
@@ -586,5 +681,5 @@ async def test_a_browser_signs_in_and_returns_to_the_sign_in(soon: None, served:
         del served.rights.tokens["alice-token"]
         await asyncio.to_thread(left, found)
         served.rights.tokens["alice-token"] = "alice"
-        await asyncio.to_thread(signed_in, found)
+        await asyncio.to_thread(again, found)
         await asyncio.to_thread(signed_out, found)
