@@ -372,6 +372,9 @@ _KUEUE: Final[_Rows] = {
     "`nodeSelector` of `runtimePatches`": (
         "render/test_kueue.py::test_a_patch_does_not_select_other_nodes_than_kueue_charges",
     ),
+    "tolerations, where the flavor has some too": (
+        "render/test_kueue.py::test_tolerations_of_a_flavor_are_added_to_those_of_the_job",
+    ),
     "a runtime that was changed or deleted after the job was created": (
         "render/test_kueue.py::test_a_runtime_that_was_changed_since_is_compared_because_kueue_counts_it",
         "controller/test_webhooks.py::test_a_job_with_a_runtime_that_kueue_counts_differently_is_not_resumed",
