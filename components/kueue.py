@@ -293,8 +293,13 @@ def configuration(settings: KueueSettings) -> str:
         "internalCertManagement": {"enable": False},
         "manageJobsWithoutQueueName": False,
         "integrations": {"frameworks": ["trainer.kubeflow.org/trainjob"]},
-        # The visibility server needs a certificate of its own; MultiKueue needs Secrets with kubeconfigs.
-        "featureGates": {"VisibilityOnDemand": False, "MultiKueue": settings.multi_kueue is not None},
+        # The visibility server needs a certificate of its own; MultiKueue needs Secrets with kubeconfigs. Quota that
+        # Kueue releases when a part of a job succeeds is not taken back when JobSet starts the part again.
+        "featureGates": {
+            "VisibilityOnDemand": False,
+            "MultiKueue": settings.multi_kueue is not None,
+            "ReclaimablePods": False,
+        },
     }
     if clusters := settings.multi_kueue:
         document["multiKueue"] = {

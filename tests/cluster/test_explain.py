@@ -183,6 +183,32 @@ def test_full_nodes_are_explained(filled: LiveCluster) -> None:
         removed(platform, cordoned, polite, tainted, outside, node)
 
 
+def test_a_node_that_lost_a_device_is_explained(filled: LiveCluster) -> None:
+    last = [names[-1] for names in racks(filled).values()]
+    (pod, *_) = filled.pods("ex-right", "vision")
+    node, waits = pod["spec"]["nodeName"], job("broken", nodes=2)
+    numbers = {"used": "48", "requested": "16", "capacity": "63", "nodes": [node]}
+    try:
+        with scenarios(filled) as found:
+            offer(filled, node, "7")
+            require(filled.kubectl("uncordon", *last))
+            require(filled.apply(waits))
+            found.is_("ex-broken", "vision", "Waiting", "nodes-overcommitted", "repair these nodes", **numbers)
+            offer(filled, node, "8")
+            found.lacks("ex-broken", "vision", "nodes-overcommitted")
+            running(filled, "ex-broken", "vision", 2)
+    finally:
+        offer(filled, node, "8")
+        removed(filled, waits)
+        filled.kubectl("cordon", *last)
+
+
+def offer(platform: LiveCluster, node: str, devices: str) -> None:
+    """Set the allocatable devices of a node, as the kubelet does when one breaks."""
+    patch = json.dumps({"status": {"allocatable": {GPU: devices}}})
+    require(platform.kubectl("patch", "node", node, "--subresource=status", "--type=merge", "-p", patch))
+
+
 def test_jobs_are_explained_live_and_from_a_snapshot(waiting: LiveCluster, tmp_path: Path) -> None:
     for name in ("ex-data", "ex-fetch"):
         running(waiting, name, "language")

@@ -268,6 +268,9 @@ _SITUATIONS: Final[_Rows] = {
         "policy/test_api_validator.py::test_what_the_api_server_rejects_is_an_error",
         "policy/test_api_validator_verdicts.py::test_the_program_and_the_api_server_agree",
     ),
+    "A JobSet or PodGroup with a field that the installed CustomResourceDefinition lacks, such as `dependsOn`": (
+        "controller/test_blocked.py::test_a_field_that_an_old_definition_lacks_is_not_dropped",
+    ),
     "A foreign object of the same name": (
         "controller/test_reconcile.py::test_a_foreign_object_is_rejected_until_it_is_deleted",
         "controller/test_blocked.py::test_the_retry_delay_grows_to_a_minute",
@@ -377,6 +380,9 @@ _KUEUE: Final[_Rows] = {
     ),
     "`nodeSelector` of `runtimePatches`": (
         "render/test_kueue.py::test_a_patch_does_not_select_other_nodes_than_kueue_charges",
+    ),
+    "tolerations, where the flavor has some too": (
+        "render/test_kueue.py::test_tolerations_of_a_flavor_are_added_to_those_of_the_job",
     ),
     "a runtime that was changed or deleted after the job was created": (
         "render/test_kueue.py::test_a_runtime_that_was_changed_since_is_compared_because_kueue_counts_it",

@@ -92,9 +92,19 @@ def test_it_may_do_what_trainjobs_need_and_no_more(installed: Recording) -> None
 
 
 def test_without_other_clusters_it_reads_no_secrets(installed: Recording) -> None:
-    file = installed.one("ConfigMap/kueue-system/kueue-manager-config").inputs["data"]
-    assert yaml.safe_load(file["controller_manager_config.yaml"])["featureGates"]["MultiKueue"] is False
+    gates = feature_gates(installed)
+    assert gates["MultiKueue"] is False
     assert not [name for name in (each.name for each in installed.objects) if "secrets-role" in name]
+
+
+def test_finished_pods_keep_their_quota_because_a_restart_starts_them_again(installed: Recording) -> None:
+    assert feature_gates(installed)["ReclaimablePods"] is False
+
+
+def feature_gates(recording: Recording) -> dict[str, bool]:
+    file = recording.one("ConfigMap/kueue-system/kueue-manager-config").inputs["data"]
+    gates: dict[str, bool] = yaml.safe_load(file["controller_manager_config.yaml"])["featureGates"]
+    return gates
 
 
 @pytest.mark.slow

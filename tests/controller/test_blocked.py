@@ -25,7 +25,7 @@ from tests.controller.harness import (
     train_job,
 )
 from tests.controller.test_policy import NAMESPACES, Decisions, gate
-from tests.kube.fake_api import FakeApi, eventually
+from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller import reconcile
 
 KEY = ("team", "job")
@@ -69,6 +69,32 @@ async def test_a_rejection_of_any_object_is_reported_counted_and_retried(
         await process.settle()
         assert process.manager.blocked() == {}
         assert conditions(api) == suspended
+
+
+@pytest.mark.parametrize("plural", ["podgroups", "jobsets"])
+async def test_a_field_that_an_old_definition_lacks_is_not_dropped(
+    api: FakeApi, plural: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without dependsOn, a step would start before the one that it waits for (jobset#893)."""
+    monkeypatch.setattr(reconcile, "_RETRY_SECONDS", (0.05, 60.0))
+    lacks = 'strict decoding error: unknown field "spec.replicatedJobs[1].dependsOn"'
+
+    def refuse(_: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        strict = request.method == "POST" and request.query.get("fieldValidation") == "Strict"
+        return error(400, "BadRequest", lacks) if strict and plural in request.path else None
+
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    api.fault = refuse
+    async with controller(api) as process:
+        await eventually(lambda: any(lacks in each for each in messages(api)))
+        await eventually(lambda: "Blocked" in conditions(api))
+        assert any("upgrade its CustomResourceDefinition" in each for each in messages(api))
+        assert api.find("jobsets", "job", "team") is None
+        api.fault = None
+        await eventually(lambda: api.find("jobsets", "job", "team"))
+        await process.settle()
+        assert "Blocked" not in conditions(api)
 
 
 async def test_a_blocked_resume_counts_its_deadline_from_the_resume(api: FakeApi) -> None:

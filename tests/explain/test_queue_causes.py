@@ -381,6 +381,29 @@ def test_a_cluster_with_room_is_not_full() -> None:
     assert cluster.causes("train") == []
 
 
+def broken(gpus: int) -> Cluster:
+    """Return a cluster in which half of the nodes are full, and one of them has lost devices under its pod."""
+    cluster = Cluster()
+    cluster.fill("vision", cluster.names[:4])
+    cluster.find("Node", cluster.names[0])["status"]["allocatable"][GPU] = str(8 - gpus)
+    return cluster
+
+
+def test_devices_that_broke_under_a_pod_count_against_free_nodes() -> None:
+    """Queues are limited by what the nodes offer, and count what pods hold (volcano#5911)."""
+    cluster = broken(1)
+    cluster.job("train", "language", pods=4)
+    numbers = {"used": "32", "requested": "32", "capacity": "63", "nodes": ["rack-0-node-0"]}
+    check(cluster.explain("train", "language"), "nodes-overcommitted", "repair these nodes or to drain", **numbers)
+
+
+@pytest.mark.parametrize(("gpus", "pods"), [(0, 4), (1, 3)])
+def test_a_gang_within_what_the_nodes_offer_starts(gpus: int, pods: int) -> None:
+    cluster = broken(gpus)
+    cluster.job("train", "language", pods=pods)
+    assert cluster.causes("train", "language") == []
+
+
 def test_free_nodes_do_not_help_a_gang_that_takes_its_share_back() -> None:
     """Action reclaim places nothing on a node without a pod to evict."""
     cluster = Cluster().queue("small", capability=8)

@@ -246,6 +246,41 @@ def test_a_deleted_job_frees_its_quota(kueue_platform: LiveCluster, submit: Any)
     awaited("no pods", lambda: not kueue_platform.pods("deleted", NAMESPACE))
 
 
+def test_a_job_that_restarts_has_the_quota_of_its_finished_pods(kueue_platform: LiveCluster, submit: Any) -> None:
+    """JobSet starts them again, and Kueue does not take back what it has released (kueue#14609)."""
+    runtime = kueue_platform.get("clustertrainingruntime", "torch-distributed")
+    runtime["metadata"] = {"name": "restarts", "labels": {"trainer.kubeflow.org/framework": "torch"}}
+    job_set = runtime["spec"]["template"]["spec"]
+    job_set["failurePolicy"] = {"maxRestarts": 1}
+    (node,) = job_set["replicatedJobs"]
+    node["template"]["spec"]["backoffLimit"] = 0
+    amount = {"nvidia.com/gpu": "8"}
+    container = {"name": "prepare", "image": "prepare:1", "resources": {"requests": amount, "limits": amount}}
+    template = {"spec": {"containers": [container], "schedulerName": "volcano"}}
+    job_set["replicatedJobs"] = [{"name": "prepare", "template": {"spec": {"template": template}}}, node]
+    submit(runtime, job("again", runtime="restarts", annotations=LONG))
+
+    def phases() -> list[tuple[str, str]]:
+        pods = kueue_platform.pods("again", NAMESPACE)
+        return sorted(
+            (pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"], pod["status"].get("phase"))
+            for pod in pods
+            if "deletionTimestamp" not in pod["metadata"]
+        )
+
+    prepared = [("node", "Running"), ("node", "Running"), ("prepare", "Succeeded")]
+    awaited("the first step to end", lambda: phases() == prepared)
+    pod = next(each for each in kueue_platform.pods("again", NAMESPACE) if "-node-" in each["metadata"]["name"])
+    failed = ("--subresource=status", "--type=merge", "-p", '{"status":{"phase":"Failed"}}')
+    require(kueue_platform.kubectl("patch", "pod", pod["metadata"]["name"], "-n", NAMESPACE, *failed))
+    awaited("a restart", lambda: kueue_platform.get("jobset", "again", "-n", NAMESPACE)["status"]["restarts"] == 1)
+    awaited("the first step to end again", lambda: phases() == prepared)
+    assert used(kueue_platform) == 24
+    submit(job("urgent", nodes=2, priority="urgent"))
+    kueue_platform.condition("urgent", NAMESPACE, "Complete")
+    require(kueue_platform.kubectl("delete", "clustertrainingruntime", "restarts"))
+
+
 def test_the_controller_has_every_permission_that_it_asks_for(kueue_platform: LiveCluster) -> None:
     log = require(kueue_platform.trainyard("cluster", "logs", "kueue", "--name", kueue_platform.name, "-n", "100000"))
     assert "is forbidden" not in log

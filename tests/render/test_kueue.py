@@ -78,6 +78,36 @@ def test_what_kueue_patches_in_reaches_the_pods_and_changes_nothing_else() -> No
     assert after == before
 
 
+GPU = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+OWN = {"key": "team", "value": "a", "effect": "NoExecute", "tolerationSeconds": 60}
+FLAVOR = [TOLERATION, {**OWN, "operator": "Equal", "tolerationSeconds": 1}]
+
+
+@pytest.mark.parametrize("own", ["runtime", "podSpecOverrides", "podTemplateOverrides", "runtimePatches"])
+@pytest.mark.parametrize("release", ["podTemplateOverrides", "runtimePatches"])
+def test_tolerations_of_a_flavor_are_added_to_those_of_the_job(own: str, release: str) -> None:
+    entries: dict[str, list[dict[str, Any]]] = {
+        "podSpecOverrides": [{"targetJobs": [{"name": "node"}], "tolerations": [GPU, OWN]}],
+        "podTemplateOverrides": [{"targetJobs": [{"name": "node"}], "spec": {"tolerations": [GPU, OWN]}}],
+        "runtimePatches": [patch(pod_patch(tolerations=[GPU, OWN]))],
+    }
+    labels = {"kueue.x-k8s.io/podset": "node"}
+    admission = {
+        "podTemplateOverrides": {
+            "targetJobs": [{"name": "node"}],
+            "metadata": {"labels": labels},
+            "spec": {"tolerations": FLAVOR},
+        },
+        "runtimePatches": patch(pod_patch(tolerations=FLAVOR), manager="kueue.x-k8s.io/manager"),
+    }
+    spec = {own: entries[own]} if own in entries else {}
+    spec[release] = [*spec.get(release, ()), admission[release]]
+    of = torch(trainer(pod={"tolerations": [TOLERATION] if own in entries else [GPU, OWN]}))
+    job_set = objects(queued(suspend=False, **spec), of)["JobSet"]
+    template = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    assert template["spec"]["tolerations"] == [GPU, OWN, TOLERATION]
+
+
 def pod_counts(job: TrainJob, of: Any) -> dict[str, int]:
     jobs = objects(job, of)["JobSet"]["spec"]["replicatedJobs"]
     return {entry["name"]: entry["template"]["spec"]["parallelism"] for entry in jobs}

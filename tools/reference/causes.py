@@ -22,7 +22,7 @@ LIVE: Final = frozenset(
     {
         *("queue-missing", "queue-not-leaf", "queue-tree-stopped", "queue-over-capability", "queue-capability-full"),
         *("queue-ancestor-full", "queue-guarantees-of-others", "queue-over-deserved", "cluster-full"),
-        *("queue-tree-unknown", "gang-too-few-pods", "node-fragmented", "scheduler-message"),
+        *("queue-tree-unknown", "nodes-overcommitted", "gang-too-few-pods", "node-fragmented", "scheduler-message"),
         *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
         *("fabric-no-domain", "gang-larger-than-domain", "fabric-fragmented", "gang-larger-than-cluster"),
         *("node-selector-unmatched", "node-taint-not-tolerated", "node-too-small", "nodes-cordoned"),

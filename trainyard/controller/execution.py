@@ -226,11 +226,12 @@ class Executor:
         metadata = body["metadata"]
         if not known:
             try:
-                self._cache.record_write(await self._client.create(resource, body, field_manager=FIELD_MANAGER))
+                created = await self._client.create(resource, body, field_manager=FIELD_MANAGER, strict=True)
             except ApiError as error:
                 if not _exists(error):
                     raise _as_rejection(error, resource) from error
             else:
+                self._cache.record_write(created)
                 return [f"create {resource.kind}"]
         stored = await self._owned(resource, job)
         wanted = {**dict.fromkeys(GANG_OBJECTS[resource].requested), **body["spec"]}
@@ -247,7 +248,9 @@ class Executor:
 
     async def _create_job_set(self, job: Object, body: Object) -> tuple[Object, list[str]]:
         try:
-            stored = await self._client.create(JOB_SETS, as_created(body, job), field_manager=FIELD_MANAGER)
+            stored = await self._client.create(
+                JOB_SETS, as_created(body, job), field_manager=FIELD_MANAGER, strict=True
+            )
         except ApiError as error:
             if not _exists(error):
                 raise _as_rejection(error, JOB_SETS) from error
@@ -332,7 +335,11 @@ def _with_keys(body: Object, inputs: Inputs) -> Object:
 
 
 def _as_rejection(error: ApiError, resource: Resource) -> Exception:
-    """Return a RejectedError if the kind is not served, or else the error itself."""
+    """Return a RejectedError if the kind, or a field of it, is not served, or else the error itself."""
+    if error.status == 400 and "unknown field" in error.message:
+        message = f"{resource.kind} of {resource.api_version} is served without a field: {error.message}"
+        fix = "ask the platform team to upgrade its CustomResourceDefinition, or leave the field out"
+        return RejectedError((Finding("", message, fix),))
     if not error.not_found or error.message.startswith("namespaces "):
         return error
     message = f"{resource.kind} of {resource.api_version} is not served"

@@ -219,11 +219,21 @@ class Client:
                 return found
 
     async def create(
-        self, resource: Resource, body: Mapping[str, Any], *, field_manager: str | None = None, dry_run: bool = False
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        *,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+        strict: bool = False,
     ) -> Object:
-        """Create an object; raises `ApiError` with status 409 if it exists; a dry run persists nothing."""
+        """Create an object; raises `ApiError` with status 409 if it exists; a dry run persists nothing.
+
+        With ``strict``, a field that the schema lacks is an `ApiError` with status 400, instead of being dropped.
+        """
         query = {"fieldManager": field_manager} if field_manager else {}
         query |= {"dryRun": "All"} if dry_run else {}
+        query |= {"fieldValidation": "Strict"} if strict else {}
         path = resource.path(namespace=body["metadata"].get("namespace"))
         return await self.request("POST", path, resource=resource, body=body, query=query)
 

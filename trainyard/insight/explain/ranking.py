@@ -31,7 +31,7 @@ RANKS: Final = (
     *("queue-guarantees-of-others", "queue-capability-full", "queue-ancestor-full"),
     *("share-lent-out", "share-not-claimed", "share-not-reclaimable"),
     *("nodes-cordoned", "nodes-not-ready", "fabric-fragmented", "node-fragmented"),
-    *("queue-over-deserved", "cluster-full", "queue-tree-unknown"),
+    *("queue-over-deserved", "nodes-overcommitted", "cluster-full", "queue-tree-unknown"),
     # The gang waits for something that runs, unless one of the causes above keeps that from running.
     *("initializer-running", "child-suspended"),
     # Explains the past, or the future.

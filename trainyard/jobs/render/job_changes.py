@@ -16,7 +16,7 @@ from trainyard.api.constants import CONTAINER_NODE, DATASET_INITIALIZER, MODEL_I
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.merge import strategic_merge
 from trainyard.jobs.render.pod_editing import copied
-from trainyard.jobs.render.pod_set import container_names
+from trainyard.jobs.render.pod_set import PodSet, container_names
 from trainyard.jobs.render.shape import ENV, VOLUME_MOUNTS, pod_fields, shape_errors
 from trainyard.jobs.render.template import Template
 
@@ -68,12 +68,15 @@ class ReplicatedJobChange:
         Name of the replicatedJob.
     template
         Fields of its Job template to merge; shared, must not be modified.
+    by_kueue
+        Whether Kueue added the entry when it admitted the job.
     """
 
     generation: Generation
     pod_path: str
     job: str
     template: Body
+    by_kueue: bool = False
 
     @property
     def pod(self) -> Body:
@@ -128,15 +131,31 @@ def check_targets(changes: Sequence[ReplicatedJobChange], template: Template) ->
 def merge_changes(spec: Body, changes: Sequence[ReplicatedJobChange]) -> None:
     """Merge changes into a JobSet specification in order; later ones take precedence.
 
+    The tolerations of a flavor, which Kueue adds, do not replace those of the job.
+
     Parameters
     ----------
     spec
         A copy of the runtime's JobSet specification; modified in place.
     """
     jobs = {job["name"]: job for job in spec.get("replicatedJobs", ())}
+    admitted: list[tuple[Body, list[Body]]] = []
     for change in changes:
-        job = jobs[change.job]
-        job["template"] = strategic_merge(job["template"], copied(change.template))
+        job, template = jobs[change.job], copied(change.template)
+        if change.by_kueue and "tolerations" in change.pod:
+            admitted.append((job, template["spec"]["template"]["spec"].pop("tolerations")))
+        job["template"] = strategic_merge(job["template"], template)
+    for job, tolerations in admitted:
+        pod = PodSet(job, 1).pod
+        own = pod.get("tolerations", [])
+        known = {_identity(toleration) for toleration in own}
+        pod["tolerations"] = [*own, *(toleration for toleration in tolerations if _identity(toleration) not in known)]
+
+
+def _identity(toleration: Body) -> tuple[object, ...]:
+    """Return what a toleration tolerates, without the time."""
+    operator = toleration.get("operator") or "Equal"
+    return (operator, *(toleration.get(name, "") for name in ("key", "value", "effect")))
 
 
 def _container_faults(change: ReplicatedJobChange, known: set[str]) -> Iterator[Finding]:

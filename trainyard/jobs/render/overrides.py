@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.api import TrainJobSpec
+from trainyard.api.constants import KUEUE_POD_SET_LABEL
 from trainyard.jobs.render.job_changes import Generation, ReplicatedJobChange
 from trainyard.jobs.render.pod_editing import stored
 
@@ -33,6 +34,7 @@ def pod_template_overrides(spec: TrainJobSpec) -> Iterator[ReplicatedJobChange]:
             **({"metadata": metadata} if metadata else {}),
             **({"spec": given["spec"]} if given.get("spec") else {}),
         }
+        by_kueue = KUEUE_POD_SET_LABEL in (metadata.get("labels") or {})
         path = f"{POD_TEMPLATE_OVERRIDES.path}[{index}]"
         for target in dict.fromkeys(target.name for target in override.target_jobs):
             yield ReplicatedJobChange(
@@ -40,4 +42,5 @@ def pod_template_overrides(spec: TrainJobSpec) -> Iterator[ReplicatedJobChange]:
                 f"{path}.spec",
                 target,
                 {"spec": {"template": template}} if template else {},
+                by_kueue,
             )

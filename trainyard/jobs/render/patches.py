@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.api import RuntimePatch, TrainJobSpec
+from trainyard.api.constants import KUEUE_MANAGERS
 from trainyard.api.kubernetes_model import EmbeddedMetadata
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.dns import is_http_path, is_subdomain
@@ -21,10 +22,11 @@ def runtime_patches(spec: TrainJobSpec) -> Iterator[ReplicatedJobChange]:
     for index, patch in enumerate(spec.runtime_patches or ()):
         template = patch.training_runtime_spec.template if patch.training_runtime_spec else None
         jobs = template.spec.replicated_jobs if template and template.spec else None
+        by_kueue = patch.manager.startswith(KUEUE_MANAGERS)
         base = f"{RUNTIME_PATCHES.path}[{index}].trainingRuntimeSpec.template.spec.replicatedJobs"
         for position, job in enumerate(jobs or ()):
             body = stored(job.template) if job.template else {}
-            yield ReplicatedJobChange(RUNTIME_PATCHES, f"{base}[{position}].{_POD}", job.name, body)
+            yield ReplicatedJobChange(RUNTIME_PATCHES, f"{base}[{position}].{_POD}", job.name, body, by_kueue)
 
 
 def patched_metadata(spec: TrainJobSpec) -> Iterator[EmbeddedMetadata]:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainyard.api import Body
-from trainyard.api.constants import KUEUE_POD_SET_LABEL, RELEASED_ANNOTATION
+from trainyard.api.constants import KUEUE_MANAGERS, KUEUE_POD_SET_LABEL, RELEASED_ANNOTATION
 from trainyard.api.go_types import JOB_SPEC, RUNTIME_SPEC, comparable, known, stored_form, with_stored_values
 from trainyard.checks.finding import Finding
 
-_KUEUE_MANAGERS: Final = "kueue.x-k8s.io/"
 _METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
@@ -42,7 +41,7 @@ _CLIENTS: Final = (
     _Client(
         "2.1", "podTemplateOverrides", lambda entry: _at(entry, "metadata", "labels", KUEUE_POD_SET_LABEL) is not None
     ),
-    _Client("2.3", "runtimePatches", lambda entry: str(entry.get("manager")).startswith(_KUEUE_MANAGERS)),
+    _Client("2.3", "runtimePatches", lambda entry: str(entry.get("manager")).startswith(KUEUE_MANAGERS)),
 )
 
 

@@ -70,6 +70,18 @@ OVER_DESERVED: Final = Cause(
         **{"capacity": "64", "free": "0", "users": ["language (32)", "vision (32)"]},
     },
 )
+OVERCOMMITTED: Final = Cause(
+    "nodes-overcommitted",
+    "Nodes that offer less than their pods hold",
+    "allocatable resources of the nodes, and the requests of their pods",
+    "the job fits on free nodes and requests {requested} {resource}, but queues may use the {capacity} that all nodes "
+    "offer, and pods hold {used}, more than is offered on {nodes}",
+    "wait until a pod on {nodes} ends, or ask the platform team to repair these nodes or to drain them",
+    {
+        **{"used": "32", "requested": "32", "capacity": "63", "resource": "nvidia.com/gpu"},
+        "nodes": ["rack-0-node-0"],
+    },
+)
 FULL: Final = Cause(
     "cluster-full",
     "Full cluster",
@@ -89,6 +101,7 @@ def _find(situation: Situation) -> Iterator[Found]:
         return
     nodes = _candidates(situation)
     if placed(situation.demands, nodes) >= situation.members:
+        yield from _overcommitted(situation)
         return
     gang, shares = situation.gang, situation.view.shares
     resource = _scarce(situation, nodes)
@@ -97,6 +110,21 @@ def _find(situation: Situation) -> Iterator[Found]:
     if resource is not None:
         values = _room(situation, resource, nodes)
         yield FULL.found(**values, users=_top(situation, resource))
+
+
+def _overcommitted(situation: Situation) -> Iterator[Found]:
+    """Yield a resource of which pods hold more than their nodes offer, such as broken devices: root counts both."""
+    shares, request = situation.view.shares, situation.request
+    if situation.queue not in shares.tree.queues or shares.fault or not _complete(situation):
+        return
+    for resource in sorted(request, key=lambda name: ("/" not in name, name)):
+        short = [node.name for node in situation.view.table.nodes.values() if node.free.get(resource, 0) < 0]
+        capacity = (shares.snapshot.capacity or {}).get(resource, 0)
+        amounts = {"used": shares.used(ROOT).get(resource, 0), "requested": request[resource], "capacity": capacity}
+        if short and request[resource] and amounts["used"] + amounts["requested"] > capacity:
+            texts = {name: amount_text(resource, amount) for name, amount in amounts.items()}
+            yield OVERCOMMITTED.found(resource=resource, nodes=short[:_LISTED], **texts)
+            return
 
 
 def _complete(situation: Situation) -> bool:
@@ -210,4 +238,6 @@ def _top(situation: Situation, resource: str) -> list[str]:
     return [f"{name} ({amount_text(resource, amount)})" for amount, name in most[:3]] or ["no visible job"]
 
 
-FAMILY: Final = Family("Shares", 2, (LENT, NO_RECLAIM_BY_JOB, NOT_RECLAIMABLE, OVER_DESERVED, FULL), _find)
+FAMILY: Final = Family(
+    "Shares", 2, (LENT, NO_RECLAIM_BY_JOB, NOT_RECLAIMABLE, OVER_DESERVED, OVERCOMMITTED, FULL), _find
+)
