@@ -1,7 +1,7 @@
 """Documents of the record of usage: daily totals of a tenant in a month, and its jobs.
 
 Sums are complete up to `until`; `running` has the levels from then on. So a document changes only when a job does, and
-whoever reads it counts what runs up to the end of the record.
+its reader counts what runs up to the end of the record.
 """
 
 from __future__ import annotations
