@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.recording import publish
 from trainyard.insight.usage.account import Span
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Holding, Level, Line, QueueTenants, Share, TakenBack, UsageGang
-from trainyard.insight.usage.record import read_record
-from trainyard.insight.usage.record_parts import HEAD, Head, Segment
+from trainyard.insight.usage.levels import Holding, QueueTenants, Share, UsageGang
+from trainyard.insight.usage.record import HEAD, Head, name_of, read_record
+from trainyard.insight.usage.usage_book import UsageBook
 from trainyard.insight.usage.usage_table import By, as_csv, rows
 
 TENANTS = 20
@@ -42,7 +41,7 @@ def main() -> None:
         {
             "jobs": lines,
             "config_maps": len(bodies),
-            "stored_mib": round(sum(len(str(each.get("binaryData", ""))) for each in bodies) / 2**20, 1),
+            "stored_mib": round(sum(len(text) for each in bodies for text in each["data"].values()) / 2**20, 1),
             "seconds": round(seconds, 2),
             "jobs_a_second": round(lines / seconds),
         },
@@ -64,31 +63,17 @@ def record_of(jobs: int) -> list[Mapping[str, Any]]:
         if index % 10 == 0:
             events += [(at + 120, f"{index}", waits, True), (at + 180, f"{index}", runs, False)]
         events.append((at + 660, f"{index}", None, False))
-    segments: dict[str, list[Segment]] = {}
-    pending = defaultdict[str, list[Line]](list)
-    for count, (at, part, holding, taken) in enumerate(sorted(events, key=lambda event: event[0])):
+    book = UsageBook(0)
+    for at, part, holding, taken in sorted(events, key=lambda event: event[0]):
         ledger.hold(at, part, holding, taken_back=taken)
-        if count % 5000 == 0 or count == len(events) - 1:
-            for line in ledger.drain():
-                pending[line.gang.namespace if isinstance(line, Level | TakenBack) else ""].append(line)
-            _store(pending, segments, at)
-    for tenant in (f"tenant-{number}" for number in range(TENANTS)):
-        segments[tenant][-1].append([QueueTenants(f"queue-{tenant.removeprefix('tenant-')}", (tenant,))])
-    bodies: list[Mapping[str, Any]] = [{"metadata": {"name": HEAD}, "data": Head(0, 10**8).data()}]
-    for segment in (segment for each in segments.values() for segment in each):
-        body = {"metadata": {"name": segment.name}, "data": segment.data(), "binaryData": segment.binary_data()}
-        bodies.append(body)
+    book.add(ledger.drain())
+    end = jobs * 5 + 660
+    book.own(end, [QueueTenants(f"queue-{tenant}", (f"tenant-{tenant}",)) for tenant in range(TENANTS)])
+    book.advance(end)
+    bodies: list[Mapping[str, Any]] = [{"metadata": {"name": HEAD}, "data": Head(0, end).data()}]
+    for (tenant_name, month), usage in book.changed.items():
+        bodies.append({"metadata": {"name": name_of(tenant_name, month)}, "data": usage.data(end)})
     return bodies
-
-
-def _store(pending: dict[str, list[Line]], segments: dict[str, list[Segment]], at: int) -> None:
-    for namespace, lines in pending.items():
-        own = segments.setdefault(namespace, [Segment(namespace, 0, 0)])
-        own[-1].append(lines)
-        own[-1].binary_data()
-        if own[-1].full:
-            own.append(Segment(namespace, own[-1].sequence + 1, at))
-        lines.clear()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pulumi
 
 from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.controller.permissions import KEYS_ROLE
-from trainyard.insight.usage.record_parts import HEAD, names_of
+from trainyard.insight.usage.record import HEAD, names_of
 from trainyard.policy.engines.vap.facts import tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.stack_objects import default_queue, namespace_labels, tenant_policy

@@ -13,7 +13,7 @@ import yaml
 from components.common.rbac import role, role_binding
 from tests.cluster.jobs import lasting, train_job
 from tests.support import LiveCluster, awaited, in_process, require
-from trainyard.insight.usage.record_parts import HEAD, names_of
+from trainyard.insight.usage.record import HEAD, names_of
 
 pytestmark = pytest.mark.cluster
 

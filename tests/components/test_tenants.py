@@ -8,7 +8,7 @@ import pytest
 
 from components.tenants import role_rules
 from tests.components.recording import Recording, record, stack_config
-from trainyard.insight.usage.record_parts import HEAD, names_of
+from trainyard.insight.usage.record import HEAD, names_of
 from trainyard.policy.engines.vap.facts import platform_facts, policy_facts_in, tenant_facts
 from trainyard.settings.tenancy import Role, TenantSettings
 

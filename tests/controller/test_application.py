@@ -16,6 +16,7 @@ from trainyard.controller.configuration import SERVING_SECRET, Certificate, Conf
 from trainyard.controller.permissions import cluster_rules, key_rules, keys_fix, namespaced_rules
 from trainyard.controller.start import with_flags
 from trainyard.errors import TrainyardError
+from trainyard.insight.usage.record import names_of
 
 LOCAL = Listener(host="127.0.0.1", port=0)
 OURS = Certificate(
@@ -115,7 +116,7 @@ async def test_only_the_leader_records_usage_and_it_completes_the_record_when_it
     assert "trainyard_device_seconds_total{" not in (await get(second.ports["metrics"], "/metrics", tls=True))[1]
     first.stop()
     await asyncio.wait_for(running, 5)
-    assert api.find("configmaps", "trainyard-usage.namespace.team.0", "kubeflow-system")
+    assert [each for each in api.of("configmaps") if each["metadata"]["name"] in names_of("team")]
     second.stop()
     await asyncio.wait_for(other, 5)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import datetime
-import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,8 +18,8 @@ from trainyard.controller.usage_recorder import UsageRecorder
 from trainyard.insight.usage.account import Gap, Span, Sums, Usage
 from trainyard.insight.usage.ledger import Ledger
 from trainyard.insight.usage.levels import UsageGang
-from trainyard.insight.usage.record import read_record
-from trainyard.insight.usage.record_parts import HEAD, LABEL, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
+from trainyard.insight.usage.month_usage import MonthUsage
+from trainyard.insight.usage.record import HEAD, LABEL, Head, name_of, names_of, read_month, read_record
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.informer import Informer
 
@@ -31,6 +29,7 @@ PODS, CONFIG_MAPS = "/api/v1/pods", "/api/v1/configmaps"
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
 TRAIN_JOBS = "/apis/trainer.kubeflow.org/v1alpha1/trainjobs"
 START = 1_700_000_000
+MONTH = "2023-11"
 JOB = UsageGang("team", "TrainJob", "train", "vision", "torch-2.8")
 
 
@@ -107,11 +106,6 @@ def train_job(**spec: Any) -> Body:
     return {"metadata": metadata, "spec": {"runtimeRef": {"name": "torch-2.8"}, **spec}}
 
 
-def empty_gaps(namespace: str) -> Body:
-    metadata = {"name": gaps_name(namespace), "namespace": HOME, "labels": {LABEL: "0"}}
-    return {"metadata": metadata, "data": TenantGaps().data()}
-
-
 class Recorder:
     """One process that leads."""
 
@@ -161,6 +155,13 @@ def usage(api: FakeApi, start: int = 0, end: int = 1_000_000) -> Usage:
     return record.usage(Span(START + start, START + end))
 
 
+def month(api: FakeApi, tenant: str = "team") -> MonthUsage:
+    body = api.find("configmaps", name_of(tenant, MONTH), HOME)
+    found = read_month(body) if body is not None else None
+    assert found is not None
+    return found
+
+
 def device_seconds(found: Usage, gang: UsageGang = JOB) -> dict[str, int]:
     sums = found.jobs.get((gang, GPU), Sums())
     return {
@@ -196,7 +197,7 @@ async def test_a_train_job_that_ended_and_is_deleted_is_counted(api: FakeApi, cl
         await recorder.flush(130)
     # For 10 s, the minimum of 16 of the gang without pods.
     expected = {"asked": 160 + 8 * 110, "waited": 160 + 80, "allocated": 800, "borrowed": 400}
-    assert device_seconds(usage(api, end=124)) == expected
+    assert device_seconds(usage(api)) == expected
 
 
 async def test_what_the_scheduler_evicts_is_taken_back(api: FakeApi, clock: Clock) -> None:
@@ -213,7 +214,7 @@ async def test_what_the_scheduler_evicts_is_taken_back(api: FakeApi, clock: Cloc
         api.remove(PODS, "team", "train-node-0-0")
         api.remove(PODS, "team", "train-node-0-1")
         await recorder.flush(30)
-    assert device_seconds(usage(api, end=30))["taken_back"] == 8 * 20
+    assert device_seconds(usage(api))["taken_back"] == 8 * 20
 
 
 async def test_a_suspended_train_job_asks_for_nothing(api: FakeApi, clock: Clock) -> None:
@@ -300,10 +301,7 @@ async def test_a_restart_loses_nothing_of_a_job_that_goes_on(api: FakeApi, clock
     assert found.gaps == (Gap(START + 60, START + 100),)
 
 
-async def test_finished_pods_are_not_counted_again_by_the_next_leader(
-    api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Segment, "full", property(lambda segment: True))
+async def test_finished_pods_are_not_counted_again_by_the_next_leader(api: FakeApi, clock: Clock) -> None:
     install(api)
     async with leading(api, clock) as recorder:
         await recorder.flush(0)
@@ -364,28 +362,6 @@ async def test_of_two_writers_one_fails_and_reads_the_record_again(api: FakeApi,
             await second.flush(40)
         await second.flush(50)
     assert device_seconds(usage(api)) == {"asked": 400, "allocated": 400}
-
-
-async def test_a_full_segment_is_followed_by_one_that_can_be_read_alone(
-    api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Segment, "full", property(lambda segment: True))
-    install(api)
-    api.put(PODS, pod(bound=0))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
-        for index in range(1, 40):
-            api.put(PODS, pod(f"train-node-0-{index}", created=index * 10, bound=index * 10, gpus=1))
-            await recorder.flush(index * 10)
-        await recorder.flush(400)
-    names = [each["metadata"]["name"] for each in api.of("configmaps")]
-    assert sum(name.startswith(f"{HEAD}.namespace.team.") for name in names) == SLOTS, "the ring is bounded"
-    found = usage(api)
-    assert found.recorded is not None
-    assert found.recorded.start > START, "what was dropped is said"
-    since = found.recorded.start - START
-    expected = 8 * (400 - since) + sum(400 - max(since, index * 10) for index in range(1, 40))
-    assert device_seconds(usage(api, start=since))["allocated"] == expected
 
 
 async def test_metrics_count_up_and_never_down(api: FakeApi, clock: Clock) -> None:
@@ -528,10 +504,10 @@ async def test_a_record_that_was_deleted_begins_again(api: FakeApi, clock: Clock
     assert device_seconds(usage(api))["allocated"] == 80
 
 
-async def test_an_unreadable_record_does_not_end_the_process(api: FakeApi, clock: Clock) -> None:
-    broken = {"metadata": {"name": f"{HEAD}.namespace.team.0", "namespace": HOME, "labels": {LABEL: "0"}}}
-    data = {"format": "1", "namespace": "team", "sequence": "0", "since": str(START)}
-    api.put(CONFIG_MAPS, {**broken, "data": data, "binaryData": {"lines.gz": "AAAA"}})
+async def test_an_unreadable_document_begins_again(api: FakeApi, clock: Clock) -> None:
+    labels = {LABEL: MONTH}
+    broken = {"metadata": {"name": name_of("team", MONTH), "namespace": HOME, "labels": labels}}
+    api.put(CONFIG_MAPS, {**broken, "data": {"usage.json": '{"format": "2", "tenant": "team"}'}})
     api.put(CONFIG_MAPS, {"metadata": {**broken["metadata"], "name": HEAD}, "data": Head(START, START + 50).data()})
     install(api)
     api.put(PODS, pod(created=100, bound=100))
@@ -541,8 +517,75 @@ async def test_an_unreadable_record_does_not_end_the_process(api: FakeApi, clock
     found = usage(api)
     assert device_seconds(found)["allocated"] == 8 * 50
     assert found.gaps == (Gap(START, START + 100), Gap(START + 50, START + 100))
+
+
+async def test_a_record_of_a_former_version_is_removed(api: FakeApi, clock: Clock) -> None:
+    install(api)
+    api.put(PODS, pod(bound=0))
+    for name in (HEAD, f"{HEAD}.queues.3", f"{HEAD}.namespace.team.11", "another"):
+        metadata = {"name": name, "namespace": HOME, "labels": {LABEL: "0"}}
+        api.put(CONFIG_MAPS, {"metadata": metadata, "data": {"format": "1"}})
+    async with leading(api, clock) as recorder:
+        await recorder.flush(100)
+        await recorder.flush(150)
+    assert {each["metadata"]["name"] for each in api.of("configmaps")} == {HEAD, name_of("team", MONTH), "another"}
+    assert device_seconds(usage(api)) == {"asked": 400, "allocated": 400}
+
+
+async def test_a_month_follows_another_one_and_the_oldest_are_removed(api: FakeApi, clock: Clock) -> None:
+    install(api)
+    day = 86_400
+    api.put(PODS, pod(bound=0))
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        for number in range(1, 47):
+            await recorder.flush(number * 10 * day)
+        api.put(PODS, pod(bound=0, ended=460 * day))
+        await recorder.flush(460 * day)
     names = {each["metadata"]["name"] for each in api.of("configmaps")}
-    assert f"{HEAD}.namespace.team.1" in names, "the next one follows"
+    assert names == {HEAD, *names_of("team")}
+    found = usage(api, end=500 * day)
+    assert found.recorded is not None
+    start = found.recorded.start - START
+    assert start > 460 * day - 366 * day
+    assert sum(each.allocated for each in found.jobs.values()) == 8000 * (460 * day - start)
+    kept = [each["metadata"]["name"] for each in api.of("configmaps") if "jobs.json" in each["data"]]
+    assert sorted(kept) == [name_of("team", "2025-01"), name_of("team", "2025-02")]
+
+
+async def test_a_job_has_its_history(api: FakeApi, clock: Clock) -> None:
+    install(api)
+    group = pod_group()
+    group["spec"]["priorityClassName"] = "high"
+    api.put(f"{VOLCANO}/podgroups", group)
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        api.put(PODS, pod(bound=10))
+        await recorder.at(10)
+        failed = pod(bound=10, ended=40)
+        failed["status"] |= {"phase": "Failed"}
+        failed["status"]["containerStatuses"][0]["state"]["terminated"] |= {"exitCode": 137, "reason": "OOMKilled"}
+        await recorder.at(40)
+        api.put(PODS, failed)
+        await recorder.flush(40)
+        api.remove(PODS, "team", "train-node-0-0")
+        await recorder.at(45)
+        api.put(PODS, pod("train-node-0-1", created=45, bound=50))
+        await recorder.at(50)
+        await recorder.flush(50)
+    async with leading(api, clock) as recorder:
+        await recorder.flush(60)
+        api.put(PODS, pod("train-node-0-1", created=45, bound=50, ended=70))
+        await recorder.at(70)
+        condition = {"type": "Failed", "status": "True", "reason": "JobSetFailed"}
+        api.put(TRAIN_JOBS, {**train_job(), "status": {"conditions": [condition]}})
+        await recorder.flush(80)
+    (job,) = month(api).jobs
+    assert (job.kind, job.name, job.priority_class) == ("TrainJob", "train", "high")
+    assert (job.outcome, job.reason) == ("Failed", "JobSetFailed")
+    assert [(each.at - START, each.cause) for each in job.restarts] == [(50, "OOMKilled (exit code 137)")]
+    assert (job.created, job.started, job.ended) == (START, START + 10, START + 70)
+    assert job.restart_count == 1
 
 
 async def test_no_tenant_reads_the_name_of_another_one(api: FakeApi, clock: Clock) -> None:
@@ -563,9 +606,7 @@ async def test_no_tenant_reads_the_name_of_another_one(api: FakeApi, clock: Cloc
     assert usage(api).tenants == {"vision": ("rival",)}
     for body in api.of("configmaps"):
         readable = body["metadata"]["name"] in {HEAD, *names_of(""), *names_of("team")}
-        packed = base64.b64decode((body.get("binaryData") or {}).get("lines.gz", ""))
-        text = f"{body['data']} {gzip.decompress(packed).decode() if packed else ''}"
-        assert not (readable and "rival" in text)
+        assert not (readable and "rival" in str(body["data"]))
 
 
 @pytest.mark.parametrize("status", [413, 422, 500])
@@ -579,8 +620,7 @@ async def test_a_namespace_that_cannot_be_written_stops_no_other(api: FakeApi, c
         return body
 
     def refused(_: FakeApi, request: web.Request) -> web.Response | None:
-        named = request.path.endswith(f"{HEAD}.namespace.other.0") or request.method == "POST"
-        return error(status, "Refused", "no") if named and "configmaps" in request.path and stopped else None
+        return error(status, "Refused", "no") if stopped and request.path.endswith(name_of("other", MONTH)) else None
 
     stopped = False
     async with leading(api, clock) as recorder:
@@ -588,8 +628,6 @@ async def test_a_namespace_that_cannot_be_written_stops_no_other(api: FakeApi, c
         for body in (pod(bound=0), pods_of_the_other("large"), pods_of_the_other("gone")):
             api.put(PODS, body)
         await recorder.flush(10)
-        # Its first gaps are written once, so that only its segments are refused.
-        api.put(CONFIG_MAPS, empty_gaps("other"))
     async with leading(api, clock) as recorder:
         await recorder.flush(10)
         stopped, api.fault = True, refused
@@ -604,11 +642,10 @@ async def test_a_namespace_that_cannot_be_written_stops_no_other(api: FakeApi, c
         await recorder.flush(40)
         await recorder.flush(50)
     found = usage(api)
-    lost = status != 500
-    assert [(gap.start - START, gap.end - START) for gap in found.gaps] == ([(10, 30)] if lost else [])
+    assert found.gaps == (), "nothing is lost"
     assert device_seconds(found)["allocated"] == 8 * 50
     assert device_seconds(found, other)["allocated"] == 8 * 50
-    assert device_seconds(found, other._replace(name="gone"))["allocated"] == 8 * (10 if lost else 20)
+    assert device_seconds(found, other._replace(name="gone"))["allocated"] == 8 * 20
 
 
 async def test_a_config_map_that_lost_its_label_is_found_again(api: FakeApi, clock: Clock) -> None:
@@ -620,9 +657,8 @@ async def test_a_config_map_that_lost_its_label_is_found_again(api: FakeApi, clo
     for body in api.of("configmaps"):
         api.put(CONFIG_MAPS, {**body, "metadata": {**body["metadata"], "labels": {}}})
     async with leading(api, clock) as recorder:
-        for _ in range(2):
-            with pytest.raises(ApiError):
-                await recorder.flush(110)
+        with pytest.raises(ApiError):
+            await recorder.flush(110)
         await recorder.flush(120)
         await recorder.flush(130)
     assert device_seconds(usage(api))["allocated"] == 8 * 130
@@ -725,53 +761,6 @@ async def test_the_first_sum_lets_the_rest_of_the_process_run(
         await recorder.flush(5)
         await recorder.flush(10)
     assert device_seconds(usage(api))["allocated"] == 1_999 * 5 + 5, "from when the record begins"
-
-
-async def test_of_too_many_segments_the_oldest_are_deleted(
-    api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trainyard.controller.usage_recorder.MAX_SEGMENTS", 4)
-
-    def pod_of(namespace: str, **times: int) -> Body:
-        body = pod("one", job_set="", group="", **times)
-        body["metadata"] |= {"namespace": namespace, "uid": f"uid-{namespace}"}
-        return body
-
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
-        for number in range(5):
-            start, end = number * 100 + 10, number * 100 + 60
-            api.put(PODS, pod_of(f"t{number}", created=start, bound=start))
-            await recorder.flush(start)
-            api.put(PODS, pod_of(f"t{number}", created=start, bound=start, ended=end))
-            api.remove(PODS, f"t{number}", "one")
-            await recorder.flush(end)
-            assert len(names(api)) <= 4
-        api.put(PODS, pod_of("runs", created=470, bound=470))
-        await recorder.flush(480)
-    assert names(api) == {names_of(each)[0] for each in ("", "runs", "t3", "t4")}
-    found = usage(api)
-    assert found.recorded == Span(START + 260, START + 480), "the record begins where the last dropped job ended"
-    sums = {gang.namespace: each.allocated // 1000 for (gang, _), each in found.jobs.items()}
-    assert sums == {"t3": 8 * 50, "t4": 8 * 50, "runs": 8 * 10}
-    async with leading(api, clock) as recorder:  # The next leader knows how old they are.
-        await recorder.flush(490)
-        api.put(PODS, pod_of("t0", created=500, bound=500))
-        await recorder.flush(500)
-    assert names(api) == {names_of(each)[0] for each in ("", "runs", "t0", "t4")}
-    assert usage(api).recorded == Span(START + 360, START + 500)
-
-
-async def test_a_gang_that_runs_is_never_dropped(api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.controller.usage_recorder.MAX_SEGMENTS", 1)
-    install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
-        api.put(PODS, pod(bound=0))
-        await recorder.flush(10)
-        await recorder.flush(20)
-    assert {names_of("")[0], names_of("team")[0]} <= names(api)
-    assert device_seconds(usage(api))["allocated"] == 8 * 20
 
 
 def names(api: FakeApi) -> set[str]:

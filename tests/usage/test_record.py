@@ -1,9 +1,8 @@
-"""The record survives in a bounded number of ConfigMaps, and goes on after a time without a writer."""
+"""The record survives in a bounded number of bounded ConfigMaps, and goes on after a time without a writer."""
 
 from __future__ import annotations
 
-import base64
-import gzip
+import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -12,10 +11,12 @@ import pytest
 from tests.usage.brute_force import GPU
 from trainyard.errors import TrainyardError
 from trainyard.insight.usage.account import Gap, Span
-from trainyard.insight.usage.levels import Level, QueueLevel, QueueTenants, TakenBack, UsageGang
-from trainyard.insight.usage.record import newest, read_record
-from trainyard.insight.usage.record_parts import HEAD, MAX_GAPS, SLOTS, Head, Segment, TenantGaps, gaps_name, names_of
+from trainyard.insight.usage.levels import Level, QueueTenants, TakenBack, UsageGang
+from trainyard.insight.usage.month_document import OTHERS
+from trainyard.insight.usage.month_usage import DAY, MAX_BYTES, MonthUsage
+from trainyard.insight.usage.record import HEAD, MAX_GAPS, Head, name_of, names_of, read_month, read_record
 from trainyard.insight.usage.resumption import resumed
+from trainyard.insight.usage.usage_book import UsageBook
 
 JOB = UsageGang("vision", "TrainJob", "train", "vision", "torch-2.8")
 LINES = [
@@ -24,116 +25,153 @@ LINES = [
     TakenBack(20, 50, JOB, GPU, 8000),
     Level(50, JOB, GPU, 0, 0, 0),
 ]
-QUEUES = [QueueLevel(0, "vision", GPU, 4000, 1000, 0)]
-OWN = QueueTenants("vision", ("vision",))
+JANUARY = 31 * DAY
+"""1970 has days too."""
 
 
-def body(part: Segment | Head) -> dict[str, Any]:
+def body(part: MonthUsage | Head, now: int = 0) -> dict[str, Any]:
     if isinstance(part, Head):
         return {"metadata": {"name": HEAD}, "data": part.data()}
-    return {"metadata": {"name": part.name}, "data": part.data(), "binaryData": part.binary_data()}
+    name = name_of(part.document.tenant, part.document.month)
+    labels = {"trainyard.dev/usage": part.document.month}
+    return {"metadata": {"name": name, "labels": labels}, "data": part.data(now)}
 
 
-def segment(namespace: str, sequence: int = 0, since: int = 0) -> Segment:
-    return Segment(namespace, sequence, since)
+def written(lines: list[Any], now: int) -> list[dict[str, Any]]:
+    book = UsageBook(0)
+    book.add(lines)
+    book.advance(now)
+    return [body(each, now) for each in book.changed.values()]
 
 
 def test_what_is_written_is_read() -> None:
-    jobs, queues = segment("vision"), segment("")
-    jobs.append([*LINES, OWN])
-    queues.append(QUEUES)
-    record = read_record([body(jobs), body(Head(0, 100)), body(queues)])
+    record = read_record([*written(LINES, 100), body(Head(0, 100))])
     assert record is not None
-    assert list(record.lines()) == [*QUEUES, *LINES, OWN]
     usage = record.usage(Span(0, 200))
     sums = usage.jobs[JOB, GPU]
     assert (sums.asked, sums.allocated, sums.borrowed, sums.taken_back) == (320_000, 240_000, 120_000, 240_000)
-    assert (usage.recorded, usage.tenants) == (Span(0, 100), {"vision": ("vision",)})
-
-
-def test_a_segment_is_continued_after_it_was_read() -> None:
-    first = segment("vision")
-    first.append(LINES[:2])
-    again = Segment.of(body(first))
-    again.append(LINES[2:])
-    whole = segment("vision")
-    whole.append(LINES)
-    assert body(again) == body(whole)
+    assert usage.recorded == Span(0, 100)
 
 
 def test_a_job_that_goes_on_is_counted_until_the_record_ends() -> None:
-    jobs = segment("vision")
-    jobs.append(LINES[:2])
-    record = read_record([body(jobs), body(Head(0, 100))])
+    bodies = written(LINES[:2], 30)
+    record = read_record([*bodies, body(Head(0, DAY + 100))])
     assert record is not None
-    assert record.usage(Span(0, 1000)).jobs[JOB, GPU].allocated == 8000 * 80
+    assert record.usage(Span(0, DAY)).jobs[JOB, GPU].allocated == 8000 * (DAY - 20), "nothing was written at midnight"
+    assert record.usage(Span(DAY, 2 * DAY)).jobs[JOB, GPU].allocated == 8000 * 100
 
 
-def test_the_record_begins_where_no_namespace_has_dropped_anything() -> None:
-    old, new = segment("vision", SLOTS, 500), segment("language", 0, 100)
-    record = read_record([body(old), body(new), body(Head(100, 900))])
+def test_a_document_that_its_writer_left_counts_up_to_the_end_of_its_month() -> None:
+    record = read_record([*written(LINES[:2], 30), body(Head(0, JANUARY + 100))])
     assert record is not None
-    assert record.usage(Span(0, 1000)).recorded == Span(500, 900)
-    assert old.name == segment("vision").name, "the ring has a bounded number of ConfigMaps"
+    assert record.usage(Span(0, 2 * JANUARY)).jobs[JOB, GPU].allocated == 8000 * (JANUARY - 20)
+
+
+def test_a_job_that_runs_over_the_end_of_a_month_is_in_both() -> None:
+    bodies = written([*LINES[:2], Level(JANUARY + 10, JOB, GPU, 0, 0, 0)], JANUARY + 50)
+    record = read_record([*bodies, body(Head(0, JANUARY + 100))])
+    assert record is not None
+    assert record.usage(Span(0, JANUARY)).jobs[JOB, GPU].allocated == 8000 * (JANUARY - 20)
+    assert record.usage(Span(JANUARY, JANUARY + DAY)).jobs[JOB, GPU].allocated == 8000 * 10
+    (job,) = record.months["vision", "1970-02"].jobs
+    assert (job.created, job.started, job.ended) == (10, 20, JANUARY + 10)
+
+
+def test_a_span_has_whole_days_and_the_present_one_ends_with_the_record() -> None:
+    record = read_record([body(Head(0, 3 * DAY + 500))])
+    assert record is not None
+    assert record.days(Span(DAY + 5, 2 * DAY - 7)) == Span(DAY, 2 * DAY)
+    assert record.days(Span(DAY, 3 * DAY + 5)) == Span(DAY, 3 * DAY + 500)
+    assert record.days(Span(DAY, 3 * DAY + 600)) == Span(DAY, 3 * DAY + 600)
 
 
 def test_a_namespace_named_queues_has_other_config_maps() -> None:
     assert not set(names_of("")) & set(names_of("queues"))
 
 
+def test_a_role_can_name_the_documents_of_a_tenant_for_ever() -> None:
+    start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    months = {(start + datetime.timedelta(days=days)).strftime("%Y-%m") for days in range(1000)}
+    assert {name_of("vision", month) for month in months} == set(names_of("vision"))
+
+
 def test_no_head_is_no_record() -> None:
-    assert read_record([body(segment("vision"))]) is None
+    assert read_record(written(LINES, 100)) is None
 
 
 def test_a_foreign_config_map_is_named() -> None:
     with pytest.raises(TrainyardError, match="ConfigMap trainyard-usage is not the head of a record"):
-        read_record([{"metadata": {"name": HEAD}, "data": {"format": "1", "until": "soon"}}])
-    with pytest.raises(TrainyardError, match="format 1: format '2'"):
-        read_record([{"metadata": {"name": HEAD}, "data": {**Head(0, 1).data(), "format": "2"}}])
+        read_record([{"metadata": {"name": HEAD}, "data": {"format": "2", "until": "soon"}}])
+    with pytest.raises(TrainyardError, match="format 2: format '3'"):
+        read_record([{"metadata": {"name": HEAD}, "data": {**Head(0, 1).data(), "format": "3"}}])
 
 
-@pytest.mark.parametrize("what", ["packed", "lines", "numbers", "format", "kinds"])
-def test_an_unreadable_segment_is_a_gap_of_the_others(what: str) -> None:
-    first, second, third = (segment("vision", number, number * 100) for number in range(3))
-    other = JOB._replace(name="other")
-    first.append([Level(10, JOB, GPU, 8000, 8000, 0), Level(20, other, GPU, 8000, 8000, 0)])
-    third.append([Level(200, other, GPU, 8000, 8000, 0)])
-    broken = body(second)
-    broken["metadata"]["labels"] = {"trainyard.dev/usage": "1"}
-    lines = {"lines": b'["l",0,1]', "kinds": b'["l",7,150,"nvidia.com/gpu",1,1,0]'}.get(what)
-    if lines is not None:
-        broken["binaryData"]["lines.gz"] = base64.b64encode(gzip.compress(lines)).decode()
-    elif what == "packed":
-        broken["binaryData"]["lines.gz"] = "AAAA"
-    else:
-        broken["data"] |= {"since": "soon"} if what == "numbers" else {"format": "2"}
-    record = read_record([body(first), broken, body(third), body(Head(0, 300))])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"usage.json": "{"},
+        {"usage.json": "[]"},
+        {},
+        {"usage.json": '{"format": "3", "tenant": "vision", "month": "1970-01", "until": 1}'},
+        {"usage.json": '{"format": "2", "tenant": "vision", "month": "1970-00", "until": 1}'},
+        {"usage.json": '{"format": "2", "tenant": "language", "month": "1970-01", "until": 1}'},
+        {"usage.json": '{"format": "2", "tenant": "vision", "month": "1970-01", "until": 1}', "jobs.json": "{}"},
+    ],
+)
+def test_an_unreadable_document_is_a_gap(data: dict[str, str]) -> None:
+    (stored,) = written(LINES, 100)
+    record = read_record([{**stored, "data": data}, body(Head(50, 300))])
     assert record is not None
-    assert record.gaps() == [Gap(0, 200)], "known before the lines are read"
-    assert [part.sequence for part, _ in record.segments] == [0, 2]
     usage = record.usage(Span(0, 1000))
-    assert usage.gaps == (Gap(0, 200),)
-    assert usage.jobs[JOB, GPU].allocated == 8000 * 10, "a job that ended in the gap counts up to what is known"
-    assert usage.jobs[other, GPU].allocated == 8000 * 280
+    assert (usage.jobs, usage.gaps) == ({}, (Gap(50, 300),))
+
+
+def test_a_field_of_a_later_version_is_ignored() -> None:
+    (stored,) = written(LINES, 100)
+    stored["data"]["usage.json"] = stored["data"]["usage.json"].replace("{", '{"new": 1,', 1)
+    assert read_month(stored) is not None
 
 
 def test_a_queue_that_changed_its_tenant_belongs_to_the_new_one() -> None:
-    old, new = segment("vision"), segment("language")
-    old.append([OWN, QueueTenants("vision", ())])
-    new.append([QueueTenants("vision", ("language",))])
-    record = read_record([body(old), body(new), body(Head(0, 300))])
+    book = UsageBook(0)
+    book.own(0, [QueueTenants("vision", ("vision",))])
+    book.own(5, [QueueTenants("vision", ("language",))])
+    record = read_record([*(body(each) for each in book.changed.values()), body(Head(0, 300))])
     assert record is not None
     assert record.usage(Span(0, 1000)).tenants == {"vision": ("language",)}
 
 
-def test_a_namespace_that_is_not_written_has_a_gap_up_to_now() -> None:
-    jobs = segment("vision")
-    jobs.append(LINES)
-    gaps = TenantGaps((Gap(3, 4),), 70)
-    stored = {"metadata": {"name": gaps_name("vision")}, "data": gaps.data()}
-    record = read_record([body(jobs), stored, body(Head(0, 100, (Gap(1, 2),)))])
+def test_of_too_many_jobs_the_oldest_that_ended_are_dropped_and_counted() -> None:
+    lines = [*LINES[:2]]
+    count = 6000
+    for index in range(count):
+        gang = JOB._replace(name=f"job-{index}")
+        lines += [Level(100 + index, gang, GPU, 8000, 8000, 0), Level(101 + index, gang, GPU, 0, 0, 0)]
+    (stored,) = written(lines, 10_000)
+    assert sum(len(text) for text in stored["data"].values()) <= MAX_BYTES
+    month = read_month(stored)
+    assert month is not None
+    assert 0 < month.document.dropped < count
+    assert [job.name for job in month.jobs] == ["train", *(f"job-{i}" for i in range(month.document.dropped, count))]
+    record = read_record([stored, body(Head(0, 10_000))])
     assert record is not None
-    assert record.usage(Span(0, 1000)).gaps == (Gap(1, 2), Gap(3, 4), Gap(70, 100))
+    jobs = record.usage(Span(0, DAY)).jobs
+    others = UsageGang("vision", "", OTHERS, "vision", "torch-2.8")
+    assert jobs[others, GPU].allocated == 8000 * month.document.dropped
+    assert sum(each.allocated for each in jobs.values()) == 8000 * (count + 10_000 - 20)
+
+
+def test_too_many_runtimes_are_summed_without_names() -> None:
+    lines = list[Any]()
+    for index in range(9000):
+        gang = JOB._replace(name=f"job-{index}", runtime=f"vision/runtime-{index}")
+        lines += [Level(100 + index, gang, GPU, 8000, 8000, 0), Level(101 + index, gang, GPU, 0, 0, 0)]
+    (stored,) = written(lines, 10_000)
+    assert sum(len(text) for text in stored["data"].values()) <= MAX_BYTES
+    record = read_record([stored, body(Head(0, 10_000))])
+    assert record is not None
+    ((gang, sums),) = ((gang, sums) for (gang, _), sums in record.usage(Span(0, DAY)).jobs.items())
+    assert (gang.name, gang.runtime, sums.allocated) == (OTHERS, OTHERS, 8000 * 9000)
 
 
 def test_a_time_without_a_writer_is_a_gap() -> None:
@@ -171,35 +209,4 @@ def test_what_exists_but_was_not_written_counts_from_the_last_write_on() -> None
 
 def test_a_finished_job_whose_pods_still_exist_is_not_counted_again() -> None:
     assert list(resumed(LINES, LINES, until=60)) == []
-    assert list(resumed([], LINES, until=60)) == [], "the segment with its lines is an older one"
-
-
-def test_the_newest_segments_are_known_by_their_labels() -> None:
-    def stored(name: str, number: str) -> dict[str, Any]:
-        return {"metadata": {"name": name, "labels": {"trainyard.dev/usage": number}}}
-
-    (first, second), other = names_of("vision")[:2], names_of("language")[3]
-    found = newest([stored(HEAD, "0"), stored(first, "16"), stored(second, "9"), stored(other, "x")])
-    assert sorted(found) == sorted([HEAD, first, other])
-
-
-def test_a_segment_that_begins_with_many_levels_has_room_for_as_much_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.insight.usage.record_parts.SEGMENT_BYTES", 100)
-    jobs = segment("vision")
-    jobs.append(Level(at, JOB._replace(name=f"job-{at}"), GPU, at * 7919 % 1000, 0, 0) for at in range(100))
-    jobs.binary_data()
-    assert not jobs.full
-    jobs.append(Level(at, JOB._replace(name=f"job-{at}"), GPU, at * 7919 % 1000, 0, 0) for at in range(100, 300))
-    jobs.binary_data()
-    assert jobs.full
-
-
-def test_a_segment_does_not_grow_with_each_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.insight.usage.record_parts.SEGMENT_BYTES", 100)
-    jobs = segment("vision")
-    for at in range(5000):
-        jobs.append([Level(at, JOB._replace(name=f"job-{at}"), GPU, at * 7919 % 1000, 0, 0)])
-        if at % 500 == 0:
-            jobs = Segment.of(body(jobs))
-            jobs.binary_data()
-    assert jobs.full
+    assert list(resumed([], LINES, until=60)) == [], "the document with its sums is an older one"

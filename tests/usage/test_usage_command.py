@@ -19,11 +19,13 @@ from aiohttp import web
 from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
 from tests.usage.brute_force import GPU
+from tests.usage.test_record import body
 from trainyard import pki
 from trainyard.insight.usage.account import Gap, Span, Sums, Usage
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Holding, Line, QueueTenants, Share, UsageGang
-from trainyard.insight.usage.record_parts import HEAD, Head, Segment, names_of
+from trainyard.insight.usage.levels import Holding, QueueTenants, Share, UsageGang
+from trainyard.insight.usage.record import HEAD, Head, names_of
+from trainyard.insight.usage.usage_book import UsageBook
 from trainyard.insight.usage.usage_table import By, UsageRow, as_csv, as_text
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.client import Client
@@ -35,12 +37,6 @@ VISION = UsageGang("vision", "TrainJob", "big", "vision", "torch-2.8")
 LANGUAGE = UsageGang("language", "Job", "=train", "language")
 SPAN = ("--since", "2026-10-01", "--until", "2026-10-02")
 Body = dict[str, Any]
-
-
-def config_map(part: Segment | Head) -> Body:
-    if isinstance(part, Head):
-        return {"metadata": {"name": HEAD}, "data": part.data()}
-    return {"metadata": {"name": part.name}, "data": part.data(), "binaryData": part.binary_data()}
 
 
 def record(gaps: tuple[Gap, ...] = (), until: int = DAY + 24 * HOUR) -> list[Body]:
@@ -55,14 +51,11 @@ def record(gaps: tuple[Gap, ...] = (), until: int = DAY + 24 * HOUR) -> list[Bod
     ledger.hold(DAY + 3 * HOUR, "c", Holding(LANGUAGE, {GPU: 16000}, True))
     ledger.hold(DAY + 4 * HOUR, "a", None)
     ledger.hold(DAY + 4 * HOUR, "c", None)
-    parts: dict[str, list[Line]] = {name: [QueueTenants(name, (name,))] for name in ("language", "vision")}
-    for line in ledger.drain():
-        parts.setdefault(line.gang.namespace if hasattr(line, "gang") else "", []).append(line)
-    segments = []
-    for namespace, lines in parts.items():
-        segments.append(Segment(namespace, 0, DAY))
-        segments[-1].append(lines)
-    return [config_map(Head(DAY, until, gaps)), *map(config_map, segments)]
+    book = UsageBook(DAY)
+    book.add(ledger.drain())
+    book.own(DAY, [QueueTenants(name, (name,)) for name in ("language", "vision")])
+    book.advance(DAY + 5 * HOUR)
+    return [body(Head(DAY, until, gaps)), *(body(each, DAY + 5 * HOUR) for each in book.changed.values())]
 
 
 @pytest.fixture
@@ -161,9 +154,19 @@ def test_what_is_below_zero_is_rounded_as_what_is_above() -> None:
     assert as_csv(By.TENANT, found).splitlines()[1] == f"vision,{GPU},0,0.005,0,,0,-0.005"
 
 
-def test_a_part_of_an_hour_is_rounded_only_where_it_is_shown(config: str) -> None:
+def test_a_part_of_an_hour_is_rounded_only_where_it_is_shown() -> None:
+    found = [UsageRow({"tenant": "vision"}, GPU, Sums(8000, 8000, 0, 0))]
+    assert as_csv(By.TENANT, found).splitlines()[1] == f"vision,{GPU},0.002,0.002,0,,0,0"
+
+
+def test_a_span_that_begins_or_ends_within_a_day_is_of_whole_days_and_says_so(config: str) -> None:
+    done = usage(config, "--since", "2026-10-01T03:00Z", "--until", "2026-10-01T00:00:01Z", "-o", "csv")
+    assert done.returncode == 2
     done = usage(config, "--since", "2026-10-01", "--until", "2026-10-01T00:00:01Z", "-o", "csv")
-    assert "vision,nvidia.com/gpu,0.002,0.002,0,0,0,0" in done.stdout
+    assert "vision,nvidia.com/gpu,48,48,16,0,16,0" in done.stdout
+    assert done.stderr.splitlines() == [
+        "The record has whole days (UTC): this is from 2026-10-01T00:00:00Z to 2026-10-02T00:00:00Z."
+    ]
 
 
 def test_a_tenant_sees_only_its_own(config: str) -> None:
@@ -205,7 +208,7 @@ def test_what_is_not_recorded_is_said(config: str) -> None:
 
 
 def test_a_span_without_devices_is_no_error(config: str) -> None:
-    done = usage(config, "--since", "2026-10-01T12:00Z", "--until", "2026-10-02")
+    done = usage(config, "--since", "2026-09-30", "--until", "2026-10-01")
     assert (done.returncode, "No job asked for a device." in done.stdout) == (0, True)
 
 

@@ -113,7 +113,7 @@ def _usage(
         typer.echo(as_csv(key, found), nl=False)
     else:
         typer.echo(as_text(usage, key, found))
-    for line in _reservations(usage):
+    for line in _reservations(usage, span):
         typer.echo(line, err=True)
 
 
@@ -127,14 +127,17 @@ async def _recorded(
     return record.usage(span)
 
 
-def _reservations(usage: Usage) -> list[str]:
+def _reservations(usage: Usage, asked: Span) -> list[str]:
     """Return what the numbers leave out."""
     from trainyard.insight.usage.usage_table import timestamp
 
     if not usage.jobs_recorded:
         return ["Estimated by Prometheus from its samples."]
     lines, recorded = list[str](), usage.recorded
-    if recorded is not None and usage.span.start < recorded.start:
+    if usage.span != asked:
+        start, end = map(timestamp, usage.span)
+        lines.append(f"The record has whole days (UTC): this is from {start} to {end}.")
+    if recorded is not None and asked.start < recorded.start:
         lines.append(f"The record is complete from {timestamp(recorded.start)} on.")
     if recorded is not None and recorded.end < usage.span.end - _LATENCY:
         lines.append(f"Recorded until {timestamp(recorded.end)}.")

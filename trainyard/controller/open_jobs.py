@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from trainyard.insight.usage.levels import UsageGang
+from trainyard.insight.usage.month_document import OTHERS
 
-MAX_JOBS = 20_000
-"""Jobs of a namespace with a name of their own; a segment of the record begins with all of them."""
-OTHERS = "(others)"
-"""Name of the others."""
+MAX_JOBS = 1_000
+"""Unfinished jobs of a namespace with a name of their own; a document of the record has all of them."""
 
 
 class OpenJobs:

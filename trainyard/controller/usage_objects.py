@@ -38,6 +38,10 @@ class PodFacts:
         Kind and name of its controller, or of itself.
     evicted
         Whether the scheduler evicts it.
+    priority_class
+        Its PriorityClass.
+    failure
+        Why it failed: the reason of the pod, or of its first container that failed; empty if it has not.
     """
 
     created: int
@@ -49,6 +53,8 @@ class PodFacts:
     job_set: str
     owner: tuple[str, str]
     evicted: bool
+    priority_class: str = ""
+    failure: str = ""
 
 
 def reduced_pod(body: Object) -> Object:
@@ -74,6 +80,8 @@ def reduced_pod(body: Object) -> Object:
         job_set=str(labels.get(JOB_SET_NAME_LABEL) or ""),
         owner=owner_of(body) or ("Pod", metadata["name"]),
         evicted=is_evicted(body),
+        priority_class=str(spec.get("priorityClassName") or ""),
+        failure=_failure(status),
     )
     return kept
 
@@ -84,7 +92,7 @@ def reduced_group(body: Object) -> Object:
     kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion", "creationTimestamp")}
     return {
         "metadata": {**kept, "ownerReferences": metadata.get("ownerReferences") or []},
-        "spec": {key: spec[key] for key in ("queue", "minResources") if key in spec},
+        "spec": {key: spec[key] for key in ("queue", "minResources", "priorityClassName") if key in spec},
         "status": {"phase": (body.get("status") or {}).get("phase")},
     }
 
@@ -120,6 +128,16 @@ def seconds(text: object) -> int:
         return int(datetime.datetime.fromisoformat(str(text)).timestamp())
     except (ValueError, OverflowError):
         return 0
+
+
+def _failure(status: Mapping[str, Any]) -> str:
+    if status.get("phase") != "Failed":
+        return ""
+    states = [(each.get("state") or {}).get("terminated") or {} for each in status.get("containerStatuses") or ()]
+    codes = [each for each in states if each.get("exitCode")]
+    failed = min(codes, key=lambda each: str(each.get("finishedAt")), default={})
+    reason = str(status.get("reason") or failed.get("reason") or "Failed")
+    return f"{reason} (exit code {failed['exitCode']})" if failed else reason
 
 
 def _ended(status: Mapping[str, Any]) -> int:

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from trainyard.api.constants import PLATFORM_NAME, TRAIN_JOB, TRAINING_RUNTIME
+from trainyard.api.constants import COMPLETE, FAILED, PLATFORM_NAME, TRAIN_JOB, TRAINING_RUNTIME
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.open_jobs import OpenJobs
-from trainyard.controller.status import finished, runtime_reference
+from trainyard.controller.status import condition, finished, runtime_reference
 from trainyard.controller.usage_objects import (
     BY_GROUP,
     PodFacts,
@@ -24,7 +24,7 @@ from trainyard.controller.usage_objects import (
 )
 from trainyard.insight.usage.bodies import minimum, shares
 from trainyard.insight.usage.ledger import Ledger
-from trainyard.insight.usage.levels import Holding, Share, UsageGang
+from trainyard.insight.usage.levels import Holding, JobEvent, QueueTenants, Share, UsageGang
 from trainyard.jobs.render.accelerators import is_accelerator
 from trainyard.kube.client import Client
 from trainyard.kube.informer import Informer
@@ -63,11 +63,13 @@ class UsageObserver:
         self._listed: frozenset[str] = frozenset()
         self.earliest = 0
         self.ledger: Ledger | None = None
+        self.events: list[JobEvent] = []
+        """What happened to jobs since the recorder last took them."""
         self._late: list[Callable[[], None]] | None = None
         self._pods.subscribe(self._in_order(self._on_pod))
         self._groups.subscribe(self._in_order(self._on_group))
         self._queues.subscribe(self._in_order(self._on_queue))
-        cache.train_jobs.subscribe(self._in_order(lambda change: self._hold_minimum(*change.key)))
+        cache.train_jobs.subscribe(self._in_order(self._on_train_job))
         cache.platforms.subscribe(self._in_order(self._on_platform))
 
     @property
@@ -93,6 +95,7 @@ class UsageObserver:
         self._jobs, self._evicted, self._listed = OpenJobs(), set(), self._accelerators()
         late: list[Callable[[], None]] = []
         self.ledger = ledger = Ledger()
+        self.events = []
         self._late = late
         try:
             self._share_out(0)
@@ -109,6 +112,8 @@ class UsageObserver:
                 step()
         finally:
             self._late = None
+        for train_job in self._cache.train_jobs.store:
+            self._note_end(train_job)
         for change in late:
             change()
         return ledger
@@ -124,13 +129,13 @@ class UsageObserver:
 
         return received
 
-    def owners(self) -> set[tuple[str, str]]:
-        """Return each queue that only one tenant may use, and this tenant."""
+    def owners(self) -> list[QueueTenants]:
+        """Return the queues that only one tenant may use."""
         found: dict[str, list[str]] = {}
         for policy in self._cache.tenant_policies.store:
             for queue in policy["spec"].get("queues") or ():
                 found.setdefault(str(queue), []).append(policy["metadata"]["namespace"])
-        return {(queue, tenants[0]) for queue, tenants in found.items() if len(tenants) == 1}
+        return [QueueTenants(queue, tuple(tenants)) for queue, tenants in found.items() if len(tenants) == 1]
 
     def _steps(self, body: Object) -> Iterator[tuple[int, bool, bool]]:
         """Yield the instants at which a pod changed, and whether it had a node, and had ended, from then on."""
@@ -166,6 +171,8 @@ class UsageObserver:
         if facts.evicted:
             self._evicted.add(part)
         if ended:
+            if facts.failure and (gang := self._jobs.get(part)) is not None:
+                self.events.append(JobEvent(at, gang, facts.failure))
             self._release(body, at)
             return
         gang = self._gang(body["metadata"]["namespace"], facts, self._jobs.get(part))
@@ -182,17 +189,19 @@ class UsageObserver:
         """Return the job of a pod; one that was a TrainJob's remains so when the TrainJob is deleted before it."""
         group = self._groups.store.get(namespace, facts.group) if facts.group else None
         queue = self._queue_of(group) if group is not None else self._known(facts.queue)
+        priority_class = _priority_class(group) if group is not None else facts.priority_class
         if before is not None and before.kind == TRAIN_JOB:
-            return before._replace(queue=queue if group is not None else before.queue)
+            return before._replace(queue=queue, priority_class=priority_class) if group is not None else before
         owner = owner_of(group) if group is not None else None
         candidates = ((TRAIN_JOB, facts.job_set), *((owner,) if owner is not None else ()))
         for kind, name in candidates:
             if kind == TRAIN_JOB and (train_job := self._cache.train_jobs.store.get(namespace, name)) is not None:
-                return UsageGang(namespace, TRAIN_JOB, name, queue, _runtime(train_job))
+                runtime = _runtime(train_job)
+                return UsageGang(namespace, TRAIN_JOB, name, queue, runtime, priority_class)
         if before is not None and group is None:
             return before
         kind, name = ("JobSet", facts.job_set) if facts.job_set else owner or facts.owner
-        return UsageGang(namespace, kind, name, queue)
+        return UsageGang(namespace, kind, name, queue, priority_class=priority_class)
 
     def _known(self, queue: str) -> str:
         """Return a queue that an object of a tenant names, or an empty text if it does not exist."""
@@ -237,7 +246,21 @@ class UsageObserver:
             if train_job is None or train_job["spec"].get("suspend") or finished(train_job):
                 return None
             runtime = _runtime(train_job)
-        return UsageGang(namespace, kind, owner, self._queue_of(group), runtime)
+        return UsageGang(namespace, kind, owner, self._queue_of(group), runtime, _priority_class(group))
+
+    def _on_train_job(self, change: StoreChange) -> None:
+        self._hold_minimum(*change.key)
+        old, new = change.old, change.new
+        if self.ledger is not None and new is not None and not (old is not None and finished(old)):
+            self._note_end(new)
+
+    def _note_end(self, train_job: Object) -> None:
+        """Note how a TrainJob ended, if it has."""
+        ends = [(kind, found) for kind in (COMPLETE, FAILED) if (found := condition(train_job, kind, "True"))]
+        for outcome, found in ends[:1]:
+            metadata = train_job["metadata"]
+            gang = UsageGang(metadata["namespace"], TRAIN_JOB, metadata["name"], "")
+            self.events.append(JobEvent(self.now, gang, str(found.get("reason") or ""), outcome))
 
     def _on_group(self, change: StoreChange) -> None:
         if self.ledger is None:
@@ -304,6 +327,10 @@ def _waits_without_pods(group: Object) -> bool:
     owner = controller_of(group) or {}
     api_group = str(owner.get("apiVersion") or "").rpartition("/")[0]
     return owner.get("kind") == TRAIN_JOB or (owner.get("kind"), api_group) == (VOLCANO_JOBS.kind, VOLCANO_JOBS.group)
+
+
+def _priority_class(group: Object) -> str:
+    return str(group["spec"].get("priorityClassName") or "")
 
 
 def _runtime(train_job: Object) -> str:

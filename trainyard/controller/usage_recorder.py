@@ -1,8 +1,8 @@
 """Recorder of usage (leader only): keeps the record of device-hours in ConfigMaps of the controller's namespace.
 
-Every half a minute it writes what changed, and in the head until when the record is complete. A new leader reads the
-record and goes on with the pods that exist; the time in between is a gap. Each write requires the version that this
-process read or wrote last, so of two writers one fails, and reads the record again.
+Every half a minute it writes the documents that changed, and then in the head until when the record is complete. A new
+leader reads the newest documents and goes on with the pods that exist; the time in between is a gap. Each write
+requires the version that this process read or wrote last, so of two writers one fails, and reads the record again.
 """
 
 from __future__ import annotations
@@ -10,40 +10,39 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from http import HTTPStatus
 from typing import Any
 
 from trainyard.controller.cluster_cache import ClusterCache
-from trainyard.controller.usage_objects import seconds
 from trainyard.controller.usage_observer import UsageObserver
 from trainyard.errors import TrainyardError
 from trainyard.insight.usage.account import Account, Span, Usage
-from trainyard.insight.usage.levels import Level, Line, QueueTenants, TakenBack, UsageGang
-from trainyard.insight.usage.record import newest, place_of, read_record
-from trainyard.insight.usage.record_parts import (
+from trainyard.insight.usage.levels import JobEvent, Line, QueueTenants, UsageGang
+from trainyard.insight.usage.month_document import JOBS_KEY
+from trainyard.insight.usage.month_usage import DAY, MonthUsage, month_of, month_span
+from trainyard.insight.usage.record import (
+    FORMER_FORMATS,
     HEAD,
     LABEL,
-    MAX_SEGMENTS,
-    QUEUES,
-    UNTIL,
     Head,
-    Segment,
-    TenantGaps,
-    gaps_name,
+    name_of,
+    oldest_month,
+    place_of,
+    read_month,
 )
 from trainyard.insight.usage.resumption import resumed
+from trainyard.insight.usage.usage_book import UsageBook
 from trainyard.kube.api_errors import ApiError, FencedError, TransportError
 from trainyard.kube.client import Client
-from trainyard.kube.collection_page import Listing
 from trainyard.kube.kinds import CONFIG_MAPS
+from trainyard.kube.resource import Object
 
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"
 _INTERVAL_SECONDS = 30.0
 _ALWAYS = Span(0, 2**40)
+_JOB_DAYS = 30
+"""Days that jobs are kept after the end of their month."""
 
 
 class UsageRecorder:
@@ -77,16 +76,11 @@ class UsageRecorder:
         self._lock = asyncio.Lock()
         self._account: Account | None = None
         self._head = Head(0, 0)
-        self._segments: dict[str, Segment] = {}
+        self._book = UsageBook(0)
         self._versions: dict[str, str] = {}
-        self._pending: defaultdict[str, list[Line]] = defaultdict(list)
-        self._unwritten: set[str] = set()
-        self._owners: set[tuple[str, str]] = set()
-        self._gaps: dict[str, TenantGaps] = {}
-        self._unwritten_gaps: set[str] = set()
-        self._lost: set[str] = set()
-        self._written_at: dict[str, int] = {}
-        self._relists = 0
+        self._behind: int | None = None
+        """Instant since which a document cannot be written."""
+        self._relists = self._pruned = 0
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -152,190 +146,124 @@ class UsageRecorder:
             await asyncio.sleep(self._interval)
 
     async def _resume(self) -> None:
-        page = await self._page()
-        if all(each["metadata"]["name"] != HEAD for each in page.items) and await self._adopt(HEAD):
-            page = await self._page()
-        bodies = [await self._client.get(CONFIG_MAPS, each, namespace=self._namespace) for each in newest(page.items)]
-        begins = Head(self.observer.now, self.observer.now)
-        record = await asyncio.to_thread(read_record, bodies, begins)
-        assert record is not None  # noqa: S101 - it has a head
-        written = await asyncio.to_thread(list, record.lines())
-        stored = [each["metadata"] for each in (*page.items, *bodies)]
-        self._versions = {each["name"]: each["resourceVersion"] for each in stored}
-        self._written_at = {name: _written_at(each) for each in stored if _is_segment(name := each["name"])}
-        self._segments, self._lost = {}, set()
-        self._pending.clear()
-        self._unwritten = set()
-        for segment, body in record.segments:
-            self._segments[segment.namespace] = Segment.of(body)
-        self._owners = {
-            (line.queue, tenant) for line in written if isinstance(line, QueueTenants) for tenant in line.tenants
-        }
-        self.observer.earliest = record.head.until
-        self._relists, self._account = self.observer.relists, None
+        head = await self._client.find(CONFIG_MAPS, HEAD, namespace=self._namespace)
+        self._versions = {HEAD: head["metadata"]["resourceVersion"]} if head is not None else {}
+        if head is None or (head.get("data") or {}).get("format") in FORMER_FORMATS:
+            # Nothing says until when the documents are complete, or they have another form: the record begins again.
+            record_head = Head(self.observer.now, self.observer.now)
+            months, unreadable = list[MonthUsage](), list[str]()
+            await self._delete_all()
+        else:
+            record_head = Head.of(head)
+            months, unreadable = await self._newest()
+        self._relists, self._account, self._behind, self._pruned = self.observer.relists, None, None, 0
+        self.observer.earliest = until = record_head.until
         ledger = await self.observer.start()
         now = self.observer.now
-        for namespace, number in record.unreadable:
-            _LOG.warning("record of usage: segment %d of %s is unreadable", number, namespace or "the queues")
-            self._segments[namespace] = Segment(namespace, number + 1, now)
-            self._unwritten.add(namespace)
-        self._gaps = {namespace: each.closed(now) for namespace, each in record.tenant_gaps.items()}
-        self._unwritten_gaps = {namespace for namespace, each in record.tenant_gaps.items() if each.behind is not None}
+        for month in months:
+            month.settle(until)
+        written = [level for month in months for level in month.levels()]
         lines = ledger.drain()
         ledger.advance(now)
-        levels = ledger.levels()
-        self._head = record.head.resumed(now)
-        self._sort(await asyncio.to_thread(list, resumed(written, lines, record.head.until)))
-        account = Account(_ALWAYS, by=_without_names)
-        account.add(levels)
-        self._account = account
+        self._account = Account(_ALWAYS, by=_without_names)
+        self._account.add(ledger.levels())
+        self._head = record_head.resumed(now)
+        for month_name in unreadable:
+            self._head = self._head.without(max(self._head.since, month_span(month_name).start), now)
+        self._book = UsageBook(until, months)
+        self._add(list(resumed(written, lines, until)))
 
-    async def _page(self) -> Listing:
-        return await self._client.page(
+    async def _newest(self) -> tuple[list[MonthUsage], list[str]]:
+        """Return the newest document of each tenant and of the queues, and the months of those that are unreadable."""
+        newest = dict[str, str]()
+        for metadata in await self._page():
+            self._versions[metadata["name"]] = metadata["resourceVersion"]
+            if (place := place_of(metadata)) is not None and place[1] >= oldest_month(self.observer.now):
+                newest[place[0]] = max(newest.get(place[0], ""), place[1])
+        months, unreadable = list[MonthUsage](), list[str]()
+        for tenant, month_name in newest.items():
+            name = name_of(tenant, month_name)
+            body = await self._client.get(CONFIG_MAPS, name, namespace=self._namespace)
+            self._versions[name] = body["metadata"]["resourceVersion"]
+            month = await asyncio.to_thread(read_month, body)
+            if month is not None:
+                months.append(month)
+            else:
+                _LOG.warning("record of usage: ConfigMap %s is unreadable, and begins again", name)
+                unreadable.append(month_name)
+        return months, unreadable
+
+    async def _delete_all(self) -> None:
+        for metadata in await self._page():
+            if metadata["name"].startswith(f"{HEAD}."):
+                await self._delete(metadata)
+
+    async def _delete(self, metadata: Mapping[str, Any]) -> None:
+        name, version = metadata["name"], metadata["resourceVersion"]
+        await self._client.delete(CONFIG_MAPS, name, namespace=self._namespace, resource_version=version)
+        self._versions.pop(name, None)
+
+    async def _page(self) -> list[Mapping[str, Any]]:
+        page = await self._client.page(
             CONFIG_MAPS, namespace=self._namespace, label_selector=LABEL, limit=0, metadata_only=True
         )
+        return [each["metadata"] for each in page.items]
 
     async def _write(self) -> None:
         now = self.observer.now
         self._drain()
-        owners = self.observer.owners()
-        for queue, tenant in sorted(owners ^ self._owners):
-            # Only the tenant reads its part: no tenant sees who else there is.
-            self._pending[tenant].append(QueueTenants(queue, (tenant,) if (queue, tenant) in owners else ()))
-        self._owners = owners
-        for namespace, lines in self._pending.items():
-            if lines:
-                segment = self._segments.setdefault(namespace, Segment(namespace, 0, self._head.since))
-                segment.append(lines)
-                lines.clear()
-                self._unwritten.add(namespace)
-        for namespace in sorted(self._unwritten):
+        self._book.own(now, self.observer.owners())
+        self._book.advance(now)
+        changed, self._book.changed = self._book.changed, {}
+        behind = False
+        # The newest first: what runs is in a document at any time.
+        for key, month in sorted(changed.items(), key=lambda item: item[0][1], reverse=True):
             try:
-                await self._write_segment(namespace)
-            except ApiError as error:
-                if namespace == QUEUES or error.conflict or error.not_found:
+                await self._put(name_of(*key), key[1], month.data(now))
+            except (ApiError, TransportError) as error:
+                self._book.changed |= changed
+                if not isinstance(error, ApiError) or error.conflict or error.not_found:
                     raise
-                self._fall_behind(namespace, error)
-        for namespace in sorted(self._unwritten_gaps):
-            await self._put(gaps_name(namespace), 0, {"data": self._gaps[namespace].data()})
-            self._unwritten_gaps.discard(namespace)
-        self._start_segments(now)
-        surplus, since = self._surplus()
-        # The head says first that the record begins later.
-        head = Head(since, max(now, self._head.until), self._head.gaps)
-        await self._put(HEAD, 0, {"data": head.data()})
+                # The record of others goes on. Nothing is lost if a later write succeeds.
+                _LOG.warning("record of usage: ConfigMap %s: %s; retrying", name_of(*key), error)
+                behind = True
+        if not behind:
+            self._behind = None
+        elif self._behind is None:
+            self._behind = self._head.until
+        head = Head(self._head.since, max(now, self._head.until), self._head.gaps)
+        # The head names no tenant, because each tenant reads it.
+        shown = head.without(self._behind, head.until) if self._behind is not None else head
+        await self._put(HEAD, "head", shown.data())
         self._head = head
-        for name in surplus:
-            await self._delete(name)
+        if now // DAY != self._pruned:
+            await self._prune(now)
+            self._pruned = now // DAY
 
-    async def _write_segment(self, namespace: str) -> None:
-        segment = self._segments[namespace]
-        binary = await asyncio.to_thread(segment.binary_data)
-        await self._put(segment.name, segment.sequence, {"data": segment.data(), "binaryData": binary})
-        self._unwritten.discard(namespace)
-        own = self._gaps.get(namespace)
-        if own is not None and own.behind is not None:
-            lost = namespace in self._lost
-            self._gaps[namespace] = own.closed(segment.since) if lost else replace(own, behind=None)
-            self._unwritten_gaps.add(namespace)
-        self._lost.discard(namespace)
+    async def _prune(self, now: int) -> None:
+        """Delete the documents that are older than the record, and the jobs of a month that ended a month ago."""
+        without_jobs = month_of(month_span(month_of(now - _JOB_DAYS * DAY)).start - 1)
+        for metadata in await self._page():
+            name, place = metadata["name"], place_of(metadata)
+            if place is not None and place[1] < oldest_month(now):
+                await self._delete(metadata)
+            elif place is not None and place[1] == without_jobs:
+                await self._put(name, place[1], {JOBS_KEY: None})
 
-    def _fall_behind(self, namespace: str, error: ApiError) -> None:
-        """Let the record of all others go on; what is too large is given up, except for the present levels."""
-        own = self._gaps.get(namespace, TenantGaps())
-        if own.behind is None:
-            _LOG.warning("record of usage of namespace %s: %s; retrying", namespace, error)
-            self._gaps[namespace] = replace(own, behind=self._head.until)
-            self._unwritten_gaps.add(namespace)
-        if error.too_large or error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            now, segment = self.observer.now, self._segments[namespace]
-            sequence = segment.sequence + (namespace not in self._lost)
-            self._pending.pop(namespace, None)
-            self._segments[namespace] = following = Segment(namespace, sequence, now)
-            following.append(self._levels(now)[namespace])
-            self._pending.pop(namespace, None)
-            self._lost.add(namespace)
-
-    def _levels(self, now: int) -> Mapping[str, list[Line]]:
-        """Return the present levels by part of the record."""
-        assert self.observer.ledger is not None  # noqa: S101
-        self._drain()
-        self.observer.ledger.advance(now)
-        levels = defaultdict[str, list[Line]](list)
-        for line in self.observer.ledger.levels():
-            levels[_scope(line)].append(line)
-        for queue, tenant in sorted(self._owners):
-            levels[tenant].append(QueueTenants(queue, (tenant,)))
-        return levels
-
-    def _start_segments(self, now: int) -> None:
-        """Follow each full segment by one with the present levels; the next lines write it."""
-        full = {namespace: each for namespace, each in self._segments.items() if each.full}
-        if not full or self.observer.ledger is None:
-            return
-        levels = self._levels(now)
-        for namespace, segment in full.items():
-            # These lines came after the last write: the next segment begins with what they led to.
-            late = self._pending.pop(namespace, [])
-            following = Segment(namespace, segment.sequence + 1, now)
-            following.append([*late, *levels[namespace]])
-            self._segments[namespace] = following
-
-    def _surplus(self) -> tuple[list[str], int]:
-        """Return the segments beyond `MAX_SEGMENTS` that were written longest ago, and the start of the record then.
-
-        The newest segment of the queues, and of each tenant that exists or has jobs, stays.
-        """
-        surplus, since = len(self._written_at) - MAX_SEGMENTS, self._head.since
-        if surplus <= 0 or self.observer.ledger is None:
-            return [], since
-        self._drain()
-        kept = {_scope(line) for line in self.observer.ledger.levels()} | {tenant for _, tenant in self._owners}
-        kept |= {QUEUES, *(namespace for namespace, lines in self._pending.items() if lines)}
-        newest_ones = {max(names, key=self._age) for names in self._stored().values()}
-        candidates = [name for name in self._written_at if name not in newest_ones or _namespace_of(name) not in kept]
-        dropped = sorted(candidates, key=self._age)[:surplus]
-        # Before it, nothing says any more what a namespace had whose last segment is gone.
-        return dropped, max([since, *(self._written_at[name] for name in dropped if name in newest_ones)])
-
-    def _stored(self) -> Mapping[str, list[str]]:
-        """Return the names of the stored segments by namespace."""
-        found = defaultdict[str, list[str]](list)
-        for name in self._written_at:
-            found[_namespace_of(name)].append(name)
-        return found
-
-    def _age(self, name: str) -> tuple[int, str]:
-        return self._written_at[name], name
-
-    async def _delete(self, name: str) -> None:
-        namespace = _namespace_of(name)
-        del self._written_at[name]
-        names = [name]
-        if namespace not in self._stored():
-            self._segments.pop(namespace, None)
-            self._gaps.pop(namespace, None)
-            names.append(gaps_name(namespace))
-        for each in names:
-            version = self._versions.pop(each, None)
-            if version is not None:
-                await self._client.delete(CONFIG_MAPS, each, namespace=self._namespace, resource_version=version)
-
-    async def _put(self, name: str, sequence: int, content: Mapping[str, Any]) -> None:
-        now = self.observer.now
-        labels = {LABEL: str(sequence), UNTIL: str(now)}
+    async def _put(self, name: str, label: str, data: Mapping[str, str | None]) -> None:
+        labels = {LABEL: label}
         if (version := self._versions.get(name)) is not None:
             stored = await self._client.merge_patch(
                 CONFIG_MAPS,
                 name,
-                {"metadata": {"labels": labels}, **content},
+                {"metadata": {"labels": labels}, "data": data},
                 namespace=self._namespace,
                 resource_version=version,
                 field_manager=_FIELD_MANAGER,
             )
         else:
             metadata = {"name": name, "namespace": self._namespace, "labels": labels}
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             try:
                 stored = await self._client.create(CONFIG_MAPS, body, field_manager=_FIELD_MANAGER)
             except ApiError as error:
@@ -343,16 +271,14 @@ class UsageRecorder:
                     await self._adopt(name)  # The record is then read again, with it.
                 raise
         self._versions[name] = stored["metadata"]["resourceVersion"]
-        if _is_segment(name):
-            self._written_at[name] = now
 
-    async def _adopt(self, name: str) -> bool:
-        """Restore the label of a ConfigMap that has lost it, and return whether it exists."""
-        body = await self._client.find(CONFIG_MAPS, name, namespace=self._namespace)
+    async def _adopt(self, name: str) -> None:
+        """Restore the label of a ConfigMap that has lost it; one that is no document is replaced."""
+        body: Object | None = await self._client.find(CONFIG_MAPS, name, namespace=self._namespace)
         if body is None:
-            return False
-        sequence = str((body.get("data") or {}).get("sequence"))
-        label = sequence if sequence.isascii() and sequence.isdecimal() else "0"
+            return
+        month = read_month(body)
+        label = month.document.month if month is not None else "unknown"
         await self._client.merge_patch(
             CONFIG_MAPS,
             name,
@@ -361,42 +287,25 @@ class UsageRecorder:
             resource_version=body["metadata"]["resourceVersion"],
             field_manager=_FIELD_MANAGER,
         )
-        return True
 
     def _drain(self) -> None:
         ledger = self.observer.ledger
         if ledger is not None and self._account is not None:
             lines = ledger.drain()
             self._account.add(lines)
-            self._sort(lines)
+            self._add(lines)
 
-    def _sort(self, lines: Any) -> None:
-        for line in lines:
-            self._pending[_scope(line)].append(line)
-
-
-def _namespace_of(name: str) -> str:
-    return (place_of(name) or (QUEUES, ""))[0]
+    def _add(self, lines: list[Line]) -> None:
+        events, self.observer.events = self.observer.events, []
+        # What interrupts a job comes before the levels that follow from it.
+        self._book.add(sorted([*events, *lines], key=_instant))
 
 
-def _is_segment(name: str) -> bool:
-    place = place_of(name)
-    return place is not None and place[1].isdecimal()
-
-
-def _written_at(metadata: Mapping[str, Any]) -> int:
-    """Return when a ConfigMap was written last; of one without the label, when it was created."""
-    label = str((metadata.get("labels") or {}).get(UNTIL))
-    if label.isascii() and label.isdecimal():
-        return int(label)
-    return seconds(metadata.get("creationTimestamp"))
+def _instant(line: Line | JobEvent) -> int:
+    return 0 if isinstance(line, QueueTenants) else line.at
 
 
 def _without_names(gang: UsageGang) -> UsageGang:
     """Return what metrics sum by: neither jobs nor runtimes whose names a tenant chooses."""
     namespace, own, _ = gang.runtime.rpartition("/")
     return UsageGang(gang.namespace, "", "", gang.queue, f"{namespace}/*" if own else gang.runtime)
-
-
-def _scope(line: Line) -> str:
-    return line.gang.namespace if isinstance(line, Level | TakenBack) else QUEUES

@@ -15,8 +15,7 @@ from trainyard.errors import TrainyardError
 from trainyard.insight.prometheus_access import PrometheusAccess
 from trainyard.insight.usage.account import Span, Sums, Usage
 from trainyard.insight.usage.levels import UsageGang
-from trainyard.insight.usage.record import Record, read_record
-from trainyard.insight.usage.record_parts import HEAD, LABEL, names_of
+from trainyard.insight.usage.record import HEAD, LABEL, Record, names_of, read_record
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.client import Client
 from trainyard.kube.kinds import CONFIG_MAPS
@@ -64,7 +63,7 @@ async def read_usage_record(client: Client, home: str, namespace: str | None) ->
             fix="set trainer.recordUsage, wait a minute after `trainyard up`, or name the namespace of the controller "
             "with --record-namespace",
         )
-    known = sorted({each.namespace for each in record.stored if each.namespace})
+    known = sorted({tenant for tenant, _ in (*record.months, *record.unreadable) if tenant})
     if listed and namespace is not None and namespace not in known:
         raise TrainyardError(
             f"The record has no tenant {namespace!r}",

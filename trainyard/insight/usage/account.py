@@ -59,6 +59,10 @@ class Sums:
         self.borrowed += other.borrowed
         self.taken_back += other.taken_back
 
+    def subtract(self, other: Sums) -> None:
+        """Subtract a part of the sums."""
+        self.add(Sums(-other.asked, -other.allocated, -other.borrowed, -other.taken_back))
+
 
 @dataclass(frozen=True)
 class Usage:

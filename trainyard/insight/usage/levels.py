@@ -24,6 +24,8 @@ class UsageGang(NamedTuple):
         Its queue; empty: none.
     runtime
         The runtime of a TrainJob; empty for other kinds.
+    priority_class
+        PriorityClass of its pods; empty: none.
     """
 
     namespace: str
@@ -31,6 +33,7 @@ class UsageGang(NamedTuple):
     name: str
     queue: str
     runtime: str = ""
+    priority_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,15 @@ class TakenBack(NamedTuple):
     gang: UsageGang
     resource: str
     amount: int
+
+
+class JobEvent(NamedTuple):
+    """What happened to a job: it ended with an outcome, or without one, a pod of it failed."""
+
+    at: int
+    gang: UsageGang
+    reason: str
+    outcome: str = ""
 
 
 class QueueLevel(NamedTuple):

@@ -1,249 +1,251 @@
-"""Record of usage as it is read: the lines of its segments, and where it has gaps."""
+"""Record of usage as ConfigMaps: a head, and a document a month for the queues and for each tenant.
+
+The name of a document has the number of its month, so that a year later the same ConfigMap is written again: a tenant
+has at most twelve, and a Role can name them. Every tenant reads the head and the documents of the queues, so these name
+no tenant.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import groupby
-from typing import Any, NamedTuple
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Final
 
-import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from trainyard.errors import TrainyardError
-from trainyard.insight.usage.account import Account, Gap, Span, Usage
-from trainyard.insight.usage.levels import Level, Line, QueueLevel, QueueTenants, TakenBack, UsageGang
-from trainyard.insight.usage.record_parts import (
+from trainyard.insight.usage.account import Gap, Span, Sums, Usage
+from trainyard.insight.usage.levels import UsageGang
+from trainyard.insight.usage.month_document import (
     FORMAT,
-    GAPS,
-    HEAD,
-    QUEUES,
-    UNREADABLE,
-    Head,
-    Segment,
-    TenantGaps,
-    number_of,
-    unpacked,
+    JOBS_KEY,
+    OTHERS,
+    USAGE_KEY,
+    DayUsage,
+    JobUsage,
+    MonthDocument,
 )
+from trainyard.insight.usage.month_usage import DAY, MonthUsage, month_of, month_span
+
+HEAD: Final = "trainyard-usage"
+"""Name of the head; those of the documents start with it."""
+LABEL: Final = "trainyard.dev/usage"
+"""Label of every ConfigMap of the record, with the month of its document."""
+MONTHS: Final = 12
+"""Months of the record."""
+MAX_GAPS: Final = 500
+"""Gaps in the head; of more, the nearest are merged."""
+FORMER_FORMATS: Final = frozenset({"1"})
+"""Formats of former versions, whose record is removed."""
+QUEUES: Final = ""
+"""The queues, among tenants."""
+UNREADABLE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, ValidationError)
+"""Errors of a ConfigMap that is not one of the record."""
+_JOBS: Final = TypeAdapter(list[JobUsage])
 
 
-class _Stored(NamedTuple):
-    namespace: str
-    sequence: int
-    segment: Segment | None
-    """None: it cannot be read."""
-    body: Mapping[str, Any]
+@dataclass(frozen=True)
+class Head:
+    """What is known of the record as a whole.
+
+    Parameters
+    ----------
+    since, until
+        First and last instant of the record.
+    gaps
+        Times without a record, in order.
+    """
+
+    since: int
+    until: int
+    gaps: tuple[Gap, ...] = ()
+
+    def resumed(self, now: int) -> Head:
+        """Return the head of a writer that goes on at an instant; the time before it is a gap."""
+        if now <= self.until:
+            return self
+        gaps = [*self.gaps, Gap(self.until, now)]
+        if len(gaps) > MAX_GAPS:
+            between = [after.start - before.end for before, after in pairwise(gaps)]
+            index = between.index(min(between))
+            gaps[index : index + 2] = [Gap(gaps[index].start, gaps[index + 1].end)]
+        return replace(self, until=now, gaps=tuple(gaps))
+
+    def without(self, start: int, end: int) -> Head:
+        """Return the head of a record that has lost a time."""
+        return replace(self, gaps=tuple(sorted({*self.gaps, Gap(start, end)})))
+
+    def data(self) -> dict[str, str]:
+        """Return the data of its ConfigMap."""
+        span = {"since": str(self.since), "until": str(self.until)}
+        return {"format": FORMAT, **span, "gaps": json.dumps(self.gaps)}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Head:
+        """Return the head in a ConfigMap.
+
+        Raises
+        ------
+        TrainyardError
+            It is not readable.
+        """
+        try:
+            data = body["data"]
+            if data["format"] != FORMAT:
+                raise ValueError(f"format {data['format']!r}")
+            gaps = (Gap(int(start), int(end)) for start, end in json.loads(data["gaps"]))
+            return cls(int(data["since"]), int(data["until"]), tuple(gaps))
+        except UNREADABLE as error:
+            raise TrainyardError(
+                f"ConfigMap {HEAD} is not the head of a record of usage in format {FORMAT}: {error}",
+                fix="delete it, and wait a minute: the record begins again",
+            ) from error
 
 
 @dataclass
 class Record:
     """A record that was read.
 
-    A segment that cannot be read is a gap: from the start of the one before it to the start of the next one.
-
     Parameters
     ----------
     head
         The head.
-    stored
-        Segments in order, the queues first.
-    tenant_gaps
-        Gaps by namespace.
+    months
+        Documents by tenant and month, in order; those of the queues first.
+    unreadable
+        Tenants and months whose documents cannot be read.
     """
 
     head: Head
-    stored: tuple[_Stored, ...]
-    tenant_gaps: Mapping[str, TenantGaps] = field(default_factory=dict)
-
-    @cached_property
-    def _contents(self) -> list[list[Line] | None]:
-        """Lines of each stored segment; None: it cannot be read."""
-        return [_readable(each) if each.segment is not None else None for each in self.stored]
-
-    @cached_property
-    def unreadable(self) -> frozenset[tuple[str, int]]:
-        """Namespaces and numbers of the segments that cannot be read."""
-        pairs = zip(self.stored, self._contents, strict=True)
-        return frozenset((each.namespace, each.sequence) for each, lines in pairs if lines is None)
-
-    @property
-    def segments(self) -> list[tuple[Segment, Mapping[str, Any]]]:
-        """Segments that can be read."""
-        return [
-            (each.segment, each.body)
-            for each in self.stored
-            if each.segment is not None and each[:2] not in self.unreadable
-        ]
-
-    def lines(self) -> Iterator[Line]:
-        """Yield all lines; those of a namespace, and of the queues, in the order of time."""
-        owners = defaultdict[str, set[str]](set)
-        pairs = zip(self.stored, self._contents, strict=True)
-        for namespace, group in groupby(pairs, key=lambda pair: pair[0].namespace):
-            written, exclusive, gaps = _Written(namespace), dict[str, bool](), self.gaps((namespace,))
-            for each, lines in group:
-                if lines is None or each.segment is None:
-                    continue
-                yield from written.ended(each.segment.since, lines, gaps)
-                for line in lines:
-                    if isinstance(line, QueueTenants):
-                        exclusive[line.queue] = bool(line.tenants)
-                    else:
-                        yield line
-                written.add(lines)
-            for queue in (queue for queue, own in exclusive.items() if own):
-                owners[queue].add(namespace)
-        for queue, tenants in owners.items():
-            yield QueueTenants(queue, tuple(sorted(tenants)))
-
-    def gaps(self, namespaces: Iterable[str] | None = None) -> list[Gap]:
-        """Return the gaps of namespaces; by default, of all and of the head."""
-        found = set(self.head.gaps) if namespaces is None else set[Gap]()
-        wanted = set(namespaces) if namespaces is not None else None
-        for namespace, own in self.tenant_gaps.items():
-            if wanted is None or namespace in wanted:
-                found.update(own.closed(self.head.until).gaps)
-        for namespace, sequence in self.unreadable:
-            if wanted is None or namespace in wanted:
-                others = [each for each, _ in self.segments if each.namespace == namespace]
-                before = [each.since for each in others if each.sequence < sequence]
-                after = [each.since for each in others if each.sequence > sequence]
-                found.add(Gap(max(before, default=self.head.since), min(after, default=self.head.until)))
-        return sorted(found)
+    months: Mapping[tuple[str, str], MonthUsage]
+    unreadable: Sequence[tuple[str, str]] = field(default_factory=list)
 
     def usage(self, span: Span) -> Usage:
-        """Return the usage over a span; the record is complete from where no namespace has dropped a segment."""
-        account = Account(Span(max(span.start, self.head.since), span.end))
-        account.add(self.lines())
-        recorded = Span(self._complete_since(), self.head.until)
-        return replace(account.usage(self.head.until, recorded=recorded, gaps=self.gaps()), span=span)
+        """Return the usage of the whole days that a span touches, up to the end of the record."""
+        days = self.days(span)
+        jobs = defaultdict[tuple[UsageGang, str], Sums](Sums)
+        lent = defaultdict[tuple[str, str], Fraction](Fraction)
+        exclusive: dict[str, list[str]] = {}
+        for (tenant, _), month in self.months.items():
+            month.settle(max(self.head.until, month.document.until))
+            exclusive[tenant] = month.document.queues
+            for loan in month.document.lent:
+                if _inside(month, loan.day, days):
+                    lent[loan.queue, loan.resource] += loan.lent
+            for gang, each in _jobs(month):
+                if _inside(month, each.day, days):
+                    jobs[gang, each.resource].add(each.sums())
+        owners = defaultdict[str, list[str]](list)
+        for tenant, queues in exclusive.items():
+            for queue in queues:
+                owners[queue].append(tenant)
+        since = max(self.head.since, month_span(_earlier(month_of(self.head.until), MONTHS - 1)).start)
+        found = {key: sums for key, sums in jobs.items() if sums.asked or sums.taken_back}
+        tenants = {queue: tuple(sorted(names)) for queue, names in owners.items()}
+        gaps = tuple(gap for gap in self.gaps() if days.overlap(gap.start, gap.end))
+        return Usage(days, found, lent, tenants, Span(since, self.head.until), gaps)
 
-    def _complete_since(self) -> int:
-        first: dict[str, Segment] = {}
-        for segment, _ in self.segments:
-            first.setdefault(segment.namespace, segment)
-        dropped = {each.namespace: each.sequence for each in reversed(self.stored)}
-        return max([self.head.since, *(each.since for name, each in first.items() if dropped[name])])
+    def days(self, span: Span) -> Span:
+        """Return the whole days (UTC) of a span; the present day ends with the record."""
+        start, end = span.start - span.start % DAY, -(-span.end // DAY) * DAY
+        return Span(start, span.end if span.end >= self.head.until else min(end, self.head.until))
 
-
-class _Written:
-    """The levels with which the last segment of a namespace ended."""
-
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
-        self._levels: dict[tuple[UsageGang, str], Level] = {}
-        self._last = 0
-
-    def add(self, lines: Sequence[Line]) -> None:
-        """Follow the lines of a segment."""
-        for line in lines:
-            if isinstance(line, Level):
-                self._last = max(self._last, line.at)
-                if line.asked or line.allocated:
-                    self._levels[line.gang, line.resource] = line
-                else:
-                    self._levels.pop((line.gang, line.resource), None)
-
-    def ended(self, since: int, lines: Sequence[Line], gaps: Iterable[Gap]) -> Iterator[Line]:
-        """Yield the ends of the jobs that the next segment does not have: they have ended in a gap before it."""
-        named = {(line.gang, line.resource) for line in lines if isinstance(line, Level)} if self._levels else set()
-        started = [gap.start for gap in gaps if gap.end == since]
-        at = max(self._last, min(started)) if started else since
-        for gang, resource in [key for key in self._levels if key not in named]:
-            del self._levels[gang, resource]
-            yield Level(at, gang, resource, 0, 0, 0)
+    def gaps(self) -> list[Gap]:
+        """Return the gaps of the head, and the months of unreadable documents."""
+        found = set(self.head.gaps)
+        for _, month in self.unreadable:
+            start, end = month_span(month)
+            found.add(Gap(max(start, self.head.since), min(end, self.head.until)))
+        return sorted(gap for gap in found if gap.start < gap.end)
 
 
-def newest(objects: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of the head and of the newest segment of each namespace, among the metadata of ConfigMaps."""
-    found: dict[str, tuple[int, str]] = {}
-    for metadata in (each["metadata"] for each in objects):
-        scope, _, slot = metadata["name"].rpartition(".")
-        each = (number_of(metadata), metadata["name"])
-        key = scope if slot.isdecimal() else metadata["name"]
-        found[key] = max(found.get(key, each), each)
-    return [name for _, name in found.values()]
+def read_month(body: Mapping[str, Any]) -> MonthUsage | None:
+    """Return the document in a ConfigMap, or None if it is not readable or not the one of its name."""
+    try:
+        data = body["data"]
+        document = MonthDocument.model_validate_json(data[USAGE_KEY])
+        jobs = _JOBS.validate_json(data.get(JOBS_KEY) or "[]")
+        month = MonthUsage(document, jobs)
+    except UNREADABLE:
+        return None
+    return month if name_of(document.tenant, document.month) == body["metadata"]["name"] else None
 
 
-def read_record(bodies: Iterable[Mapping[str, Any]], begins: Head | None = None) -> Record | None:
-    """Return the record in ConfigMaps; None without a head.
-
-    Parameters
-    ----------
-    bodies
-        The ConfigMaps.
-    begins
-        The head of a record that has lost its own.
+def read_record(bodies: Iterable[Mapping[str, Any]]) -> Record | None:
+    """Return the record in ConfigMaps, or None without a head.
 
     Raises
     ------
     TrainyardError
         The head is not readable.
     """
-    head, stored, gaps = begins, list[_Stored](), dict[str, TenantGaps]()
+    head, months, unreadable = None, dict[tuple[str, str], MonthUsage](), list[tuple[str, str]]()
     for body in bodies:
-        name = body["metadata"]["name"]
-        if name == HEAD:
-            try:
-                head = Head.of(body)
-            except UNREADABLE as error:
-                raise TrainyardError(
-                    f"ConfigMap {name} is not the head of a record of usage in format {FORMAT}: {error}",
-                    fix="delete it, and wait a minute: the record begins again",
-                ) from error
-        elif (place := place_of(name)) is not None:
-            namespace, slot = place
-            if slot == GAPS:
-                with suppress(*UNREADABLE):
-                    gaps[namespace] = TenantGaps.of(body)
-            elif slot.isdecimal():
-                stored.append(_stored(namespace, body))
-    if head is None:
+        if body["metadata"]["name"] == HEAD:
+            head = Head.of(body)
+        elif (month := read_month(body)) is not None:
+            months[month.document.tenant, month.document.month] = month
+        elif (place := place_of(body["metadata"])) is not None:
+            unreadable.append(place)
+    return Record(head, dict(sorted(months.items())), unreadable) if head is not None else None
+
+
+def place_of(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return tenant and month of the ConfigMap of a document, or None for any other one."""
+    month = str((metadata.get("labels") or {}).get(LABEL))
+    scope, _, number = metadata["name"].rpartition(".")
+    if len(month) != 7 or month[5:] != number:
         return None
-    return Record(head, tuple(sorted(stored, key=lambda each: each[:2])), gaps)
+    if scope == f"{HEAD}.queues":
+        return QUEUES, month
+    tenant = scope.removeprefix(f"{HEAD}.namespace.")
+    return (tenant, month) if tenant != scope else None
 
 
-def place_of(name: str) -> tuple[str, str] | None:
-    """Return the namespace and the last word of the name of a ConfigMap; None: it is none of a segment or of gaps."""
-    first, *words = name.split(".")
-    if first != HEAD or len(words) < 2:
-        return None
-    if words[0] == "queues":
-        return QUEUES, words[1]
-    return (words[1], words[2]) if words[0] == "namespace" and len(words) == 3 else None
+def name_of(tenant: str, month: str) -> str:
+    """Return the name of the ConfigMap of a document."""
+    scope = "queues" if tenant == QUEUES else f"namespace.{tenant}"
+    return f"{HEAD}.{scope}.{month[5:]}"
 
 
-def _stored(namespace: str, body: Mapping[str, Any]) -> _Stored:
-    try:
-        segment = Segment.begun(body)
-        if segment.namespace == namespace:
-            return _Stored(namespace, segment.sequence, segment, body)
-    except UNREADABLE:
-        pass
-    return _Stored(namespace, number_of(body["metadata"]), None, body)
+def names_of(tenant: str) -> list[str]:
+    """Return the names of the documents of a tenant; of the queues, if it is empty."""
+    return [name_of(tenant, f"2026-{number:02}") for number in range(1, 13)]
 
 
-def _readable(stored: _Stored) -> list[Line] | None:
-    try:
-        return list(_lines(stored.namespace, unpacked(stored.body).splitlines()))
-    except UNREADABLE:
-        return None
+def oldest_month(now: int) -> str:
+    """Return the first month that is kept."""
+    return _earlier(month_of(now), MONTHS - 1)
 
 
-def _lines(namespace: str, texts: Sequence[bytes]) -> Iterator[Line]:
-    gangs: dict[int, UsageGang] = {}
-    for kind, *row in orjson.loads(b"[" + b",".join(texts) + b"]"):
-        if kind == "l":
-            number, at, *rest = row
-            yield Level(at, gangs[number], *rest)
-        elif kind == "q":
-            yield QueueLevel(*row)
-        elif kind == "j":
-            gangs[row[0]] = UsageGang(namespace, *row[1:])
-        elif kind == "b":
-            number, since, at, *rest = row
-            yield TakenBack(since, at, gangs[number], *rest)
-        else:
-            yield QueueTenants(row[0], tuple(row[1]))
+def _earlier(month: str, count: int) -> str:
+    for _ in range(count):
+        month = month_of(month_span(month).start - 1)
+    return month
+
+
+def _inside(month: MonthUsage, day: int, days: Span) -> bool:
+    at = month.span.start + (day - 1) * DAY
+    return days.overlap(at, at + DAY) > 0
+
+
+def _jobs(month: MonthUsage) -> Iterator[tuple[UsageGang, DayUsage]]:
+    """Yield the days of each job, and what the totals have beyond these."""
+    tenant = month.document.tenant
+    named = defaultdict[tuple[str, str, str, int, str], Sums](Sums)
+    for job in month.jobs:
+        gang = job.gang(tenant)
+        for each in job.days:
+            named[*gang[3:], each.day, each.resource].add(each.sums())
+            yield gang, each
+    for total in month.totals():
+        rest, known = total.sums(), named[total.queue, total.runtime, total.priority_class, total.day, total.resource]
+        rest.subtract(known)
+        other = UsageGang(tenant, "", OTHERS, total.queue, total.runtime, total.priority_class)
+        row = DayUsage(day=total.day, resource=total.resource)
+        row.add(rest)
+        yield other, row

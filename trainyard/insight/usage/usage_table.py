@@ -165,7 +165,7 @@ def timestamp(at: int) -> str:
 def _names(gang: UsageGang, by: By) -> dict[str, str]:
     values = {
         "tenant": gang.namespace,
-        "job": f"{gang.kind.lower()}/{gang.name}",
+        "job": f"{gang.kind.lower()}/{gang.name}" if gang.kind else gang.name,
         "queue": gang.queue,
         "runtime": gang.runtime,
     }
