@@ -26,7 +26,7 @@ from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules
 from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 
-from .common.declaration import Declaration, Group, Resources
+from .common.declaration import Declaration, Group, Resources, certificate
 from .common.flow_control import flow_schemas, priority_levels
 from .common.installation import Installation
 from .common.job_set_definition import custom_resource_definition
@@ -45,7 +45,6 @@ from .common.rbac import (
     service_account_subject,
 )
 from .common.target import Target
-from .common.webhook_certificates import certificate
 from .common.workload import CONTROLLER_PORT, ConfigVolume, Workload, config_map, configured_by, namespace, service
 from .hooks.webhooks import wait_for_ca_bundles
 
