@@ -20,7 +20,7 @@ from trainyard.settings.sections.console import PROGRAM, ConsoleSettings
 
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
-from .common.objects import Component, KubernetesObject
+from .common.objects import Component
 from .common.pod_settings import CONTROLLER_LOG
 from .common.program_deployments import declare_program
 from .common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
@@ -71,7 +71,7 @@ class Console(Component):
         super().__init__("console", name, opts)
         settings = args.settings
         own_namespace = self.child(namespace(settings.namespace))
-        self.namespaces: dict[str, KubernetesObject] = {settings.namespace: own_namespace}
+        self.namespaces[settings.namespace] = own_namespace
         workload = _workload(args)
         subject = service_account_subject(PROGRAM, settings.namespace)
         account = self.child(service_account(PROGRAM, settings.namespace), depends_on=[own_namespace])

@@ -31,7 +31,7 @@ from .common.flow_control import flow_schemas, priority_levels
 from .common.installation import Installation
 from .common.job_set_definition import custom_resource_definition
 from .common.network_policies import program_policy
-from .common.objects import Component, KubernetesObject
+from .common.objects import Component
 from .common.pod_settings import CONTROLLER_LOG
 from .common.policy_server import PolicyServerParts, policy_server
 from .common.program_deployments import declare_program
@@ -111,8 +111,6 @@ class Trainer(Component):
 
     def __init__(self, name: str, args: TrainerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainer", name, opts)
-        self.crds: list[KubernetesObject] = []
-        self.ready: list[KubernetesObject] = []
         if args.settings.install is True:
             self._install(args)
         self.register_outputs({})
