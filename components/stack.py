@@ -1,4 +1,17 @@
-"""Installation of one stack: settings, cluster, provider, conventions, and the components in order."""
+"""Installation of one stack: settings, cluster, provider, conventions, and the components in order.
+
+Each component is installed after those that its declaration needs, and is deleted before them. Its arguments are its
+section of the settings, the target cluster, and the resources of the components before it (`Resources`):
+
+- volcano, jobset, kueue, console
+- trainer: volcano, jobset, kueue, console
+- platform: trainer
+- policies: volcano, jobset, kueue, console, trainer, platform
+- queues: volcano
+- topology: volcano
+- runtimes: trainer, platform
+- tenants: all others
+"""
 
 from __future__ import annotations
 
