@@ -16,7 +16,7 @@ from trainyard.settings.sections.console import PROGRAM, ConsoleSettings
 
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
-from .common.objects import Component, KubernetesObject
+from .common.objects import Component
 from .common.pod_settings import CONTROLLER_LOG
 from .common.program_deployments import declare_program
 from .common.rbac import service_account
@@ -65,7 +65,7 @@ class Console(Component):
         super().__init__("console", name, opts)
         settings = args.settings
         own_namespace = self.child(namespace(settings.namespace))
-        self.namespaces: dict[str, KubernetesObject] = {settings.namespace: own_namespace}
+        self.namespaces[settings.namespace] = own_namespace
         workload = _workload(args)
         account = self.child(service_account(PROGRAM, settings.namespace), depends_on=[own_namespace])
         address = service(workload, PROGRAM, {"https": (443, "https")})

@@ -87,9 +87,6 @@ class JobSet(Component):
 
     def __init__(self, name: str, args: JobSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("jobset", name, opts)
-        self.crds: list[KubernetesObject] = []
-        self.namespaces: dict[str, KubernetesObject] = {}
-        self.ready: list[KubernetesObject] = []
         if args.settings.install is True:
             self._install(args)
         self.register_outputs({})

@@ -137,9 +137,6 @@ class Kueue(Component):
     def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("kueue", name, opts)
         settings, target = args.settings, args.target
-        self.crds: list[KubernetesObject] = []
-        self.namespaces: dict[str, KubernetesObject] = {}
-        self.ready: list[KubernetesObject] = []
         if settings.install is True:
             self._install(settings, target, args.webhooks_from)
         if settings.install is not False:
@@ -193,7 +190,7 @@ class Kueue(Component):
     def _queues(self, settings: KueueSettings, target: Target) -> None:
         """Declare flavors before the queues that use them; the first one waits until its webhook is reached."""
         installed = list(self.ready)
-        before: list[KubernetesObject] = installed
+        before = installed
         for level in queue_objects(settings):
             sample = next((each for each in level if each["kind"] == "ResourceFlavor"), None)
             hooks = None

@@ -53,7 +53,7 @@ class Platform(Component):
         settings = args.settings
         platform = platform_object(settings)
         declared = self.child(_with_removed(platform, args.removed_queues), inherit_depends_on=True)
-        self.ready: list[pulumi.Resource] = [declared, self.patch(_facts(platform), depends_on=[declared])]
+        self.ready = [declared, self.patch(_facts(platform), depends_on=[declared])]
         self.ready += [self.child(priority_class(key, value)) for key, value in settings.priority_classes.items()]
         self.register_outputs({})
 

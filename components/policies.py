@@ -48,7 +48,6 @@ class Policies(Component):
             for definition in report_definitions():
                 self.child(definition)
         policies: dict[str, KubernetesObject] = {}
-        self.ready: list[KubernetesObject] = []
         today = datetime.datetime.now(datetime.UTC).date()
         exempt = settings.exempt_namespaces
         rules = with_listed_controllers(load_rules(*rule_catalogs(settings)), settings.policies.pod_controllers)

@@ -89,7 +89,7 @@ class Queues(Component):
                 hooks=hooks,
                 retired=name in retirement.waiting,
             )
-        self.ready: list[pulumi.Resource] = list(declared.values())
+        self.ready = list(declared.values())
         for manifest in queues.patches:
             room = QueuePatchHook(access, manifest)
             if args.readable:

@@ -1,55 +1,53 @@
-"""Installation of one stack: settings, cluster, provider, conventions, and the components in order."""
+"""Installation of one stack: settings, cluster, provider, conventions, and the components in order.
+
+Each component is installed after those that its declaration needs, and is deleted before them. Its arguments are its
+section of the settings, the target cluster, and the resources of the components before it (`Resources`):
+
+- volcano, jobset, kueue, console
+- trainer: volcano, jobset, kueue, console
+- platform: trainer
+- policies: volcano, jobset, kueue, console, trainer, platform
+- queues: volcano
+- topology: volcano
+- runtimes: trainer, platform
+- tenants: all others
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes
+import yaml
 
 from trainyard import upstream
-from trainyard.api.constants import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.local.cluster import cluster_name, provider
 from trainyard.local.cluster.provider import ClusterAccess
 from trainyard.platform.pulumi_sdk.engine import PulumiEngine
-from trainyard.platform.takeover.takeover_plan import PLAN_VARIABLE, PlannedTakeoverError, TakeoverPlan
-from trainyard.platform.takeover.takeover_reader import TakeoverReader
 from trainyard.scheduling.queues.queue_bodies import QueueObjects
-from trainyard.scheduling.queues.retirement import QueueRetirement
 from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import parse_stack, reject_secrets
 from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
 
-from .cluster_comparison import QUEUE, Comparison, compare_with_cluster
-from .common.adoption_check import Ownership
-from .common.declaration import Resources
-from .common.declared_objects import DeclaredObject, is_reviewed, review
-from .common.existing_components import existing_components
-from .common.imports import Imports
+from .cluster_comparison import Comparison, compare_with_cluster
+from .common.declaration import Resources, installation_outputs
 from .common.installation import Installation
-from .common.objects import FIELD_MANAGER, Component, Conventions, OwnershipCheck, conventions
+from .common.objects import Component
 from .common.offline import OFFLINE_KUBECONFIG, access_or_offline
-from .common.outputs import context_of, installation_outputs
-from .common.ownership import LiveObjects, list_live_objects, list_owned_objects
 from .common.pod_settings import check_programs
-from .common.replacement import Replacements
-from .common.served_fields import Schemas, read_schemas
-from .common.takeover_record import forget_former_queues, record_former_objects, reject_limited_takeover
 from .common.target import Target
-from .hooks.retirement import close_retired, delete_directly, retire_queues
+from .preparation import prepared
 from .registry import (
-    cluster_kinds,
     declarations,
     image_repositories,
     installation_order,
-    namespaced_kinds,
     needed_by,
 )
 
@@ -71,12 +69,6 @@ PROVIDER_OPTIONS: Final[Mapping[str, Any]] = {
     "suppress_deprecation_warnings": True,
 }
 """Options of the Kubernetes provider on which the components rely."""
-
-DEFERRED_RETIREMENT: Final = (
-    "the program runs before the kubeconfig is known: once it is closed and has no jobs, remove its entry, and that "
-    "`up` deletes it"
-)
-"""Why a retired queue stays if the kubeconfig is an output."""
 
 
 @contextmanager
@@ -144,118 +136,6 @@ def _opened() -> Iterator[Installation]:
         yield stack
 
 
-@contextmanager
-def prepared(
-    name: str,
-    settings: StackSettings,
-    queues: QueueObjects,
-    target: Target,
-    options: Callable[[], pulumi.ResourceOptions],
-    *,
-    readable: bool,
-    deferred: OwnershipCheck | None = None,
-    removed: pulumi.Input[Sequence[str]] = (),
-) -> Iterator[Installation]:
-    """Compare the settings with the cluster, and apply the conventions of a stack to what is declared inside.
-
-    Parameters
-    ----------
-    name
-        Value of the stack's label.
-    settings, queues
-        The validated settings, and their queues.
-    target
-        The cluster.
-    options
-        Declares the provider and returns the options of every component; called after the cluster was read.
-    readable
-        Whether the cluster is read.
-    deferred
-        Records the declared objects if the cluster is read later, when its kubeconfig is known; then the caller also
-        calls `compare_with_cluster`.
-    removed
-        Names of the removed queues, if the cluster is read later.
-
-    Raises
-    ------
-    TrainyardError
-        The cluster is unreachable, or contains objects of other owners with the same names; or the run is a reviewed
-        update, and the declared objects violate a mandatory rule.
-    """
-    access, live = target.access, None
-    if readable:
-        namespaces = {*settings.platform_namespaces, *settings.tenants}
-        live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
-    ownership, imports = None, None
-    comparison = Comparison()
-    plans = os.environ.get(PLAN_VARIABLE) == "true"
-    reader = TakeoverReader(access.kubeconfig, access.context, FIELD_MANAGER)
-    if live is not None:
-        ownership = Ownership(
-            live,
-            name,
-            may_adopt=settings.adopt or plans,
-            reader=reader,
-            replacements=Replacements(access),
-            plurals={**cluster_kinds(), **namespaced_kinds()},
-            installed=settings.platform_namespaces,
-        )
-        imports = Imports(name, live, lambda: list_owned_objects(access, name, namespaced_kinds()))
-        comparison = compare_with_cluster(name, settings, queues, target, live)
-    elif deferred is None:
-        unread = ", ".join(each.name for each in existing_components(settings, declarations()))
-        if unread:
-            pulumi.log.warn(f"Without a cluster, nothing is known about {unread} (install: existing)")
-    unknown = None if live is not None else DEFERRED_RETIREMENT if deferred is not None else "the cluster was not read"
-    retired = retire_queues(
-        comparison.queues, settings.queues, comparison.owned_queues, leaving=comparison.leaving, unknown=unknown
-    )
-    if live is not None:
-        removed = comparison.removed_queues
-    given = options()
-    labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
-    replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
-    schemas = _stored_schemas(access, live) if pulumi.runtime.is_dry_run() and live is not None else {}
-    declared: list[DeclaredObject] = []
-    common = Conventions(
-        labels,
-        protect=settings.protect,
-        ownership=ownership or deferred,
-        replaced_fields=replaced,
-        import_id=imports.id_of if imports is not None else None,
-        schemas=schemas,
-        declared=declared,
-    )
-    with reader:
-        with conventions(common):
-            tenants = comparison.tenants
-            yield Installation(name, settings, target, given, declarations(), live, queues, retired, removed, tenants)
-        plan = ownership.plan() if ownership is not None else TakeoverPlan(name)
-        if plans:
-            raise PlannedTakeoverError(plan)
-        plan.require()
-        reject_limited_takeover(plan)
-        if imports is not None:
-            imports.report()
-        if is_reviewed():
-            review(settings, declared)
-        if ownership is not None:
-            ownership.report(plan)
-            if not pulumi.runtime.is_dry_run():
-                _prepare_cluster(access, name, ownership, comparison, retired)
-
-
-def _prepare_cluster(
-    access: ClusterAccess, name: str, ownership: Ownership, comparison: Comparison, retired: QueueRetirement
-) -> None:
-    """Make the changes that precede those of the engine: record former objects, close and delete retired queues."""
-    record_former_objects(access, name, ownership.former_objects())
-    close_retired(access, retired, comparison.leaving)
-    deleted = {*retired.removed, *comparison.removed_queues}
-    forget_former_queues(access, name, sorted(deleted & ownership.live.adopted(name, *QUEUE)))
-    delete_directly(access, retired, comparison.queues.queues)
-
-
 def install_components(context: Installation, names: Collection[str] | None = None) -> dict[str, Component]:
     """Declare the resources of components, each after those that it needs, and return the components by name.
 
@@ -276,7 +156,7 @@ def install_components(context: Installation, names: Collection[str] | None = No
 
 def export_outputs(context: Installation, components: Mapping[str, Component]) -> None:
     """Export the names of what the components declare, and the kubeconfig's context, as outputs of the stack."""
-    for name, value in installation_outputs(components.values(), context_of(context.target.access)).items():
+    for name, value in installation_outputs(components.values(), _context_of(context.target.access)).items():
         pulumi.export(name, value)
 
 
@@ -315,14 +195,6 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
     return queues
 
 
-def _stored_schemas(access: ClusterAccess, live: LiveObjects) -> Schemas:
-    """Return the schemas of the custom resources that the program declares, as the cluster has them."""
-    stored = live.names("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-    kinds = {**cluster_kinds(), **namespaced_kinds()}
-    names = {f"{plural}.{version.partition('/')[0]}" for (version, _), plural in kinds.items()}
-    return read_schemas(access, sorted(names & stored)) if names & stored else {}
-
-
 def _settings(stack: str) -> StackSettings:
     config = pulumi.Config("trainyard")
     present = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
@@ -330,3 +202,10 @@ def _settings(stack: str) -> StackSettings:
     source = f"Pulumi.{stack}.yaml"
     reject_secrets((key for key in keys if pulumi.runtime.is_config_secret(f"trainyard:{key}")), source=source)
     return parse_stack({key: config.get_object(key) for key in keys}, source=source)
+
+
+def _context_of(access: ClusterAccess) -> str:
+    """Return the name of the context: the selected one, or the current one of the kubeconfig; empty without a file."""
+    if access.context or not access.kubeconfig.is_file():
+        return access.context or ""
+    return str((yaml.safe_load(access.kubeconfig.read_text()) or {}).get("current-context", ""))

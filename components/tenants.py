@@ -72,7 +72,6 @@ class Tenants(Component):
     def __init__(self, name: str, args: TenantsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("tenants", name, opts)
         settings = args.settings
-        self.namespaces: dict[str, KubernetesObject] = {}
         for tenant in settings.retired_tenants:
             deleted = self.retire(namespace(tenant))
             if effect := args.retired.get(tenant):

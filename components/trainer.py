@@ -26,12 +26,12 @@ from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules
 from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.sections.trainer import TrainerSettings
 
-from .common.declaration import Declaration, Group, Resources
+from .common.declaration import Declaration, Group, Resources, certificate
 from .common.flow_control import flow_schemas, priority_levels
 from .common.installation import Installation
 from .common.job_set_definition import custom_resource_definition
 from .common.network_policies import program_policy
-from .common.objects import Component, KubernetesObject
+from .common.objects import Component
 from .common.pod_settings import CONTROLLER_LOG
 from .common.policy_server import PolicyServerParts, policy_server
 from .common.program_deployments import declare_program
@@ -45,7 +45,6 @@ from .common.rbac import (
     service_account_subject,
 )
 from .common.target import Target
-from .common.webhook_certificates import certificate
 from .common.workload import CONTROLLER_PORT, ConfigVolume, Workload, config_map, configured_by, namespace, service
 from .hooks.webhooks import wait_for_ca_bundles
 
@@ -112,8 +111,6 @@ class Trainer(Component):
 
     def __init__(self, name: str, args: TrainerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainer", name, opts)
-        self.crds: list[KubernetesObject] = []
-        self.ready: list[KubernetesObject] = []
         if args.settings.install is True:
             self._install(args)
         self.register_outputs({})

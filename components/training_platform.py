@@ -26,11 +26,10 @@ from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import parse_stack
 
 from .cluster_comparison import compare_with_cluster
+from .common.declaration import installation_outputs
 from .common.deferred_ownership import DeferredOwnership
-from .common.given_kubeconfig import GivenKubeconfig
-from .common.inputs import inputs_in
+from .common.given_kubeconfig import GivenKubeconfig, inputs_in
 from .common.objects import Component
-from .common.outputs import installation_outputs
 from .common.owner import owner_of
 from .common.ownership import list_live_objects
 from .common.target import Target

@@ -118,9 +118,6 @@ class Volcano(Component):
 
     def __init__(self, name: str, args: VolcanoArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("volcano", name, opts)
-        self.crds: list[KubernetesObject] = []
-        self.namespaces: dict[str, KubernetesObject] = {}
-        self.ready: list[KubernetesObject] = []
         if args.settings.install is True:
             self._install(args)
         self.register_outputs({})

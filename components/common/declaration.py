@@ -19,7 +19,6 @@ from trainyard.settings.stack import StackSettings
 from .installation import Installation
 from .objects import Component
 from .target import Target
-from .webhook_certificates import certificate
 
 Kinds = Mapping[tuple[str, str], str]
 """Plural by API version and kind."""
@@ -166,3 +165,58 @@ class Declaration:
             validating=names["ValidatingWebhookConfiguration"],
         )
         return (issued,)
+
+
+def certificate(
+    secret: str,
+    namespace_name: str,
+    service_name: str,
+    target: Target,
+    *,
+    deployment: str = "",
+    names: Iterable[str] = (),
+    mutating: Iterable[str] = (),
+    validating: Iterable[str] = (),
+) -> Certificate:
+    """Return the certificate of one webhook server.
+
+    Parameters
+    ----------
+    secret, namespace_name
+        Secret that the leader writes.
+    service_name
+        Service of the server; its DNS names are in the certificate.
+    target
+        The cluster; if webhooks are called by URL, its address is in the certificate too.
+    deployment
+        Deployment whose pods read the certificate only when they start; the leader replaces them after a renewal.
+    names
+        Further DNS names.
+    mutating, validating
+        Webhook configurations whose caBundle the leader writes.
+    """
+    host = f"{service_name}.{namespace_name}.svc"
+    return Certificate(
+        secret=secret,
+        namespace=namespace_name,
+        dns_names=(host, f"{host}.cluster.local", *names),
+        ip_addresses=() if target.access.webhook_ports is None else (target.access.webhook_address,),
+        deployment=deployment,
+        mutating_webhook_configurations=tuple(sorted(mutating)),
+        validating_webhook_configurations=tuple(sorted(validating)),
+    )
+
+
+def installation_outputs(components: Iterable[Component], context: pulumi.Input[str]) -> dict[str, Any]:
+    """Return the outputs of a stack or a platform; a Service is ``namespace/name``. A kubeconfig is none of them."""
+    names = [each.names for each in components]
+
+    def of(kind: str) -> list[str]:
+        return [name for each in names for name in each.get(kind, ())]
+
+    return {
+        "namespaces": of("namespaces"),
+        "services": of("services"),
+        "queues": of("queues"),
+        "kubeconfigContext": context,
+    }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import json
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,22 @@ import yaml
 from trainyard.errors import TrainyardError
 from trainyard.kube.kubeconfig_files import files_of, merged, selected
 
-from .inputs import has_inputs
+
+def has_inputs(value: Any) -> bool:
+    """Return whether a value is or contains an output or awaitable."""
+    return next(inputs_in(value), None) is not None
+
+
+def inputs_in(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each output and awaitable in a value, its mappings and its lists."""
+    if isinstance(value, pulumi.Output) or inspect.isawaitable(value):
+        yield path
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from inputs_in(each, f"{path}.{key}".removeprefix("."))
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            yield from inputs_in(each, f"{path}[{index}]")
 
 
 class GivenKubeconfig:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import pulumi
@@ -178,14 +177,13 @@ class Component(pulumi.ComponentResource):
         ready when it serves.
     """
 
-    crds: Sequence[pulumi.Resource] = ()
-    namespaces: Mapping[str, pulumi.Resource] = MappingProxyType({})
-    ready: Sequence[pulumi.Resource] = ()
-
     def __init__(self, area: str, name: str, opts: pulumi.ResourceOptions | None) -> None:
         own = pulumi.ResourceOptions.merge(opts, None)
         own.depends_on = None  # every child waits for the registration of its parent
         super().__init__(f"trainyard:{area}:{type(self).__name__}", name, {}, own)
+        self.crds: list[pulumi.Resource] = []
+        self.namespaces: dict[str, pulumi.Resource] = {}
+        self.ready: list[pulumi.Resource] = []
         self._declared: list[tuple[str, str]] = []
         self._depends_on = pulumi.ResourceOptions(depends_on=opts.depends_on if opts is not None else None)
 

@@ -17,7 +17,7 @@ from trainyard.api import (
     parse,
 )
 from trainyard.api.constants import MANAGED_BY_TRAINER
-from trainyard.api.verdicts import decoded
+from trainyard.api.verdicts import decoded, violations
 from trainyard.errors import TrainyardError
 
 TRAIN_JOB: dict[str, Any] = {
@@ -145,3 +145,11 @@ def test_models_of_plug_ins_are_found_where_the_policies_are() -> None:
     assert policy.body() == {"volcano": {"networkTopology": {"highestTierAllowed": 2}}}
     with pytest.raises(AttributeError, match="NoPolicy"):
         gang_policy.NoPolicy  # noqa: B018
+
+
+def test_unchanged_parts_of_a_stored_object_are_not_validated_again() -> None:
+    stored = with_spec(initializer={"model": {"storageUri": "no-scheme"}})
+    changed = with_spec(initializer={"model": {"storageUri": "no-scheme"}}, suspend=True)
+    path = "spec.initializer.model.storageUri"
+    assert path in [finding.path for finding in violations(TrainJob, changed)]
+    assert path not in [finding.path for finding in violations(TrainJob, changed, stored)]

@@ -332,6 +332,7 @@ def record(
     import components.hooks.migration
     import components.jobset
     import components.policies
+    import components.preparation
     import components.runtimes
     import components.stack
     import components.trainer
@@ -353,14 +354,14 @@ def record(
     monkeypatch.setattr(components.trainer, "build", _definitions)
     monkeypatch.setattr(components.runtimes, "installed_catalog", _catalog)
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
-    monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
+    monkeypatch.setattr(components.preparation, "list_live_objects", lambda *_: live)
     monkeypatch.setattr(components.cluster_comparison, "list_live_objects", lambda *_: live)
     monkeypatch.setattr(components.cluster_comparison, "check_existing", lambda *_: None)
     monkeypatch.setattr(components.hooks.migration, "run_with_client", planned)
-    monkeypatch.setattr(components.stack, "read_schemas", lambda *_: {})
-    monkeypatch.setattr(components.stack, "record_former_objects", lambda _access, _stack, found: recorded(found))
-    monkeypatch.setattr(components.stack, "forget_former_queues", lambda _access, _stack, found: forgotten(found))
-    monkeypatch.setattr(components.stack, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
+    monkeypatch.setattr(components.preparation, "read_schemas", lambda *_: {})
+    monkeypatch.setattr(components.preparation, "record_former_objects", lambda _access, _stack, found: recorded(found))
+    monkeypatch.setattr(components.preparation, "forget_former_queues", lambda _access, _stack, found: forgotten(found))
+    monkeypatch.setattr(components.preparation, "TakeoverReader", lambda *_: FakeReader(errors or {}, parts))
     set_mocks(_Echo(), project=project, stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
     monkeypatch.setattr(components.cluster_comparison, "live_queues", lambda *_: queues or LiveQueues())

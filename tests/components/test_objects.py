@@ -215,7 +215,7 @@ def test_ownership_knows_every_kind_that_is_declared(services: Recording) -> Non
 
 
 def test_an_unknown_image_is_refused() -> None:
-    from components.common.images import ImageTable
+    from components.common.target import ImageTable
     from trainyard.settings.platform import ImageSettings
 
     with pytest.raises(TrainyardError, match=r"images\.vc-schedular"):

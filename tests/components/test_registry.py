@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from components import stack
 from components.common.declaration import Declaration, Group, WebhookServer
 from components.registry import declarations, installation_order, needed_by
 
@@ -57,3 +59,13 @@ def test_the_platform_is_installed_from_the_controllers_to_the_tenants() -> None
     controllers = ["volcano", "jobset", "kueue", "console", "trainer", "platform"]
     assert needed_by(found["policies"], found) == controllers
     assert needed_by(found["tenants"], found) == [name for name in found if name != "tenants"]
+
+
+def test_the_module_of_the_stack_lists_the_order_and_what_each_component_needs() -> None:
+    found, listed = declarations(), {}
+    for line in re.findall(r"^- (.*)$", stack.__doc__ or "", re.MULTILINE):
+        names, _, needed = line.partition(": ")
+        others = ", ".join(name for name in found if name != names)
+        listed.update(dict.fromkeys(names.split(", "), needed.replace("all others", others)))
+    needs = {name: ", ".join(needed_by(found[name], found)) for name in installation_order(found)}
+    assert list(listed.items()) == list(needs.items())

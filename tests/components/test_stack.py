@@ -164,7 +164,7 @@ def test_objects_of_this_stack_that_the_state_lacks_are_imported(monkeypatch: py
     }
     reads = []
     monkeypatch.setattr(
-        "components.stack.list_owned_objects", lambda *_: reads.append("read") or LiveObjects(namespaced)
+        "components.preparation.list_owned_objects", lambda *_: reads.append("read") or LiveObjects(namespaced)
     )
     warnings: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", lambda message, *_, **__: warnings.append(message))
@@ -196,7 +196,7 @@ def test_plain_pulumi_imports_on_request(monkeypatch: pytest.MonkeyPatch) -> Non
         return SimpleNamespace(stdout=json.dumps({"deployment": {"resources": resources}}))
 
     monkeypatch.setattr("trainyard.platform.pulumi_sdk.exported_state.subprocess.run", export)
-    monkeypatch.setattr("components.stack.list_owned_objects", lambda *_: LiveObjects({}))
+    monkeypatch.setattr("components.preparation.list_owned_objects", lambda *_: LiveObjects({}))
     monkeypatch.setenv("TRAINYARD_IMPORT", "true")
     recording = record(stack_config(), monkeypatch, live=found)
     assert {each.name for each in recording.objects if each.import_id} == {"Namespace/vision"}
@@ -217,7 +217,7 @@ def test_a_state_without_objects_of_a_stack_that_has_some_is_a_warning(
     namespaces = [("v1", "Namespace", name, ours) for name in ("vision", "language")]
     others = ("v1", "Namespace", "elsewhere", ours)
     found = live(*namespaces, others, nodes=node_names())
-    monkeypatch.setattr("components.stack.list_owned_objects", lambda *_: LiveObjects({}))
+    monkeypatch.setattr("components.preparation.list_owned_objects", lambda *_: LiveObjects({}))
     provider = ("pulumi:providers:kubernetes", "kubernetes")
     with recorded_objects({("pulumi:pulumi:Stack", "trainyard-local"), provider}):
         record(stack_config(), monkeypatch, live=found, preview=preview)

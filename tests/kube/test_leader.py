@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -26,8 +27,8 @@ class Clock:
         return self.now
 
 
-def candidate(client: Client, identity: str, clock: Clock) -> LeaderElector:
-    return LeaderElector(client, name=NAME, namespace=NAMESPACE, identity=identity, clock=clock)
+def candidate(client: Client, identity: str, clock: Callable[[], float], **options: Any) -> LeaderElector:
+    return LeaderElector(client, name=NAME, namespace=NAMESPACE, identity=identity, clock=clock, **options)
 
 
 @asynccontextmanager
@@ -86,17 +87,7 @@ async def test_a_leader_that_cannot_renew_gives_up_before_others_may_start(api: 
     clock = Clock()
     changes: list[bool] = []
     async with api.client() as client:
-        elector = LeaderElector(
-            client,
-            name=NAME,
-            namespace=NAMESPACE,
-            identity="a",
-            lease_seconds=15,
-            renew_seconds=10,
-            retry_seconds=0.001,
-            clock=clock,
-            on_change=changes.append,
-        )
+        elector = candidate(client, "a", clock, retry_seconds=0.001, on_change=changes.append)
         await elector.acquire()
 
         def fail(fake: FakeApi, request: object) -> object:
@@ -182,15 +173,7 @@ async def test_the_remaining_time_counts_from_the_sending_of_the_last_renewal(ap
 
 async def test_a_leader_without_answers_gives_up_at_its_deadline_and_not_later(api: FakeApi) -> None:
     async with api.client() as client:
-        elector = LeaderElector(
-            client,
-            name=NAME,
-            namespace=NAMESPACE,
-            identity="a",
-            lease_seconds=5,
-            renew_seconds=0.6,
-            retry_seconds=0.1,
-        )
+        elector = candidate(client, "a", time.monotonic, lease_seconds=5, renew_seconds=0.6, retry_seconds=0.1)
         await elector.acquire()
         attempts = 0
 

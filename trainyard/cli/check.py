@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.checks.report import Format
-from trainyard.cli.common import client_of, config_path, project_file
+from trainyard.cli.common import KubeconfigContext, client_of, config_path, project_file
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 
@@ -113,7 +113,7 @@ def _check(
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="Cluster to check; the stack's by default.")
     ] = None,
-    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    context: KubeconfigContext = None,
 ) -> None:
     """Find objects that a cluster would reject; exit 1 if there are any, 2 if the check fails."""
     from trainyard.cli.findings import show

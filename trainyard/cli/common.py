@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from trainyard.checks.printable_text import printable
 from trainyard.data import project_root
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from trainyard.settings.stack import StackSettings
 
 CLEAR = "\r\x1b[2K"
+ClusterStack = Annotated[str | None, typer.Option("--stack", "-s", help="Stack of the cluster.")]
+Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="Kubeconfig; without stack, that of KUBECONFIG.")]
+KubeconfigContext = Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")]
 
 
 class Output(StrEnum):

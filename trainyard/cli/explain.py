@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.checks.printable_text import json_text
-from trainyard.cli.common import Output, reader_of, recorded_state
+from trainyard.cli.common import ClusterStack, Kubeconfig, KubeconfigContext, Output, reader_of, recorded_state
 
 if TYPE_CHECKING:
     from trainyard.cluster_state.observed import Observed
@@ -42,11 +42,9 @@ def _explain(
         Path | None,
         typer.Option("--from", metavar="FILE", help="File of `trainyard snapshot save`, instead of a cluster."),
     ] = None,
-    stack: Annotated[str | None, typer.Option("--stack", "-s", help="Stack of the cluster.")] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", help="Kubeconfig; without stack, that of KUBECONFIG.")
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    stack: ClusterStack = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeconfigContext = None,
 ) -> None:
     """Explain why a job waits or failed: the cause with its numbers, the fix, and what was looked at.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.checks.printable_text import json_text
-from trainyard.cli.common import PlanFormat, client_of, recorded_state, settings_of, text_of
+from trainyard.cli.common import KubeconfigContext, PlanFormat, client_of, recorded_state, settings_of, text_of
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _plan(
     output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
     stack: Annotated[str, typer.Option("--stack", "-s", help="Stack of the live cluster.")] = "local",
     kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the live cluster.")] = None,
-    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    context: KubeconfigContext = None,
 ) -> None:
     """Show the gained and lost shares of tenants, and the jobs that would start, wait or be evicted."""
     from trainyard.scheduling.queues.plan_report import as_json, as_markdown, as_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.checks.printable_text import json_text
-from trainyard.cli.common import Output, client_of, recorded_state, settings_of, text_of
+from trainyard.cli.common import KubeconfigContext, Output, client_of, recorded_state, settings_of, text_of
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _show(
     output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
     stack: Annotated[str, typer.Option("--stack", "-s", help="Stack of the cluster.")] = "local",
     kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the cluster.")] = None,
-    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    context: KubeconfigContext = None,
 ) -> None:
     """Show the queue tree with guarantee, deserved share, usage, borrowed and pending amounts."""
     from trainyard.scheduling.queues.usage import draw_usage, drawn_resources

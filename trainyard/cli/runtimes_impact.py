@@ -10,7 +10,7 @@ import typer
 
 from trainyard.checks.printable_text import json_text
 from trainyard.cli.check import stack_of
-from trainyard.cli.common import Output, PlanFormat, client_of, text_of
+from trainyard.cli.common import KubeconfigContext, Output, PlanFormat, client_of, text_of
 from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalog_of
 from trainyard.cli.runtimes_lifecycle import Folder, folder_of
 from trainyard.errors import TrainyardError
@@ -60,7 +60,7 @@ def _impact(
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the cluster with the TrainJobs.")
     ] = None,
-    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    context: KubeconfigContext = None,
     folder: Folders = None,
     python: Python = None,
     stack: Stack = None,

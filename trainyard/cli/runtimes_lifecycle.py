@@ -10,7 +10,7 @@ import typer
 
 from trainyard.checks.printable_text import json_text
 from trainyard.cli.check import policy_program, stack_of
-from trainyard.cli.common import Output
+from trainyard.cli.common import KubeconfigContext, Output
 from trainyard.cli.runtimes import Stack, StackFile, places_of
 from trainyard.data import configured_folder
 from trainyard.errors import TrainyardError
@@ -177,7 +177,7 @@ def _retire(
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the cluster with the TrainJobs.")
     ] = None,
-    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    context: KubeconfigContext = None,
     folder: Folder = None,
     output: _Form = Output.TEXT,
 ) -> None:

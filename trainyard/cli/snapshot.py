@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import reader_of
+from trainyard.cli.common import ClusterStack, Kubeconfig, KubeconfigContext, reader_of
 
 if TYPE_CHECKING:
     from trainyard.cluster_state.observed import Observed
@@ -35,11 +35,9 @@ def _save(
         str | None,
         typer.Option("--namespace", "-n", help="Record only the jobs of this namespace; by default of all."),
     ] = None,
-    stack: Annotated[str | None, typer.Option("--stack", "-s", help="Stack of the cluster.")] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", help="Kubeconfig; without stack, that of KUBECONFIG.")
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    stack: ClusterStack = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeconfigContext = None,
 ) -> None:
     """Record jobs, pods, queues, nodes, fabric and events; no Secrets, ConfigMaps, commands or environment values.
 

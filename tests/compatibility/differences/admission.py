@@ -12,11 +12,12 @@ from tests.compatibility.corpus.case import ANCESTOR, QUEUE, Body
 from tests.compatibility.differences.difference import Area, Difference
 from trainyard.api import Runtime
 from trainyard.api.constants import WEBHOOK_VALIDATION_LABEL
+from trainyard.api.structural import schema_violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.jobset_rules import template_errors
 from trainyard.jobs.render.runtime_admission import runtime_errors
-from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
+from trainyard.jobs.render.shape import JOB_SET_SPEC
 from trainyard.jobs.render.template import template_of
 
 _LABEL = 63
@@ -190,7 +191,7 @@ def _rejected_by_jobset(scene: Scene) -> bool:
     if scene.case.runtime is None or scene.theirs.runtime is None or not scene.theirs.runtime.allowed:
         return False
     runtime = _runtime(scene)
-    if runtime is None or any(shape_errors(template_of(runtime).spec, JOB_SET_SPEC, "")):
+    if runtime is None or any(schema_violations(template_of(runtime).spec, JOB_SET_SPEC, "")):
         return False
     expected = set(template_errors(template_of(runtime).spec, "spec.template.spec"))
     return bool(expected) and set(scene.mine.runtime) == expected

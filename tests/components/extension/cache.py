@@ -11,7 +11,7 @@ from trainyard.settings.sections.cache import CacheSettings
 
 from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
-from .common.objects import Component, KubernetesObject
+from .common.objects import Component
 from .common.program_deployments import declare_program
 from .common.target import Target
 from .common.workload import Workload, namespace
@@ -33,7 +33,6 @@ class Cache(Component):
     def __init__(self, name: str, args: CacheArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("cache", name, opts)
         settings, target = args.settings, args.target
-        self.crds: list[KubernetesObject] = []
         home = self.child(namespace(settings.namespace))
         self.namespaces = {settings.namespace: home}
         webhooks = [self.child(each, depends_on=[home]) for each in webhook_configurations(settings, target)]

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
+from trainyard.api.structural import schema_violations
 from trainyard.jobs.convert.source import LegacySource, Path, dotted, parts_of
 from trainyard.jobs.convert.template_fields import drop_unused_fields
 from trainyard.jobs.render.hosts import HOST_NETWORK_DNS, MOST_PODS
 from trainyard.jobs.render.pod_editing import copied
-from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
+from trainyard.jobs.render.shape import JOB_SET_SPEC
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _CLUSTER_DNS: Final = "ClusterFirst"
@@ -137,7 +138,7 @@ def read_part(source: LegacySource, path: Path, name: str, pods: int, mains: Seq
     require_pod_count(source, text, pods)
     template = copied(source.mapping(path))
     wrapped = {"replicatedJobs": [{"name": name, "template": {"spec": {"template": template}}}]}
-    for fault in shape_errors(wrapped, JOB_SET_SPEC, ""):
+    for fault in schema_violations(wrapped, JOB_SET_SPEC, ""):
         inner = fault.path.lstrip(".").removeprefix(_WRAPPED)
         raise source.malformed(f"{text}{inner}".replace("..", "."), fault.message)
     containers = template["spec"]["containers"]

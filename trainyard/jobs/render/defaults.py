@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from trainyard.api import Body, Runtime
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
+from trainyard.api.structural import schema_violations
 from trainyard.jobs.render.devices import counted_resources, cpu_count, gpu_count
 from trainyard.jobs.render.frameworks import frameworks_of
 from trainyard.jobs.render.merge import merge_resources
 from trainyard.jobs.render.pod_editing import copied
-from trainyard.jobs.render.shape import RESOURCES, shape_errors
+from trainyard.jobs.render.shape import RESOURCES
 from trainyard.jobs.render.typed_clients import normalized
 
 _AUTO: Final = "auto"
@@ -123,7 +124,7 @@ def _processes(word: str, trainer: Body, runtime: Runtime | None) -> int | None:
 
 def _valid_resources(resources: Any) -> Body:
     """Return compute resources if they match their schema, otherwise nothing."""
-    valid = isinstance(resources, dict) and next(shape_errors(resources, RESOURCES, ""), None) is None
+    valid = isinstance(resources, dict) and next(schema_violations(resources, RESOURCES, ""), None) is None
     return resources if valid else {}
 
 

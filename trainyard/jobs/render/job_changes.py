@@ -13,11 +13,12 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, DATASET_INITIALIZER, MODEL_INITIALIZER
+from trainyard.api.structural import schema_violations
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.merge import strategic_merge
 from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.pod_set import PodSet, container_names
-from trainyard.jobs.render.shape import ENV, VOLUME_MOUNTS, pod_fields, shape_errors
+from trainyard.jobs.render.shape import ENV, VOLUME_MOUNTS, pod_fields
 from trainyard.jobs.render.template import Template
 
 MOST_OVERRIDES: Final = 256
@@ -104,12 +105,14 @@ def change_shape_errors(changes: Sequence[ReplicatedJobChange]) -> Iterator[Find
         pod = change.pod
         for name in pod:
             if name in pod_fields() and name not in _CONTAINER_KINDS:
-                yield from shape_errors(pod[name], pod_fields()[name], f"{change.pod_path}.{name}")
+                yield from schema_violations(pod[name], pod_fields()[name], f"{change.pod_path}.{name}")
         for kind in _CONTAINER_KINDS:
             for number, container in enumerate(pod.get(kind, ())):
                 for name, shape in (("env", ENV), ("volumeMounts", VOLUME_MOUNTS)):
                     if name in container:
-                        yield from shape_errors(container[name], shape, f"{change.pod_path}.{kind}[{number}].{name}")
+                        yield from schema_violations(
+                            container[name], shape, f"{change.pod_path}.{kind}[{number}].{name}"
+                        )
 
 
 def check_targets(changes: Sequence[ReplicatedJobChange], template: Template) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from trainyard.api.constants import (
     WEBHOOK_VALIDATION_DISABLED,
     WEBHOOK_VALIDATION_LABEL,
 )
+from trainyard.api.structural import schema_violations
 from trainyard.checks.finding import Finding, Severity
 from trainyard.jobs.render import frameworks
 from trainyard.jobs.render.jobset_gates import gate_findings
@@ -24,7 +25,7 @@ from trainyard.jobs.render.labels import check_metadata
 from trainyard.jobs.render.pod_set import ancestor_of, container_names, step_containers
 from trainyard.jobs.render.result import AdmissionDecision
 from trainyard.jobs.render.runtime_cache import once_per_runtime
-from trainyard.jobs.render.shape import JOB_SET_SPEC, shape_errors
+from trainyard.jobs.render.shape import JOB_SET_SPEC
 from trainyard.jobs.render.template import Template, template_of
 
 _SPEC = "spec.template.spec"
@@ -80,7 +81,7 @@ def runtime_errors(runtime: Runtime) -> tuple[Finding, ...]:
         ),
         *check_metadata("spec.template.metadata", template.labels, template.annotations),
     ]
-    malformed = tuple(shape_errors(template.spec, JOB_SET_SPEC, _SPEC))
+    malformed = tuple(schema_violations(template.spec, JOB_SET_SPEC, _SPEC))
     if malformed:
         return (*found, *malformed)
     for index, job in enumerate(template.jobs):

@@ -20,8 +20,7 @@ from trainyard.api import (
     parse,
 )
 from trainyard.api.constants import CLUSTER_TRAINING_RUNTIME, MANAGED_BY_TRAINER, TRAINING_RUNTIME
-from trainyard.api.embedded_verdicts import embedded_violations
-from trainyard.api.verdicts import decoded, violations
+from trainyard.api.verdicts import decoded, embedded_violations, violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.defaults import defaulted, wants_runtime

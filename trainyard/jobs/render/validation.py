@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trainyard.api import PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, DEPRECATION_POLICY_URL
+from trainyard.api.structural import schema_violations
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render import frameworks, gangs
 from trainyard.jobs.render.fixed_ranks import fixed_ranks
@@ -35,7 +36,7 @@ from trainyard.jobs.render.resolved_job import ResolvedJob
 from trainyard.jobs.render.runtime_admission import deprecation, runtime_errors, runtime_warnings, step_errors
 from trainyard.jobs.render.runtime_cache import once_per_runtime
 from trainyard.jobs.render.runtime_snapshot import check_snapshot
-from trainyard.jobs.render.shape import ENV, RESOURCES, shape_errors
+from trainyard.jobs.render.shape import ENV, RESOURCES
 from trainyard.jobs.render.template import template_of
 from trainyard.jobs.render.trainer import trainer_warnings
 
@@ -171,12 +172,12 @@ def _runtime_warnings(runtime: Runtime) -> tuple[Finding, ...]:
 
 def _shape_errors(spec: TrainJobSpec, changes: Sequence[ReplicatedJobChange]) -> Iterator[Finding]:
     if spec.trainer:
-        yield from shape_errors(copied(spec.trainer.env or []), ENV, "spec.trainer.env")
-        yield from shape_errors(
+        yield from schema_violations(copied(spec.trainer.env or []), ENV, "spec.trainer.env")
+        yield from schema_violations(
             copied(spec.trainer.resources_per_node or {}), RESOURCES, "spec.trainer.resourcesPerNode"
         )
     for step, source in initializer_sources(spec).items():
-        yield from shape_errors(copied(source.env or []), ENV, f"{initializer_path(step)}.env")
+        yield from schema_violations(copied(source.env or []), ENV, f"{initializer_path(step)}.env")
     yield from change_shape_errors(changes)
 
 
