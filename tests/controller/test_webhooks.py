@@ -96,6 +96,16 @@ async def test_an_unknown_runtime_is_rejected_with_a_fix(api: FakeApi) -> None:
     assert "must be created before the TrainJob is created" in answer["status"]["message"]
 
 
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+@pytest.mark.parametrize("name", ["../../other/trainingruntimes/a", "a/status", "a%2fb", ".."])
+async def test_a_runtime_whose_name_is_a_path_does_not_exist(api: FakeApi, kind: str, name: str) -> None:
+    async with serving(api) as server:
+        answer = await server.review(VALIDATE, train_job(runtimeRef={"name": name, "kind": kind}))
+    assert answer["status"]["code"] == 403
+    assert "must be created before the TrainJob is created" in answer["status"]["message"]
+    assert [path for _, path in api.requests if ".." in path or "%25" in path or path.endswith("status")] == []
+
+
 async def test_a_wrong_type_is_rejected_with_its_path(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     async with serving(api) as server:

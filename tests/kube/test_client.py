@@ -51,6 +51,19 @@ async def test_objects_go_through_their_life(api: FakeApi) -> None:
         assert await client.find(CONFIG_MAPS, "a", namespace="ns") is None
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "a/status", "../../../secrets/a", "a%2fb", "%2e%2e"])
+async def test_a_name_that_no_object_can_have_is_not_found_and_never_part_of_a_path(api: FakeApi, name: str) -> None:
+    api.fault = lambda fake, request: error(403, "Forbidden", "the path is another")
+    async with api.client() as client:
+        assert await client.find(CONFIG_MAPS, name, namespace="ns") is None
+        assert await client.find_confirmed(CONFIG_MAPS, name, namespace="ns") is None
+        assert await client.find_metadata(CONFIG_MAPS, name, namespace="ns") is None
+        with pytest.raises(ApiError) as missing:
+            await client.get(CONFIG_MAPS, name, namespace="ns")
+    assert missing.value.not_found
+    assert api.requests == []
+
+
 async def test_apply_is_json_with_manager_and_force(api: FakeApi) -> None:
     types: list[str] = []
     api.fault = lambda fake, request: types.append(request.headers["Content-Type"])

@@ -97,6 +97,8 @@ def test_merge_keys_are_applied_where_they_stand() -> None:
         ("b: 1\na: {b: 1,\n  b: 2}\n", "duplicate key 'b' (line 3)"),
         ("b: 1\ntrue: 1\nyes: 2\n", "duplicate key 'yes' (line 3)"),
         ('{"a": 1,\n "a": 2}\n', "duplicate key 'a' (line 2)"),
+        ('{"b": "\\u0022:", "a": 1,\n "a": 2}\n', "duplicate key 'a' (line 2)"),
+        ('{"b": "\\"\\u003A", "a": 1,\n "a": 2}\n', "duplicate key 'a' (line 2)"),
         ("a: [\n", "while parsing a flow node, did not find expected node content (line 2)"),
         ("a:\n\tb: 2\n", "found character that cannot start any token (line 2)"),
         ("a: 1\nb: .nan\n", ".nan is not a number in JSON (line 2)"),

@@ -104,3 +104,21 @@ def test_the_files_of_an_untracked_repository_count(repository: Path) -> None:
     git(inner, "add", ".")
     git(inner, "commit", "-qm", "first")
     assert "job.yaml" in changed(repository)
+
+
+@pytest.mark.parametrize("worktree", [".", ".."])
+def test_a_folder_that_looks_like_a_repository_runs_nothing(repository: Path, worktree: str) -> None:
+    folder = repository / "catalog"
+    (folder / "objects").mkdir(parents=True)
+    (folder / "refs" / "heads").mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "refs" / "heads" / "main").write_text("1" * 40)
+    (folder / "config").write_text(
+        f"[core]\nrepositoryformatversion = 1\nbare = false\nworktree = {worktree}\n"
+        "[extensions]\npartialClone = origin\n"
+        f'[remote "origin"]\nurl = .\npromisor = true\nuploadpack = touch {repository}/ran; false\n'
+    )
+    (folder / "a.yaml").write_text("x")
+    assert texts_at("main", folder, lambda _: True) == {}
+    assert "a.yaml" in {path.name for path in changed_files("main", folder)}
+    assert not (repository / "ran").exists()

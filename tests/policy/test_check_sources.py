@@ -173,6 +173,12 @@ def test_lists_are_unpacked_or_a_fault() -> None:
     assert fault.message == "has too many Lists inside each other"
 
 
+def test_a_kustomization_is_noted_because_its_patches_and_resources_are_not_checked(tmp_path: Path) -> None:
+    text = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [pod.txt]\n"
+    path = written(tmp_path, text, "kustomization.yaml")
+    assert read(tmp_path).notes == (f"{path}: Kustomization is not built; check the output of kustomize build",)
+
+
 def test_what_is_not_read_is_a_fault_or_a_note(tmp_path: Path) -> None:
     written(tmp_path, POD)
     written(tmp_path, POD, ".hidden/b.yaml")

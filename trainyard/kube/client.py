@@ -123,7 +123,7 @@ class Client:
         ApiError
             With status 404 if it does not exist.
         """
-        return await self.request("GET", resource.path(namespace=namespace, name=name), resource=resource)
+        return await self.request("GET", _object_path(resource, name, namespace), resource=resource)
 
     async def find(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
         """Return one object, or None if it does not exist."""
@@ -156,8 +156,8 @@ class Client:
         ApiError
             With status 404 if the kind is not served, or a proxy answered: the object may exist.
         """
-        path = resource.path(namespace=namespace, name=name)
         try:
+            path = _object_path(resource, name, namespace)
             return await self._transport.request("GET", path, resource=resource, accept=_METADATA)
         except ApiError as error:
             error.require_absence_of(resource, name)
@@ -423,3 +423,13 @@ def _selectors(label_selector: str | None, field_selector: str | None) -> dict[s
 
 def _without_unset(**fields: str | None) -> dict[str, str]:
     return {field: value for field, value in fields.items() if value}
+
+
+def _object_path(resource: Resource, name: str, namespace: str | None) -> str:
+    """Return the path of an object to read; a name that no object can have is not found.
+
+    The API server decodes the path before it splits it, so a quoted slash in a name would address something else.
+    """
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise ApiError(404, "NotFound", f'{resource} "{name}" not found', name=name)
+    return resource.path(namespace=namespace, name=name)

@@ -17,6 +17,8 @@ _JSON: Final = re.compile(r"\s*[{\[]")
 _SEPARATOR: Final = re.compile(r"^---([^\n]+)", re.MULTILINE)
 _BLANK: Final = re.compile(r"[ \t\r]")
 _JSON_KEY: Final = re.compile(r'"\s*:')
+_ESCAPED_SIGN: Final = re.compile(r"\\u00(?:22|3[Aa])")
+"""Quotation mark or colon, which text has in this form and written JSON as itself."""
 
 
 def load_all(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[Any]:
@@ -83,7 +85,7 @@ _LENIENT: Final = Dialect(plain_value, plain_value, last_key_wins=True)
 
 def _json(text: str) -> Any:
     """Return the value of JSON, parsed much faster than as YAML; None: not JSON, or it may have duplicate keys."""
-    if not _JSON.match(text):
+    if not _JSON.match(text) or _ESCAPED_SIGN.search(text):
         return None
     try:
         document = orjson.loads(text)

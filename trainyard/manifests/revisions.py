@@ -99,7 +99,9 @@ class _Git:
         """Return the root of the working tree, and the merge base of HEAD and a revision."""
         if revision.startswith("-"):
             raise TrainyardError(f"{revision!r} is not a revision", fix="name a branch, tag or commit")
-        root = Path(os.fsdecode(self.run(folder, "rev-parse", "--show-toplevel")).removesuffix("\n"))
+        # A folder of the repository may look like a bare one, whose configuration names programs that git runs.
+        inside = next((each for each in (folder, *folder.resolve().parents) if (each / ".git").exists()), folder)
+        root = Path(os.fsdecode(self.run(inside, "rev-parse", "--show-toplevel")).removesuffix("\n"))
         return root, self.run(root, "merge-base", revision, "HEAD").decode().strip()
 
     def contents(self, root: Path, blobs: Sequence[str]) -> list[str]:
@@ -120,7 +122,7 @@ class _Git:
         """Run a git command and return its output."""
         try:
             done = subprocess.run(  # noqa: S603
-                ["git", "-C", str(folder), *arguments],  # noqa: S607
+                ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],  # noqa: S607
                 capture_output=True,
                 timeout=60,
                 check=False,

@@ -22,6 +22,7 @@ from trainyard.policy.rules.admission_rule import AdmissionRule
 _PLATFORM_GROUP: Final = PLATFORM_API_VERSION.partition("/")[0]
 _NAMESPACED: Final = {(GROUP, TRAIN_JOB), (GROUP, TRAINING_RUNTIME), (_PLATFORM_GROUP, "TenantPolicy")}
 """Kinds that are read without a rule about them."""
+_KUSTOMIZE: Final = "kustomize.config.k8s.io"
 _COMMENT: Final = re.compile(r"\s#.*|\"[^\"]*\"|'[^']*'")
 """Comments and quoted text, which contain no actions of a template."""
 
@@ -131,6 +132,8 @@ class _Reading:
                 large = Finding("", "is larger than 3 MiB, which the API server rejects", "shorten it")
                 about = f"{manifest.kind} {manifest.name}"
                 self.faults.append(replace(large, object=about, file=source.name, line=manifest.line()))
+            if manifest.group == _KUSTOMIZE:
+                self.notes.append(f"{source.name}: {manifest.kind} is not built; check the output of kustomize build")
         foreign -= {manifest.document for manifest in manifests}
         if fault and _is_template(source.text, fault):
             self._skip(source, "is a template; check its rendered output", allow_no_objects=allow_no_objects)
