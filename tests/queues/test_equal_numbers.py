@@ -11,14 +11,16 @@ import orjson
 from tests.explain.recorded_clusters import GPU, Cluster
 from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
-from tests.usage.test_usage_command import DAY, HOUR, SPAN, config_map, usage
+from tests.usage.test_record import body
+from tests.usage.test_usage_command import DAY, HOUR, SPAN, usage
 from trainyard.cluster_state.recorded_file import observed_of_text, recorded
 from trainyard.controller.usage_objects import facts_of, reduced_pod
 from trainyard.insight.console.views.platform_view import PlatformView
 from trainyard.insight.console.views.queue_bars import queue_bars
 from trainyard.insight.usage.ledger import Ledger
 from trainyard.insight.usage.levels import Holding, UsageGang
-from trainyard.insight.usage.record_parts import Head, Segment
+from trainyard.insight.usage.record import Head
+from trainyard.insight.usage.usage_book import UsageBook
 
 PODS, DEVICES = 3, 7
 """Pods of the running job, and what each occupies: its sidecar and the init container that starts after it."""
@@ -43,19 +45,19 @@ def platform() -> Cluster:
 def device_hours(cluster: Cluster, folder: Path) -> dict[str, Any]:
     """Return the row of vision in `trainyard usage`, of pods that ran for an hour."""
     ledger = Ledger(DAY)
-    bodies = [body for body in cluster.bodies if body["kind"] == "Pod"]
+    pods = [each for each in cluster.bodies if each["kind"] == "Pod"]
     for at, ended in ((DAY, False), (DAY + HOUR, True)):
-        for body in bodies:
-            metadata = {"uid": body["metadata"]["name"], "resourceVersion": "1", **body["metadata"]}
-            facts = facts_of(reduced_pod({**body, "metadata": metadata}))
+        for pod in pods:
+            metadata = {"uid": pod["metadata"]["name"], "resourceVersion": "1", **pod["metadata"]}
+            facts = facts_of(reduced_pod({**pod, "metadata": metadata}))
             assert facts is not None
             gang = UsageGang("vision", "TrainJob", facts.job_set, "vision")
             holding = None if ended else Holding(gang, facts.amounts, facts.bound is not None)
             ledger.hold(at, metadata["name"], holding)
-    segment = Segment("vision", 0, DAY)
-    segment.append(ledger.drain())
+    book = UsageBook(DAY)
+    book.add(ledger.drain())
     config = str(kubeconfig(folder, "https://127.0.0.1:1", {"token": "secret"}))
-    parts = [config_map(Head(DAY, DAY + 24 * HOUR)), config_map(segment)]
+    parts = [body(Head(DAY, DAY + 24 * HOUR)), *(body(each, DAY + HOUR) for each in book.changed.values())]
     done = usage(config, *SPAN, "-o", "json", bodies=parts)
     (row,) = json.loads(done.stdout)["rows"]
     return dict(row)
