@@ -57,11 +57,11 @@ def test_a_priority_class_of_the_runtime_is_the_tenants_matter(platform: LiveClu
 
 
 def test_without_the_policy_server_nothing_new_comes_in_and_what_runs_goes_on(platform: LiveCluster) -> None:
-    job = small_job("steady", "vision", "torch-distributed")
+    job = small_job("gate-steady", "vision", "torch-distributed")
     job["spec"]["runtimePatches"] = [lasting("150s")]
     require(platform.apply(job))
-    awaited("a running pod", lambda: [pod for pod in platform.pods("steady", "vision") if _running(pod)])
-    (before,) = (pod["metadata"]["uid"] for pod in platform.pods("steady", "vision"))
+    awaited("a running pod", lambda: [pod for pod in platform.pods("gate-steady", "vision") if _running(pod)])
+    (before,) = (pod["metadata"]["uid"] for pod in platform.pods("gate-steady", "vision"))
 
     servers = platform.policy_servers()
     assert servers
@@ -71,25 +71,25 @@ def test_without_the_policy_server_nothing_new_comes_in_and_what_runs_goes_on(pl
         for pid in platform.policy_servers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        result = platform.apply(small_job("meanwhile", "vision", "torch-distributed", suspend=True))
+        result = platform.apply(small_job("gate-meanwhile", "vision", "torch-distributed", suspend=True))
         if result.returncode == 0:
-            platform.kubectl("delete", "trainjob", "meanwhile", "-n", "vision")
+            platform.kubectl("delete", "trainjob", "gate-meanwhile", "-n", "vision")
         refused.append(result.stderr)
         return result.returncode != 0
 
     awaited("a refusal while the policy server is down", refusal)
     # A replica without its policy server is not ready, and gets no requests from the moment that this is known.
     assert "POL-000 No policy decision" in refused[-1] or "failed calling webhook" in refused[-1]
-    assert [pod["metadata"]["uid"] for pod in platform.pods("steady", "vision")] == [before]
+    assert [pod["metadata"]["uid"] for pod in platform.pods("gate-steady", "vision")] == [before]
 
     def comes_in() -> bool:
-        result = platform.apply(small_job("after", "vision", "torch-distributed", suspend=True))
+        result = platform.apply(small_job("gate-after", "vision", "torch-distributed", suspend=True))
         print(result.stderr)  # shown when the wait fails
         return result.returncode == 0
 
     awaited("the policy server that the supervisor started again", comes_in)
     assert not platform.policy_servers() & servers
-    assert [pod["metadata"]["uid"] for pod in platform.pods("steady", "vision")] == [before]
+    assert [pod["metadata"]["uid"] for pod in platform.pods("gate-steady", "vision")] == [before]
 
 
 def _running(pod: dict[str, Any]) -> bool:

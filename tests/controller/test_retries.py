@@ -144,4 +144,4 @@ async def test_a_job_that_replaces_one_of_its_name_in_a_relist_is_reported_and_r
         await eventually(lambda: process.cache.train_jobs.store.get(*KEY)["metadata"]["uid"] == second)
         await process.settle()
         assert process.reconciler._backoffs[KEY].failures < 5
-    assert second in {event["involvedObject"]["uid"] for event in api.of("events")}
+    await eventually(lambda: second in {event["involvedObject"]["uid"] for event in api.of("events")})
