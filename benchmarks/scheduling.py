@@ -29,10 +29,10 @@ import yaml
 from benchmarks.recording import save
 from trainyard.kube.client import Client
 from trainyard.kube.kinds import DEPLOYMENTS
-from trainyard.local.simulate.bare_volcano import NAMESPACE, wait_until
 from trainyard.local.simulate.live import live_world
 from trainyard.local.simulate.scenario import Scenario, load_scenario
 from trainyard.local.simulate.session import ReplaySession
+from trainyard.local.simulate.volcano_install import NAMESPACE, wait_until
 from trainyard.progress import SilentProgress
 
 NODES_IN_RACK = 10

@@ -18,9 +18,9 @@ from .common.existing_components import check_existing
 from .common.fabric_nodes import check_fabric_nodes
 from .common.ownership import LiveObjects, list_live_objects
 from .common.target import Target
-from .common.tenant_retirement import leaving_namespaces, reject_removed_tenants, retired_tenants
+from .common.tenant_retirement import reject_removed_tenants, retired_tenants, terminating_namespaces
+from .hooks.queue_drain import removed_queues, retired_queues
 from .hooks.queues import live_queues, reject_changes
-from .hooks.retirement import removed_queues, retired_queues
 from .registry import declarations
 
 __all__ = ["QUEUE", "Comparison", "compare_with_cluster"]
@@ -43,7 +43,7 @@ class Comparison:
         Retired queues that exist, and that the settings no longer contain.
     tenants
         By retired tenant, what the deletion of its namespace does.
-    leaving
+    terminating
         Namespaces of retired tenants that are deleted.
     """
 
@@ -51,7 +51,7 @@ class Comparison:
     queues: LiveQueues = field(default_factory=LiveQueues)
     removed_queues: Sequence[str] = ()
     tenants: Mapping[str, str] = field(default_factory=dict)
-    leaving: Collection[str] = ()
+    terminating: Collection[str] = ()
 
 
 def compare_with_cluster(
@@ -83,8 +83,8 @@ def compare_with_cluster(
     owned = live.owned(name, *QUEUE)
     found = live_queues(access, queues.all, owned, retired_queues(settings.queues)) if owned else LiveQueues()
     reject_changes(found, queues.all, owned)
-    leaving = leaving_namespaces(settings, name, live)
-    return Comparison(owned, found, removed_queues(found, settings.queues, owned), tenants, leaving)
+    terminating = terminating_namespaces(settings, name, live)
+    return Comparison(owned, found, removed_queues(found, settings.queues, owned), tenants, terminating)
 
 
 def _reject_removals(settings: StackSettings, stack: str, access: ClusterAccess, live: LiveObjects) -> None:

@@ -37,7 +37,7 @@ from .common.replacement import Replacements
 from .common.served_fields import Schemas, read_schemas
 from .common.takeover_record import forget_former_queues, record_former_objects, reject_limited_takeover
 from .common.target import Target
-from .hooks.retirement import close_retired, delete_directly, retire_queues
+from .hooks.queue_drain import close_retired, delete_directly, retire_queues
 from .registry import cluster_kinds, declarations, namespaced_kinds
 
 __all__ = ["prepared"]
@@ -157,7 +157,7 @@ def prepared(
             pulumi.log.warn(f"Without a cluster, nothing is known about {unread} (install: existing)")
     unknown = None if live is not None else DEFERRED_RETIREMENT if deferred is not None else "the cluster was not read"
     retired = retire_queues(
-        comparison.queues, settings.queues, comparison.owned_queues, leaving=comparison.leaving, unknown=unknown
+        comparison.queues, settings.queues, comparison.owned_queues, terminating=comparison.terminating, unknown=unknown
     )
     if live is not None:
         removed = comparison.removed_queues
@@ -199,7 +199,7 @@ def _prepare_cluster(
 ) -> None:
     """Make the changes that precede those of the engine: record former objects, close and delete retired queues."""
     record_former_objects(access, name, ownership.former_objects())
-    close_retired(access, retired, comparison.leaving)
+    close_retired(access, retired, comparison.terminating)
     deleted = {*retired.removed, *comparison.removed_queues}
     forget_former_queues(access, name, sorted(deleted & ownership.live.adopted(name, *QUEUE)))
     delete_directly(access, retired, comparison.queues.queues)

@@ -15,8 +15,8 @@ from trainyard.scheduling.queues.retirement import QueueRetirement
 from .common.declaration import Declaration, Resources
 from .common.installation import Installation
 from .common.objects import Component, KubernetesObject, waiting_for
+from .hooks.queue_drain import announced_writes
 from .hooks.queues import QueueMigration, QueuePatchHook
-from .hooks.retirement import announced_writes
 
 __all__ = ["COMPONENT", "Queues", "QueuesArgs"]
 

@@ -25,11 +25,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from trainyard.atomic_write import atomic_write
 from trainyard.data import components_folder, project_root
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release, supported_versions
-from trainyard.whole_file import whole_file
 
 SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
 """Variable with a folder, or an https URL with {module}, {version} and {path}, to read upstream files from."""
@@ -172,7 +172,7 @@ def _loaded(content: bytes) -> tuple[tuple[str, str], ...]:
 
 def _keep(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(file) as output:
+    with atomic_write(file) as output:
         output.write(content)
 
 

@@ -61,8 +61,8 @@ def retired_tenants(settings: StackSettings, stack: str, access: ClusterAccess, 
         A namespace contains objects of its users, or it is unknown whether it does, and the settings do not say that
         they are deleted.
     """
-    homes, deleted = _homes(settings, stack, live), leaving_namespaces(settings, stack, live)
-    adopted = [name for name in homes if name not in deleted]
+    namespaces, deleted = _tenant_namespaces(settings, stack, live), terminating_namespaces(settings, stack, live)
+    adopted = [name for name in namespaces if name not in deleted]
     effects = {
         name: f"namespace {name} was adopted and stays with everything in it, also the platform's objects"
         for name in adopted
@@ -73,12 +73,12 @@ def retired_tenants(settings: StackSettings, stack: str, access: ClusterAccess, 
     return effects | {name: f"namespace {name} is deleted {_with(contents[name])}" for name in deleted}
 
 
-def leaving_namespaces(settings: StackSettings, stack: str, live: LiveObjects) -> list[str]:
+def terminating_namespaces(settings: StackSettings, stack: str, live: LiveObjects) -> list[str]:
     """Return the namespaces of retired tenants that are deleted: those that exist and were not adopted."""
-    return [name for name in _homes(settings, stack, live) if not _is_adopted(live, name)]
+    return [name for name in _tenant_namespaces(settings, stack, live) if not _is_adopted(live, name)]
 
 
-def _homes(settings: StackSettings, stack: str, live: LiveObjects) -> list[str]:
+def _tenant_namespaces(settings: StackSettings, stack: str, live: LiveObjects) -> list[str]:
     return [name for name in settings.retired_tenants if name in live.owned(stack, *_NAMESPACE)]
 
 

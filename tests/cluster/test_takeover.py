@@ -34,7 +34,7 @@ from tests.support import (
 from trainyard import upstream
 from trainyard.kube.client import Client
 from trainyard.local.cluster.embedded import EmbeddedProvider
-from trainyard.local.simulate.bare_volcano import CONFIGURATION, install
+from trainyard.local.simulate.volcano_install import CONFIGURATION, install
 from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
 from trainyard.settings.stack_loader import load_stack
 from trainyard.settings.versions import component_release, supported_versions

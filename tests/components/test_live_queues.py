@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import components.hooks.queues
+from components.hooks.queue_drain import removed_queues
 from components.hooks.queues import live_queues, reject_changes
-from components.hooks.retirement import removed_queues
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.errors import TrainyardError
 from trainyard.kube.training_kinds import PLATFORMS, POD_GROUPS, QUEUES

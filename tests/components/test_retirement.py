@@ -9,10 +9,10 @@ import pulumi
 import pytest
 
 import components.common.tenant_retirement
-import components.hooks.retirement
+import components.hooks.queue_drain
 from components.common.ownership import LiveObjects
 from components.common.tenant_retirement import UnknownContents
-from components.hooks.retirement import retire_queues
+from components.hooks.queue_drain import retire_queues
 from tests.components.recording import Recording, record, stack_config
 from tests.queues.test_changes import gang, queue
 from trainyard.cluster_state.queues import LiveQueues
@@ -68,8 +68,8 @@ def run(
     queues = LiveQueues((*found, queue("vision"), queue("language")), gangs, closed, closed, has_platform=True)
     forget = forgotten.extend if forgotten is not None else lambda _: None
     client = cluster or Cluster(())
-    monkeypatch.setattr(components.hooks.retirement.Client, "from_kubeconfig", lambda *_: client)
-    monkeypatch.setattr(components.hooks.retirement, "_CLOSED_WITHIN", 0.0)
+    monkeypatch.setattr(components.hooks.queue_drain.Client, "from_kubeconfig", lambda *_: client)
+    monkeypatch.setattr(components.hooks.queue_drain, "_CLOSED_WITHIN", 0.0)
     return record(config, monkeypatch, live=live, queues=queues, forgotten=forget, preview=preview)
 
 
@@ -177,7 +177,7 @@ def test_a_targeted_run_closes_and_deletes_no_queue_itself(
     """Such a write precedes those of the engine, which alone knows the targets."""
     warnings, cluster = list[str](), Cluster([queue("old")])
     monkeypatch.setattr(pulumi.log, "warn", lambda message, *_: warnings.append(message))
-    monkeypatch.setattr(components.hooks.retirement, "has_targets", lambda: True)
+    monkeypatch.setattr(components.hooks.queue_drain, "has_targets", lambda: True)
     config = protected_stack(queue={"state": "retired"})
     recording = run(config, monkeypatch, state=state, taken=taken, cluster=cluster)
     assert not retired(recording)

@@ -7,7 +7,7 @@ import datetime
 from tests.explain.recorded_clusters import NOW, Cluster, Job, ended, minutes_ago
 from trainyard.insight.console.views.job_timeline import WIDTH, JobTimeline, StateChange, job_timeline
 from trainyard.insight.console.views.platform_view import PlatformView
-from trainyard.insight.explain.situation import ExplainedState, Situation
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 
 
 def placed(job: Job, minutes: int, *pods: int) -> None:
@@ -20,7 +20,7 @@ def placed(job: Job, minutes: int, *pods: int) -> None:
 def timeline(cluster: Cluster, *changes: tuple[int, ExplainedState], name: str = "train") -> JobTimeline:
     view = PlatformView(cluster.observed)
     seen = [StateChange(NOW - datetime.timedelta(minutes=minutes), state) for minutes, state in changes]
-    return job_timeline(Situation(view.cluster, view.roots[f"trainjob/vision/{name}"]), NOW, seen)
+    return job_timeline(JobState(view.cluster, view.roots[f"trainjob/vision/{name}"]), NOW, seen)
 
 
 def phases(found: JobTimeline) -> list[tuple[str, int, int]]:

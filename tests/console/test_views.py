@@ -24,7 +24,7 @@ from trainyard.insight.console.views.platform_health import health
 from trainyard.insight.console.views.platform_view import PlatformView, age_text
 from trainyard.insight.console.views.queue_bars import WIDTH, borrowed, lent_amounts, queue_bars
 from trainyard.insight.console.views.scenario_reports import scenario_report
-from trainyard.insight.explain.situation import ExplainedState
+from trainyard.insight.explain.job_state import ExplainedState
 from trainyard.scheduling.queues.amounts import text, units
 from trainyard.scheduling.queues.usage import QueueUsage
 

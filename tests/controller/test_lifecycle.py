@@ -202,7 +202,7 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         marked = (marked and not remade) or each.created is not None
         lost = each.job_set is None and marked and not finished(each.train_job)
         failed = condition({"status": each.desired_status}, "Failed")
-        if not finished(each.train_job) and is_second_run(each):
+        if not finished(each.train_job) and is_stale_create(each):
             assert (failed is not None) == (each.stored is not None)
             assert failed is None or failed["reason"] == "JobSetMissing"
         elif lost and each.confirmed_absent:
@@ -236,7 +236,7 @@ def test_a_job_set_is_deleted_only_to_be_recreated_without_pods_after_the_deadli
     assert seen == {"remake", "deadline", "goes on"}
 
 
-def is_second_run(each: ObservedJob) -> bool:
+def is_stale_create(each: ObservedJob) -> bool:
     """Whether the JobSet is ours and another than the recorded or created one, so that this one is gone."""
     record = (each.train_job.get("status") or {}).get("jobSet") or {}
     known = None if "remake" in record else record.get("uid")
@@ -247,7 +247,7 @@ def is_second_run(each: ObservedJob) -> bool:
 def test_a_job_set_in_the_place_of_the_recorded_one_is_only_suspended_until_its_job_has_failed() -> None:
     seen = 0
     for each in everything():
-        if is_second_run(each) and not finished(each.train_job):
+        if is_stale_create(each) and not finished(each.train_job):
             assert isinstance(decide(each), actions.Suspend | actions.Nothing)
             assert needs_stored_job_set(each) == (each.stored is None)
             assert each.desired_status.get("jobSet") == {"uid": "former-uid"}

@@ -29,7 +29,7 @@ from tests.controller.harness import (
 from tests.kube.fake_api import FakeApi, error, eventually, serving
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import summary
-from trainyard.controller.observation import Observer, Pass
+from trainyard.controller.observation import Observer, ReconcileAttempt
 from trainyard.kube.client import Client
 
 KEY = ("team", "job")
@@ -171,7 +171,7 @@ async def test_a_job_set_that_lost_its_label_leaves_the_cache_when_it_is_read(ap
         body = api.find("jobsets", "job", "team")
         assert body is not None
         api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}, "spec": {**body["spec"], "x": 1}})
-        step = Pass(process.cache.train_jobs.store.get(*KEY) or {})
+        step = ReconcileAttempt(process.cache.train_jobs.store.get(*KEY) or {})
         observer = Observer(process.client, process.cache, Clock())
         await observer.read_job_set(step)
         assert process.cache.job_sets.store.keys() == []

@@ -19,9 +19,9 @@ from trainyard.cluster_state.observed import Observed
 from trainyard.errors import TrainyardError
 from trainyard.insight.explain.causes import CAUSES, FAMILIES
 from trainyard.insight.explain.explanation import as_text, explain
+from trainyard.insight.explain.job_state import ClusterView, ExplainedState
 from trainyard.insight.explain.named_objects import NAMED_KINDS
 from trainyard.insight.explain.ranking import RANKS
-from trainyard.insight.explain.situation import ClusterView, ExplainedState
 
 
 def test_every_cause_is_declared_once_and_ranked_once() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.explain.recorded_clusters import NOW, Cluster, Job, body, check, minutes_ago
-from trainyard.insight.explain.situation import ExplainedState
+from trainyard.insight.explain.job_state import ExplainedState
 
 CORE = "v1"
 

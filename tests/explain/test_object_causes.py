@@ -9,7 +9,7 @@ import pytest
 from tests.explain.recorded_clusters import Cluster, Job, body, check, ended, minutes_ago, owner
 from trainyard.api.constants import JOB_SET_NAME_LABEL
 from trainyard.insight.explain.explanation import UNKNOWN
-from trainyard.insight.explain.situation import ExplainedState
+from trainyard.insight.explain.job_state import ExplainedState
 
 CORE = "v1"
 

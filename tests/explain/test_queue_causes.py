@@ -6,7 +6,7 @@ import pytest
 
 from tests.explain.recorded_clusters import GPU, NOT_READ, Cluster, check, minutes_ago
 from trainyard.insight.explain.explanation import as_text
-from trainyard.insight.explain.situation import ExplainedState
+from trainyard.insight.explain.job_state import ExplainedState
 
 
 def full(cluster: Cluster, *, vision: int = 4, language: int = 4) -> Cluster:

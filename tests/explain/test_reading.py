@@ -16,7 +16,7 @@ from trainyard.cluster_state.job_snapshot import read_job
 from trainyard.cluster_state.observed import Kind
 from trainyard.errors import TrainyardError
 from trainyard.insight.explain.explanation import as_text, explain
-from trainyard.insight.explain.situation import ExplainedState
+from trainyard.insight.explain.job_state import ExplainedState
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.client import Client
 

@@ -65,7 +65,7 @@ OF_THE_PLATFORM: Final = {
     *(f"trainyard.dev/{name}" for name in ("fabric-node", "node-labels", "node-shape", "platform", "simulated-node")),
     *(f"trainyard.dev/{name}" for name in ("nodes-refreshed", "rule", "served-certificate", "since", "title")),
     *(f"trainyard.dev/{name}" for name in ("scheduler-configuration", "simulated", "simulated-job", "simulation")),
-    *(f"trainyard.dev/{name}" for name in ("recorded", "takeover-record", "usage", "usage-until")),
+    *(f"trainyard.dev/{name}" for name in ("recorded", "takeover-record", "usage")),
     "trainyard.dev/v1alpha1",
 }
 """A type of Secret, a field of recorded files, finalizers, names of versions and controllers, and keys of objects that

@@ -224,4 +224,4 @@ def _outcome(job: QueuedJob, placed: int, lost: int) -> ForecastState:
     if not lost:
         return ForecastState.RUNS
     before = sum(pod.placed for pod in job.members)
-    return ForecastState.SHRINKS if ready and lost < before else ForecastState.TAKEN
+    return ForecastState.SHRINKS if ready and lost < before else ForecastState.EVICTED

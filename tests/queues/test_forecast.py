@@ -174,7 +174,7 @@ def test_an_elastic_gang_loses_only_the_pods_above_the_share() -> None:
 
 def test_a_gang_that_loses_a_pod_restarts_as_a_whole() -> None:
     found = on_nodes(SHARED, [gang("old", "a", 8, 8), gang("mine", "b", 1)])
-    assert (found["old"].state, found["old"].lost) == (ForecastState.TAKEN, 8)
+    assert (found["old"].state, found["old"].lost) == (ForecastState.EVICTED, 8)
 
 
 def test_which_of_several_jobs_is_evicted_is_an_estimate() -> None:
@@ -206,7 +206,7 @@ def test_in_the_tree_the_limit_does_not_lower_a_share() -> None:
     running = [gang("old", "a", 4, 4), gang("kept", "c", 4, 4), gang("mine", "b", 2)]
     assert on_nodes(tree, running)["old"].state is ForecastState.RUNS
     flat = Scheduling(plugins=frozenset({SharePlugin.CAPACITY}))
-    assert on_nodes(tree, running, scheduling=flat)["old"].state is ForecastState.TAKEN
+    assert on_nodes(tree, running, scheduling=flat)["old"].state is ForecastState.EVICTED
 
 
 def test_starts_on_parts_of_nodes_are_estimates() -> None:
@@ -326,7 +326,7 @@ def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
     if started:
         assert sum(each.request[GPU] for each in there) <= 64000
     for each in jobs:
-        if found.jobs[each.name].state is ForecastState.TAKEN:
+        if found.jobs[each.name].state is ForecastState.EVICTED:
             own = sum(
                 other.request[GPU]
                 for other in jobs
@@ -387,6 +387,6 @@ def test_a_pod_that_fills_a_node_gets_the_free_cpu_of_the_node_it_reclaims() -> 
     capacity, node = units({**gpus(32), "cpu": "384"}), units({**gpus(8), "cpu": "96"})
     found = forecast(QueueTree(tree), jobs, capacity, node=node).jobs
     assert {name: (each.state, each.estimate) for name, each in found.items()} == {
-        "old": (ForecastState.TAKEN, ""),
+        "old": (ForecastState.EVICTED, ""),
         "owner": (ForecastState.STARTS, ""),
     }

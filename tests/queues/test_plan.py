@@ -56,7 +56,7 @@ def test_a_plan_as_json() -> None:
 
 def test_an_evicted_job_names_the_job_that_reclaims() -> None:
     effects = {change.job.name: change for change in changed().jobs}
-    assert effects["vision/1"].effect is PlannedEffect.TAKEN
+    assert effects["vision/1"].effect is PlannedEffect.EVICTED
     assert effects["vision/0"].reason == "by language/1 of b"
     assert effects["vision/1"].reason == "by language/1 of b, and may start again"
     assert effects["language/1"].effect is PlannedEffect.STARTS

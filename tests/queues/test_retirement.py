@@ -15,7 +15,7 @@ def decided(
     live: list[dict[str, Any]],
     *gangs: dict[str, Any],
     closed: str = "",
-    leaving: str = "",
+    terminating: str = "",
     held: str | None = None,
     **parents: str,
 ) -> QueueRetirement:
@@ -29,7 +29,7 @@ def decided(
         owned=owned,
         closed=closed.split(),
         pod_groups=gangs,
-        leaving=leaving.split(),
+        terminating=terminating.split(),
         held=held,
     )
 
@@ -74,7 +74,8 @@ def test_an_empty_queue_is_closed_before_it_is_deleted(state: str, closed: str, 
 
 def test_jobs_that_are_deleted_with_their_namespace_keep_no_queue() -> None:
     jobs = [gang("a", "old"), gang("b", "taken")]
-    found = decided("old taken", [queue("old", state="Open"), taken("taken")], *jobs, closed="taken", leaving="vision")
+    queues = [queue("old", state="Open"), taken("taken")]
+    found = decided("old taken", queues, *jobs, closed="taken", terminating="vision")
     assert (found.removed, found.closing) == ({"old"}, {"old"})
     assert found.waiting == {
         "taken": "it was taken over, and this `up` first deletes the namespaces of its jobs: the next one deletes it"

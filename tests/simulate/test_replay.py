@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulate.fake_world import Fifo, scenario
 from trainyard.local.simulate.replay import Replay, replay
-from trainyard.local.simulate.timeline import Ending, JobState
+from trainyard.local.simulate.timeline import Ending, JobPhase
 
 
 def played(folder: Path, **sections: Any) -> Replay:
@@ -24,7 +24,7 @@ def test_a_job_that_does_not_fit_starts_when_another_ends(tmp_path: Path) -> Non
     assert (seen.started("first"), seen.started("second"), seen.now) == (0, 3600, 5400)
     assert [(wait.job, wait.began, wait.ended) for wait in seen.waits if wait.ended] == [("second", 600, 3600)]
     assert {run.ending for run in seen.runs} == {Ending.FINISHED}
-    assert seen.state("second") is JobState.FINISHED
+    assert seen.state("second") is JobPhase.FINISHED
 
 
 def test_a_job_that_loses_a_node_starts_over_and_runs_its_whole_time(tmp_path: Path) -> None:

@@ -165,8 +165,8 @@ def _remake_while_running() -> Iterator[_Patch]:
 
 
 def _late_job_sets_stay() -> Iterator[_Patch]:
-    yield mock.patch.object(lifecycle, "_goes_on", return_value=False)
-    yield mock.patch.object(ObservedJob, "is_second_run", False)
+    yield mock.patch.object(lifecycle, "_is_active", return_value=False)
+    yield mock.patch.object(ObservedJob, "is_stale_create", False)
 
 
 def _cache_says_it_goes_on() -> Iterator[_Patch]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from trainyard.names_on_demand import names_on_demand
+from trainyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from trainyard.api.gang_policy import PodGroupPolicy
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         TrainJobStatus,
     )
 else:
-    __getattr__ = names_on_demand(
+    __getattr__ = lazy_exports(
         __name__,
         {
             "gang_policy": "PodGroupPolicy",

@@ -28,7 +28,7 @@ RUNTIME_SPEC: Final = "trainer.TrainingRuntimeSpec"
 JOB_SET_SPEC: Final = "jobset.JobSetSpec"
 """Type of a JobSet's spec."""
 RELEASES: Final = ("2.1", "2.3")
-"""Releases whose clients are known; one of v2.0 or v2.2 writes fields of its own only."""
+"""Releases whose clients are known; those of v2.0 and v2.2 drop fields they do not know."""
 
 _ABSENT: Final = object()
 _EMPTY: Final[Mapping[str, Any]] = {"string": "", "int": 0, "bool": False}

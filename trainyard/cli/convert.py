@@ -117,8 +117,8 @@ def _texts(name: str) -> Iterator[tuple[str, str]]:
 
 def _write(out: Path, conversions: Sequence[Conversion]) -> None:
     """Write one file per job, named after it, with its namespace if the name is not unique."""
+    from trainyard.atomic_write import write_text
     from trainyard.jobs.convert.conversion_report import as_text, as_yaml
-    from trainyard.whole_file import write_text
 
     made = [each for each in conversions if each.objects]
     names = Counter(each.objects[-1]["metadata"]["name"] for each in made)

@@ -53,7 +53,7 @@ def preview(
 def destroy(
     stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT, yes: _Yes = False
 ) -> None:
-    """Delete everything that `up` created, jobs first; exit code 1: what it had taken over is not restored."""
+    """Delete everything that `up` created, jobs first; exit code 1: adopted objects could not be restored."""
     if not yes:
         _confirm(f"Delete everything in stack {stack}, including all jobs of tenants")
     result = _run("destroy", stack, config_file)

@@ -84,7 +84,7 @@ def _usage(
     ] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
-    """Show device-hours asked for, allocated, borrowed, lent, taken back and waited for over a span."""
+    """Show requested, allocated, borrowed, lent, reclaimed and queued device-hours in a period."""
     from trainyard.insight.usage.usage_table import By, as_csv, as_json, as_text, rows
 
     span = _span(last, since, until, datetime.datetime.now(datetime.UTC))

@@ -11,6 +11,7 @@ from typing import Final
 
 import orjson
 
+from trainyard.atomic_write import atomic_write
 from trainyard.cluster_state.observed import Kind, Observed, resource_of
 from trainyard.cluster_state.platform_programs import DEPLOYMENTS as PLATFORM_DEPLOYMENTS
 from trainyard.cluster_state.platform_programs import LEASES as PLATFORM_LEASES
@@ -42,7 +43,6 @@ from trainyard.kube.training_kinds import (
     VOLCANO_JOBS,
     WORKLOADS,
 )
-from trainyard.whole_file import whole_file
 
 MAX_OBJECTS: Final = 100_000
 """Objects of one kind in a snapshot; of more, none is recorded, and the kind is unread."""
@@ -104,7 +104,7 @@ def write_snapshot(observed: Observed, file: Path, namespace: str | None = None)
         raise TrainyardError("nothing of the cluster may be read (no permission)", fix=f"ask for list on {kinds}")
     text = orjson.dumps(recorded(_bounded(observed), namespace), option=orjson.OPT_APPEND_NEWLINE)
     try:
-        with whole_file(file, 0o600) as output:
+        with atomic_write(file, 0o600) as output:
             output.write(text)
     except OSError as error:
         raise TrainyardError(f"{file} cannot be written: {error.strerror}", fix="name another file") from error

@@ -103,7 +103,7 @@ class ObservedJob:
         return self.created is not None or statuses.awaits_job_set(self.train_job)
 
     @property
-    def is_second_run(self) -> bool:
+    def is_stale_create(self) -> bool:
         """Whether the JobSet is not the recorded one, which is gone: the API server executed an earlier create late.
 
         A JobSet without the digest is another controller's, which does create JobSets again.
@@ -121,7 +121,7 @@ class ObservedJob:
     @property
     def desired_status(self) -> dict[str, Any]:
         """Desired status of the TrainJob."""
-        if self.is_second_run:
+        if self.is_stale_create:
             return statuses.status_of(self.train_job, None, now=self.now, missing=self.stored is not None)
         missing = self.confirmed_absent and self.awaits_job_set
         blocked = None if missing else self.blocked
@@ -145,8 +145,8 @@ def needs_stored_job_set(observed: ObservedJob) -> bool:
     if observed.stored is not None or not is_managed(observed.train_job):
         return False
     if statuses.finished(observed.train_job):
-        return _goes_on(observed) and not statuses.deadline_exceeded(observed.train_job)
-    return observed.is_second_run or _recreation_due(observed) or required_build(observed) is RenderPurpose.RESUME
+        return _is_active(observed) and not statuses.deadline_exceeded(observed.train_job)
+    return observed.is_stale_create or _recreation_due(observed) or required_build(observed) is RenderPurpose.RESUME
 
 
 def needs_search(observed: ObservedJob) -> bool:
@@ -168,7 +168,7 @@ def required_build(observed: ObservedJob) -> RenderPurpose | None:
         return None
     if job_set is None:
         return None if observed.awaits_job_set else RenderPurpose.CREATE
-    if job_set["metadata"].get("deletionTimestamp") or observed.is_second_run or _recreation_due(observed):
+    if job_set["metadata"].get("deletionTimestamp") or observed.is_stale_create or _recreation_due(observed):
         return None
     if observed.record_supported and statuses.pending_recreation(job) is not None:
         return None
@@ -195,7 +195,7 @@ def decide(observed: ObservedJob) -> Action:
     if job_set is not None and not job_set["metadata"].get("deletionTimestamp"):
         if observed.suspended and not job_set["spec"]["suspend"] and not statuses.ended(job_set):
             return Suspend(job_set, job_sets.suspend_patch(job_set))
-        if observed.is_second_run:
+        if observed.is_stale_create:
             return Nothing()  # Its TrainJob fails, then it is deleted.
         if (patch := _adoption_patch(job_set, job)) is not None:
             return Adopt(job_set, patch)
@@ -254,14 +254,14 @@ def _finish(observed: ObservedJob) -> Action:
     patch: Object | None = None
     delete = False
     if job_set is not None and not job_set["metadata"].get("deletionTimestamp"):
-        delete = statuses.deadline_exceeded(job) or (_goes_on(observed) and observed.stored is not None)
+        delete = statuses.deadline_exceeded(job) or (_is_active(observed) and observed.stored is not None)
         patch = job_sets.finish_patch(job_set) if not delete and statuses.ended(job_set) else None
     if not pod_groups and patch is None and not delete:
         return Nothing()
     return Finish(job_set, pod_groups, patch, delete)
 
 
-def _goes_on(observed: ObservedJob) -> bool:
+def _is_active(observed: ObservedJob) -> bool:
     """Whether the TrainJob owns a JobSet that has not ended."""
     job_set = observed.job_set
     return job_set is not None and not (job_set["metadata"].get("deletionTimestamp") or statuses.ended(job_set))
@@ -275,7 +275,7 @@ def _is_kept(observed: ObservedJob) -> bool:
         return False
     if _ORPHAN in finalizers or not finalizers - {_FOREGROUND}:
         return False
-    return job_set is not None and _goes_on(observed) and not job_set["spec"]["suspend"]
+    return job_set is not None and _is_active(observed) and not job_set["spec"]["suspend"]
 
 
 def _adoption_patch(job_set: Object, job: Object) -> Object | None:

@@ -13,7 +13,7 @@ from typing import Any
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import CONTROLLER, Metrics
-from trainyard.controller.reconcile import Blocked, Reconciler, ReconcileResult
+from trainyard.controller.reconcile import BlockedReconcile, Reconciler, ReconcileResult
 from trainyard.controller.status import runtime_reference
 from trainyard.kube.api_errors import ApiError, FencedError, TransportError
 from trainyard.kube.informer import Informer
@@ -49,7 +49,7 @@ class Manager:
         self._reconciler = reconciler
         self._metrics = metrics
         self._workers = workers
-        self._blocked: dict[Key, tuple[Blocked, float]] = {}
+        self._blocked: dict[Key, tuple[BlockedReconcile, float]] = {}
         self.queue: WorkQueue[Key] = WorkQueue(enabled=False)
         metrics.watch_depth(CONTROLLER, self.queue.__len__)
         metrics.watch_blocked(self.blocked)
@@ -137,7 +137,7 @@ class Manager:
 
     def _failed(self, key: Key, error: Exception) -> None:
         if not (isinstance(error, ApiError) and error.conflict):
-            self._record_blocked(key, Blocked(type(error).__name__, str(error)))
+            self._record_blocked(key, BlockedReconcile(type(error).__name__, str(error)))
         at_least = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
         delay = self.queue.retry(key, at_least=min(at_least, _LONGEST_RETRY_AFTER))
         if (deadline := self._reconciler.until_deadline(key)) is not None:
@@ -148,7 +148,7 @@ class Manager:
         self._metrics.reconcile_errors.labels(CONTROLLER).inc()
         _LOG.warning(_log_line(key, error=f"{type(error).__name__}: {error}", again=round(delay, 3)))
 
-    def _record_blocked(self, key: Key, blocked: Blocked | None) -> None:
+    def _record_blocked(self, key: Key, blocked: BlockedReconcile | None) -> None:
         """Record whether a TrainJob is blocked."""
         if blocked is None or self._cache.train_jobs.store.get(*key) is None:
             self._blocked.pop(key, None)
@@ -190,7 +190,7 @@ class Manager:
             else:
                 self._add(key, _BULK if change.initial else _NEW)
 
-    def _rendering_inputs(self) -> Iterator[tuple[Informer, Callable[[Object, Key, Blocked], bool]]]:
+    def _rendering_inputs(self) -> Iterator[tuple[Informer, Callable[[Object, Key, BlockedReconcile], bool]]]:
         """Yield the inputs of rendering, each with a predicate for the blocked TrainJobs that a change affects."""
         cache = self._cache
         yield cache.training_runtimes, self._names_runtime
@@ -200,13 +200,13 @@ class Manager:
         yield cache.priority_classes, _lacks_class
         yield cache.platforms, lambda *_: True
 
-    def _on_input(self, affects: Callable[[Object, Key, Blocked], bool], change: StoreChange) -> None:
+    def _on_input(self, affects: Callable[[Object, Key, BlockedReconcile], bool], change: StoreChange) -> None:
         body = change.new or change.old
         for key, (blocked, _) in self._blocked.items():
             if body is not None and affects(body, key, blocked):
                 self._add(key, _BULK)
 
-    def _names_runtime(self, body: Object, key: Key, _: Blocked) -> bool:
+    def _names_runtime(self, body: Object, key: Key, _: BlockedReconcile) -> bool:
         train_job = self._cache.train_jobs.store.get(*key)
         if train_job is None:
             return False
@@ -215,7 +215,7 @@ class Manager:
         return named == (body["kind"], body["metadata"]["name"]) and namespace in (None, key[0])
 
 
-def _lacks_class(body: Object, _: Key, blocked: Blocked) -> bool:
+def _lacks_class(body: Object, _: Key, blocked: BlockedReconcile) -> bool:
     """Whether the message names a PriorityClass as missing; its fix lists those that exist, without quotes."""
     return f'PriorityClass "{body["metadata"]["name"]}"' in blocked.message
 

@@ -23,7 +23,7 @@ from trainyard.kube.training_kinds import JOB_SETS
 
 
 @dataclass
-class Pass:
+class ReconcileAttempt:
     """State of one reconciliation.
 
     Parameters
@@ -75,64 +75,64 @@ class Observer:
         self._clock = clock
 
     def observe(
-        self, step: Pass, inputs: Inputs | None = None, *, record_supported: bool, created: str | None
+        self, attempt: ReconcileAttempt, inputs: Inputs | None = None, *, record_supported: bool, created: str | None
     ) -> ObservedJob:
         """Return the observed state; the parameters are those of `ObservedJob`."""
-        job = step.train_job
-        job_set = self._cache.job_set(job) or step.found
-        same = step.stored is not None and job_set is not None and uid_of(step.stored) == uid_of(job_set)
+        job = attempt.train_job
+        job_set = self._cache.job_set(job) or attempt.found
+        same = attempt.stored is not None and job_set is not None and uid_of(attempt.stored) == uid_of(job_set)
         return ObservedJob(
             train_job=job,
             now=self._clock(),
             job_set=job_set,
-            stored=step.stored if same else None,
-            confirmed_absent=step.confirmed_absent,
-            pod_groups=self._cache.pod_groups_of(job) or step.found_pod_groups,
+            stored=attempt.stored if same else None,
+            confirmed_absent=attempt.confirmed_absent,
+            pod_groups=self._cache.pod_groups_of(job) or attempt.found_pod_groups,
             inputs=inputs,
             record_supported=record_supported,
             created=created,
-            blocked=step.blocked,
+            blocked=attempt.blocked,
         )
 
-    async def confirm(self, step: Pass) -> None:
+    async def confirm(self, attempt: ReconcileAttempt) -> None:
         """Read the recorded JobSet: a missing label or a stale watch may hide it from the cache."""
-        stored = await self._owned_job_set(step)
+        stored = await self._owned_job_set(attempt)
         if stored is not None:
-            step.found, step.stored = summary(stored), stored
+            attempt.found, attempt.stored = summary(stored), stored
         else:
-            step.confirmed_absent = True
+            attempt.confirmed_absent = True
 
-    async def read_job_set(self, step: Pass) -> None:
+    async def read_job_set(self, attempt: ReconcileAttempt) -> None:
         """Read the JobSet, so that the cache is as current: the watch may not have reported yet that it ended."""
-        stored = await self._owned_job_set(step)
+        stored = await self._owned_job_set(attempt)
         if stored is not None:
             self._cache.record_write(stored)
-            step.stored = stored
+            attempt.stored = stored
             if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
-                step.found = summary(stored)
+                attempt.found = summary(stored)
 
-    async def search(self, step: Pass, observed: ObservedJob) -> None:
+    async def search(self, attempt: ReconcileAttempt, observed: ObservedJob) -> None:
         """Read the objects that the cache lacks by their names: without the label of the watch, they are not cached."""
-        if observed.job_set is None and not step.confirmed_absent:
-            await self.confirm(step)
+        if observed.job_set is None and not attempt.confirmed_absent:
+            await self.confirm(attempt)
         if not observed.pod_groups:
-            metadata = step.train_job["metadata"]
+            metadata = attempt.train_job["metadata"]
             found: list[tuple[Resource, Object]] = []
             for informer in self._cache.readable_pod_groups:
                 if informer.missing:
                     continue
                 resource = informer.resource
                 body = await self._client.find_metadata(resource, metadata["name"], namespace=metadata["namespace"])
-                if body is not None and owns(step.train_job, body):
+                if body is not None and owns(attempt.train_job, body):
                     found.append((resource, body))
-            step.found_pod_groups = tuple(found)
+            attempt.found_pod_groups = tuple(found)
 
-    async def inputs(self, step: Pass, build: RenderPurpose) -> Inputs:
+    async def inputs(self, attempt: ReconcileAttempt, build: RenderPurpose) -> Inputs:
         """Return the inputs of rendering, or the user's errors in ``findings``.
 
         A live runtime that does not match its schema matters only to a TrainJob without a snapshot.
         """
-        job = step.train_job
+        job = attempt.train_job
         try:
             parsed, context = parse(TrainJob, job), self._cache.context(job)
         except TrainyardError as error:
@@ -143,7 +143,7 @@ class Observer:
             live = self._cache.runtime(job)
         except TrainyardError as error:
             invalid = error.as_findings()
-        first = build is RenderPurpose.CREATE and not step.use_snapshot and statuses.pending_recreation(job) is None
+        first = build is RenderPurpose.CREATE and not attempt.use_snapshot and statuses.pending_recreation(job) is None
         if not first or live is None:
             snapshot = await stored_runtime(self._client, parsed)
             if snapshot is not None:
@@ -159,8 +159,8 @@ class Observer:
         missing = f"{kind} {name!r} does not exist{where}"
         return Inputs(findings=(Finding("spec.runtimeRef", missing, "create it or name another"),))
 
-    async def _owned_job_set(self, step: Pass) -> Object | None:
+    async def _owned_job_set(self, attempt: ReconcileAttempt) -> Object | None:
         """Return the JobSet of the TrainJob, read from the API server; None: the API server says that it is gone."""
-        metadata = step.train_job["metadata"]
+        metadata = attempt.train_job["metadata"]
         stored = await self._client.find_confirmed(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
-        return stored if stored is not None and owns(step.train_job, stored) else None
+        return stored if stored is not None and owns(attempt.train_job, stored) else None

@@ -28,7 +28,7 @@ from trainyard.controller.lifecycle import (
     required_build,
 )
 from trainyard.controller.missing_snapshots import MissingSnapshots
-from trainyard.controller.observation import Observer, Pass
+from trainyard.controller.observation import Observer, ReconcileAttempt
 from trainyard.controller.policy_review import PolicyReviewer
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.unrecorded import UnrecordedJobSets
@@ -60,7 +60,7 @@ _REMADE = "JobSetRemade"
 
 
 @dataclass(frozen=True)
-class Blocked:
+class BlockedReconcile:
     """Reason that a TrainJob is blocked.
 
     Parameters
@@ -90,7 +90,7 @@ class ReconcileResult:
     """
 
     requeue_after: float | None = None
-    blocked: Blocked | None = None
+    blocked: BlockedReconcile | None = None
     writes: tuple[str, ...] = ()
 
 
@@ -193,107 +193,107 @@ class Reconciler:
         if train_job is None:
             self.forget(key)
             return ReconcileResult()
-        step = Pass(train_job)
+        attempt = ReconcileAttempt(train_job)
         for _ in range(_MAXIMUM_ACTIONS):
             failure: Exception | None = None
             effect = ActionEffect()
             try:
-                effect = await self._advance(step)
+                effect = await self._advance(attempt)
             except FencedError:
                 raise
             except Exception as error:  # The status is written even after an unexpected error.
                 failure = error
-                if await self._find_unlabeled_job_set(step):
+                if await self._find_unlabeled_job_set(attempt):
                     continue
-                step.blocked = self._blocked(step, error)
+                attempt.blocked = self._blocked(attempt, error)
             try:
-                if await self._write_status(step):
+                if await self._write_status(attempt):
                     continue
             except FencedError:
                 raise
             except Exception as error:
                 failure = failure or error
             if failure is not None:
-                return self._failed(key, step, failure)
+                return self._failed(key, attempt, failure)
             if not effect.requeue:
                 break
         self._ending.pop(key, None)
         self._failure_events.forget(key)
         self._backoffs.pop(key, None)
-        waits = (self._requeue_after(step), self._unlabeled_after(step))
+        waits = (self._requeue_after(attempt), self._unlabeled_after(attempt))
         due = min((seconds for seconds in waits if seconds is not None), default=None)
-        return ReconcileResult(requeue_after=due, writes=tuple(step.writes))
+        return ReconcileResult(requeue_after=due, writes=tuple(attempt.writes))
 
-    async def _advance(self, step: Pass) -> ActionEffect:
-        observed = self._observe(step)
+    async def _advance(self, attempt: ReconcileAttempt) -> ActionEffect:
+        observed = self._observe(attempt)
         if needs_confirmation(observed):
-            await self._observer.confirm(step)
-            observed = self._observe(step)
+            await self._observer.confirm(attempt)
+            observed = self._observe(attempt)
         if needs_stored_job_set(observed):
-            await self._observer.read_job_set(step)
-            observed = self._observe(step)
-        if self._ending.get(key_of(step.train_job)) == uid_of(step.train_job) and needs_search(observed):
-            await self._observer.search(step, observed)
-            observed = self._observe(step)
+            await self._observer.read_job_set(attempt)
+            observed = self._observe(attempt)
+        if self._ending.get(key_of(attempt.train_job)) == uid_of(attempt.train_job) and needs_search(observed):
+            await self._observer.search(attempt, observed)
+            observed = self._observe(attempt)
         build = required_build(observed)
         if build is not None:
-            observed = self._observe(step, await self._observer.inputs(step, build))
+            observed = self._observe(attempt, await self._observer.inputs(attempt, build))
         action = decide(observed)
-        if isinstance(action, actions.ReportErrors) and build is RenderPurpose.CREATE and not step.use_snapshot:
+        if isinstance(action, actions.ReportErrors) and build is RenderPurpose.CREATE and not attempt.use_snapshot:
             # The snapshot of an earlier attempt takes precedence: the runtime may have changed since.
-            step.use_snapshot = True
-            inputs = await self._observer.inputs(step, build)
+            attempt.use_snapshot = True
+            inputs = await self._observer.inputs(attempt, build)
             if inputs.from_snapshot:
-                action = decide(self._observe(step, inputs))
+                action = decide(self._observe(attempt, inputs))
         if isinstance(action, actions.Recreate):
-            await self._record_recreation(step, action)
+            await self._record_recreation(attempt, action)
             if not self._record_supported:
-                action = decide(self._observe(step, observed.inputs))
+                action = decide(self._observe(attempt, observed.inputs))
         effect = await self._executor.execute(observed, action)
-        step.writes += await self._snapshots.create(observed)
+        attempt.writes += await self._snapshots.create(observed)
         if effect.writes:
-            step.found = step.stored = None
-        step.writes += effect.writes
-        step.use_snapshot = step.use_snapshot or effect.snapshot_exists
+            attempt.found = attempt.stored = None
+        attempt.writes += effect.writes
+        attempt.use_snapshot = attempt.use_snapshot or effect.snapshot_exists
         if effect.created is not None:
-            self._unrecorded.add(step.train_job, effect.created)
-            if self._cache.job_set(step.train_job) is None:
-                step.found = summary(effect.created)  # Its label was removed on admission.
+            self._unrecorded.add(attempt.train_job, effect.created)
+            if self._cache.job_set(attempt.train_job) is None:
+                attempt.found = summary(effect.created)  # Its label was removed on admission.
         if effect.warning:
-            self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes unchanged: {effect.warning}")
+            self._events.warning(attempt.train_job, _UNCHANGED, f"the JobSet resumes unchanged: {effect.warning}")
         return effect
 
-    def _observe(self, step: Pass, inputs: Inputs | None = None) -> ObservedJob:
-        created = self._unrecorded.uid(step.train_job)
-        return self._observer.observe(step, inputs, record_supported=self._record_supported, created=created)
+    def _observe(self, attempt: ReconcileAttempt, inputs: Inputs | None = None) -> ObservedJob:
+        created = self._unrecorded.uid(attempt.train_job)
+        return self._observer.observe(attempt, inputs, record_supported=self._record_supported, created=created)
 
-    async def _find_unlabeled_job_set(self, step: Pass) -> bool:
+    async def _find_unlabeled_job_set(self, attempt: ReconcileAttempt) -> bool:
         """After a failed create, return whether the TrainJob owns a JobSet that lacks the label of the watch."""
-        observed = self._observe(step)
-        if observed.job_set is not None or observed.awaits_job_set or step.confirmed_absent:
+        observed = self._observe(attempt)
+        if observed.job_set is not None or observed.awaits_job_set or attempt.confirmed_absent:
             return False
         with contextlib.suppress(ApiError, TransportError):
-            await self._observer.confirm(step)
-        if step.found is not None and statuses.pending_recreation(step.train_job) == uid_of(step.found):
-            step.found = None  # The create is retried until this JobSet is gone.
-        return step.found is not None
+            await self._observer.confirm(attempt)
+        if attempt.found is not None and statuses.pending_recreation(attempt.train_job) == uid_of(attempt.found):
+            attempt.found = None  # The create is retried until this JobSet is gone.
+        return attempt.found is not None
 
-    async def _record_recreation(self, step: Pass, action: actions.Recreate) -> None:
+    async def _record_recreation(self, attempt: ReconcileAttempt, action: actions.Recreate) -> None:
         """Record in the status why the JobSet will be deleted."""
         uid = uid_of(action.job_set)
-        if statuses.pending_recreation(step.train_job) == uid:
+        if statuses.pending_recreation(attempt.train_job) == uid:
             return
-        stored = step.train_job.get("status") or {}
-        await self._patch_status(step, statuses.with_recreation(stored, uid, action.reason))
+        stored = attempt.train_job.get("status") or {}
+        await self._patch_status(attempt, statuses.with_recreation(stored, uid, action.reason))
         if self._record_supported:
-            self._events.normal(step.train_job, _REMADE, f"the JobSet is recreated: {action.reason}")
+            self._events.normal(attempt.train_job, _REMADE, f"the JobSet is recreated: {action.reason}")
 
-    async def _write_status(self, step: Pass) -> bool:
+    async def _write_status(self, attempt: ReconcileAttempt) -> bool:
         """Update the status; return whether it recorded an end or a recreated JobSet, so that there is more to do."""
-        job = step.train_job
+        job = attempt.train_job
         if not lifecycle.is_managed(job):
             return False
-        desired = self._observe(step).desired_status
+        desired = self._observe(attempt).desired_status
         patch = statuses.status_patch(job.get("status") or {}, desired)
         if not self._record_supported:
             patch.pop("jobSet", None)
@@ -303,11 +303,11 @@ class Reconciler:
         ends = not statuses.finished(job) and statuses.finished({"status": desired})
         if ends:
             self._ending[key_of(job)] = uid_of(job)  # The patch may be applied although its response is lost.
-        await self._patch_status(step, desired)
+        await self._patch_status(attempt, desired)
         return ends or remade
 
-    async def _patch_status(self, step: Pass, desired: Object) -> None:
-        job = step.train_job
+    async def _patch_status(self, attempt: ReconcileAttempt, desired: Object) -> None:
+        job = attempt.train_job
         metadata = job["metadata"]
         stored_status = job.get("status") or {}
         patch = {
@@ -327,16 +327,16 @@ class Reconciler:
             self._pruned_at = self._clock()
         self._unrecorded.written(stored)
         self._cache.train_jobs.record_write(stored)
-        step.train_job = stored
-        step.writes.append("patch status")
+        attempt.train_job = stored
+        attempt.writes.append("patch status")
 
-    def _requeue_after(self, step: Pass) -> float | None:
+    def _requeue_after(self, attempt: ReconcileAttempt) -> float | None:
         """Return the seconds until the next time-based reconciliation, or None."""
-        job = step.train_job
+        job = attempt.train_job
         due: list[float] = []
         if (seconds := self._seconds_to_deadline(job)) is not None:
             due.append(max(_LEAST_SECONDS, seconds))
-        job_set = self._cache.job_set(job) or step.found
+        job_set = self._cache.job_set(job) or attempt.found
         if job_set is not None and not statuses.finished(job):
             if job_set["metadata"].get("deletionTimestamp"):
                 due.append(_DELETING_SECONDS)
@@ -344,24 +344,24 @@ class Reconciler:
                 due.append(max(_LEAST_RECORD_SECONDS, self._unrecorded.wait(job)))
         return min(min(due), _LONGEST_SECONDS) if due else None
 
-    def _unlabeled_after(self, step: Pass) -> float | None:
+    def _unlabeled_after(self, attempt: ReconcileAttempt) -> float | None:
         """Return the seconds until a JobSet that the cache lacks is read again; None: there is none."""
-        job = step.train_job
+        job = attempt.train_job
         if statuses.finished(job) or not lifecycle.is_managed(job) or self._cache.job_set(job) is not None:
             return None
-        return _UNLABELED_SECONDS if step.found is not None or self._observe(step).awaits_job_set else None
+        return _UNLABELED_SECONDS if attempt.found is not None or self._observe(attempt).awaits_job_set else None
 
-    def _blocked(self, step: Pass, error: Exception) -> tuple[str, str] | None:
+    def _blocked(self, attempt: ReconcileAttempt, error: Exception) -> tuple[str, str] | None:
         """Return reason and message of the condition; None: the error is retried, or does not last."""
         rejection = _rejection(error)
-        if rejection is None or self._failure_events.too_early(step.train_job, defer=_is_transient(error)):
+        if rejection is None or self._failure_events.too_early(attempt.train_job, defer=_is_transient(error)):
             return None
         findings, reason = rejection
         return reason, self._failure_events.message(findings)
 
-    def _failed(self, key: Key, step: Pass, error: Exception) -> ReconcileResult:
+    def _failed(self, key: Key, attempt: ReconcileAttempt, error: Exception) -> ReconcileResult:
         """Record an event about an error and return when to retry; reraise errors that the queue retries."""
-        job = step.train_job
+        job = attempt.train_job
         rejection = _rejection(error)
         if rejection is None:
             match error:
@@ -377,9 +377,10 @@ class Reconciler:
         waits = [backoff.next()]
         if transient and age(job, self._clock()) < _TRANSIENT_DURATION:
             waits.append(_TRANSIENT_SECONDS)
-        if (due := self._requeue_after(step)) is not None:
+        if (due := self._requeue_after(attempt)) is not None:
             waits.append(due)
-        return ReconcileResult(requeue_after=min(waits), blocked=Blocked(reason, text), writes=tuple(step.writes))
+        blocked = BlockedReconcile(reason, text)
+        return ReconcileResult(requeue_after=min(waits), blocked=blocked, writes=tuple(attempt.writes))
 
 
 def _rejection(error: Exception) -> tuple[tuple[Finding, ...], str] | None:

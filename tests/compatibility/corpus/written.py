@@ -1,4 +1,4 @@
-"""Cases written down: each names the situation that it is about."""
+"""Cases written down: each names the job_state that it is about."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from trainyard.insight.console.views.job_page import TimelineEntry
 from trainyard.insight.console.views.platform_view import PlatformView
-from trainyard.insight.explain.situation import ExplainedState
+from trainyard.insight.explain.job_state import ExplainedState
 
 _CHANGES: Final = 20_000
 _SAMPLES: Final = 720

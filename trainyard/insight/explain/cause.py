@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trainyard.checks.report.text import counted
 
 if TYPE_CHECKING:
-    from trainyard.insight.explain.situation import Situation
+    from trainyard.insight.explain.job_state import JobState
 
 
 @dataclass(frozen=True)
@@ -108,4 +108,4 @@ class Family:
     name: str
     order: int
     causes: tuple[Cause, ...]
-    find: Callable[[Situation], Iterator[Found]]
+    find: Callable[[JobState], Iterator[Found]]

@@ -14,9 +14,9 @@ from trainyard.errors import TrainyardError
 from trainyard.insight.explain.cause import Found
 from trainyard.insight.explain.causes import FAMILIES
 from trainyard.insight.explain.chain import Link, chain_of
+from trainyard.insight.explain.job_state import ClusterView, ExplainedState, JobState
 from trainyard.insight.explain.named_objects import NAMED_KINDS, find_named, named_kinds, short_kind
 from trainyard.insight.explain.ranking import ranked
-from trainyard.insight.explain.situation import ClusterView, ExplainedState, Situation
 
 UNKNOWN: Final = "unknown"
 """Cause of a job that waits or failed for a reason that no declared cause covers."""
@@ -141,14 +141,14 @@ def explain_object(view: ClusterView, named: Body) -> Explanation:
     named
         Its TrainJob, JobSet, Volcano Job, Job or Pod.
     """
-    situation = Situation(view, named)
-    found = ranked(each for family in FAMILIES.values() for each in family.find(situation))
+    job_state = JobState(view, named)
+    found = ranked(each for family in FAMILIES.values() for each in family.find(job_state))
     return Explanation(
         job=f"{namespace_of(named) or 'default'}/{name_of(named)}",
         kind=short_kind(kind_of(named)),
-        state=situation.state,
+        state=job_state.state,
         causes=tuple(found),
-        chain=tuple(chain_of(situation)),
+        chain=tuple(chain_of(job_state)),
         unread=tuple(sorted(short_kind(kind) for kind in view.index.observed.unread if kind in _NEEDED)),
     )
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from trainyard.api.constants import TOPOLOGY_FEATURE
 from trainyard.cluster_state.body_fields import Body, mapping, sequence, text, whole
 from trainyard.cluster_state.observed import Kind
+from trainyard.insight.explain.job_state import JobState, demands_of
 from trainyard.insight.explain.node_table import Demand, NodeFacts, labels_match, placed
-from trainyard.insight.explain.situation import Situation, demands_of
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,28 @@ class FabricLimit:
         return sum(each.count for each in self.demands)
 
 
-def fabric_limits(situation: Situation) -> Iterator[FabricLimit]:
+def fabric_limits(job_state: JobState) -> Iterator[FabricLimit]:
     """Yield the limit on the whole gang, and one for each kind of subgroup."""
-    group, features = situation.pod_group, situation.index.features
+    group, features = job_state.pod_group, job_state.index.features
     spec = mapping(group, "spec")
     if features and TOPOLOGY_FEATURE not in features:
         return
-    if not situation.index.knows(Kind.HYPER_NODE):
+    if not job_state.index.knows(Kind.HYPER_NODE):
         return
     topology = mapping(spec, "networkTopology")
     if text(topology, "mode") == "hard":
-        yield FabricLimit(situation.demands, topology)
-    yield from _subgroups(situation, sequence(spec, "subGroupPolicy"))
+        yield FabricLimit(job_state.demands, topology)
+    yield from _subgroups(job_state, sequence(spec, "subGroupPolicy"))
 
 
-def _subgroups(situation: Situation, policies: Sequence[Body]) -> Iterator[FabricLimit]:
+def _subgroups(job_state: JobState, policies: Sequence[Body]) -> Iterator[FabricLimit]:
     """Yield the limit of each subgroup that has to start, equal ones once.
 
     As in Volcano, a pod belongs to the first policy that selects it, and pods with equal values of matchLabelKeys are
     one subgroup; without a value for each key, a pod has none.
     """
     groups: dict[tuple[int, tuple[str, ...]], list[Body]] = {}
-    for pod in situation.unplaced if policies else ():
+    for pod in job_state.unplaced if policies else ():
         labels = mapping(pod, "metadata", "labels")
         chosen = ((number, _values(policy, labels)) for number, policy in enumerate(policies))
         if found := next((each for each in chosen if each[1]), None):
@@ -68,7 +68,7 @@ def _subgroups(situation: Situation, policies: Sequence[Body]) -> Iterator[Fabri
         topology = mapping(policy, "networkTopology")
         if text(topology, "mode") != "hard":
             continue
-        if situation.is_elastic and not whole(policy, "minSubGroups"):
+        if job_state.is_elastic and not whole(policy, "minSubGroups"):
             continue  # the gang starts without it
         size = max(1, whole(policy, "subGroupSize", default=1))
         demands = demands_of(pods[:size])
@@ -85,13 +85,13 @@ def _values(policy: Body, labels: Body) -> tuple[str, ...]:
     return values if all(values) and labels_match(mapping(policy, "labelSelector"), labels) else ()
 
 
-def fits_fabric(situation: Situation, nodes: Sequence[NodeFacts]) -> bool:
+def fits_fabric(job_state: JobState, nodes: Sequence[NodeFacts]) -> bool:
     """Return whether the gang finds a place on the free resources of nodes, inside the domains that it may use."""
-    if placed(situation.demands, nodes) < situation.members:
+    if placed(job_state.demands, nodes) < job_state.members:
         return False
     by_name = {node.name: node for node in nodes}
-    for limit in fabric_limits(situation):
-        domains = situation.view.table.allowed_domains(limit.topology)
+    for limit in fabric_limits(job_state):
+        domains = job_state.view.table.allowed_domains(limit.topology)
         inside = ([by_name[name] for name in each.nodes if name in by_name] for each in domains or ())
         if domains is not None and not any(placed(limit.demands, found) >= limit.pods for found in inside):
             return False

@@ -93,7 +93,7 @@ def on_runtime(draft: Draft, name: str, runtime: Body) -> Body:
     container = part.container
     draft.source.changed(f"{part.path}.spec.containers[0].ports", "the framework declares its own port")
     if draft.source.peek(f"{part.path}.spec.restartPolicy") == ON_FAILURE:
-        draft.source.same(f"{part.path}.spec.restartPolicy", "what a JobSet does where nothing is said")
+        draft.source.same(f"{part.path}.spec.restartPolicy", "the default of JobSet")
     trainer: Body = {key: container[key] for key in _TRAINER_FIELDS if key in container}
     if "resources" in trainer:
         trainer["resourcesPerNode"] = trainer.pop("resources")

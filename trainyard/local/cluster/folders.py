@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainyard.atomic_write import atomic_write
 from trainyard.errors import TrainyardError
-from trainyard.whole_file import whole_file
 
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 
@@ -193,7 +193,7 @@ def write_private(path: Path, content: bytes | str, *, mode: int = 0o600) -> Non
     private_folder(path.parent)
     data = content.encode() if isinstance(content, str) else content
     try:
-        with whole_file(path, mode) as file:
+        with atomic_write(path, mode) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

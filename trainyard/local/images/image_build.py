@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import trainyard
+from trainyard.atomic_write import write_text
 from trainyard.errors import TrainyardError
 from trainyard.local.images.bill_of_materials import ImageComponent, bill_of_materials
 from trainyard.local.images.file_tree import FileTree
@@ -27,7 +28,6 @@ from trainyard.local.images.oci_archive import Blob, ImageConfig, write_archive,
 from trainyard.local.images.recipe import LayerRecipe, Recipe
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAMS
-from trainyard.whole_file import write_text
 
 _UNUSED_SECONDS: Final = 30 * 86400.0
 _ACCOUNTS: Final = {

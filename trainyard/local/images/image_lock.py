@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from trainyard.atomic_write import write_text
 from trainyard.errors import TrainyardError
 from trainyard.local.images.recipe import LOCAL
 from trainyard.manifests.dump import dump
-from trainyard.whole_file import write_text
 
 _HEADING: Final = "# Digest of each built image. Written by `trainyard images build`.\n"
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from trainyard.atomic_write import atomic_write
 from trainyard.local.images.file_tree import FileTree
-from trainyard.whole_file import whole_file
 
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
@@ -126,7 +126,7 @@ class OciImage:
 def write_layer(tree: FileTree, file: Path) -> Blob:
     """Write a tree as a compressed layer; the file appears when it is complete."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(file) as output:
+    with atomic_write(file) as output:
         plain = hashlib.sha256()
         with gzip.GzipFile(filename="", mode="wb", fileobj=output, compresslevel=_LEVEL, mtime=0) as compressed:
             tree.write_tar(_Hashing(compressed, plain))  # type: ignore[arg-type]
@@ -210,7 +210,7 @@ def write_archive(file: Path, reference: str, config: ImageConfig, layers: Seque
     for each in layers:
         tree.add(_blob(each.digest), each.file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(file) as output:
+    with atomic_write(file) as output:
         tree.write_tar(output)
     return OciImage(manifest, settings, tuple((each.digest, each.size) for each in layers))
 

@@ -12,7 +12,7 @@ from trainyard import quantity
 from trainyard.checks.report.text import counted, listed
 from trainyard.local.simulate.clock import Duration, shown
 from trainyard.local.simulate.name_list import Names
-from trainyard.local.simulate.timeline import JobState, Timeline
+from trainyard.local.simulate.timeline import JobPhase, Timeline
 from trainyard.settings.settings_model import DnsLabel, Resources, SettingsModel
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Expectation(SettingsModel):
 
     at: Duration | None = Field(default=None, description="Instant; the end if unset")
     job: str | None = Field(default=None, description="Job, or a pattern of several jobs (filler-*)")
-    state: JobState | None = Field(default=None, description="State of the jobs")
+    state: JobPhase | None = Field(default=None, description="State of the jobs")
     count: int | None = Field(default=None, ge=0, description="Number of jobs in that state; all if unset")
     pods: int | None = Field(default=None, ge=0, description="Number of placed pods of each job")
     within: DnsLabel | None = Field(default=None, description="Tier in which all placed pods of a job share a domain")

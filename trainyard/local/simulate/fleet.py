@@ -20,7 +20,8 @@ from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import HYPER_NODES, POD_GROUPS, QUEUES, VOLCANO_JOBS
 from trainyard.local.cluster import simulated_nodes as nodes
 from trainyard.local.cluster.provider import ClusterStatus
-from trainyard.local.simulate.bare_volcano import (
+from trainyard.local.simulate.scenario_jobs import DEFAULT_NAMESPACE
+from trainyard.local.simulate.volcano_install import (
     MANAGER,
     PATIENCE,
     PAUSE,
@@ -29,7 +30,6 @@ from trainyard.local.simulate.bare_volcano import (
     queue_open,
     wait_until,
 )
-from trainyard.local.simulate.scenario_jobs import DEFAULT_NAMESPACE
 from trainyard.scheduling.queues.builtin_queues import RESERVED, root_preparation
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT
 from trainyard.scheduling.scheduler import stack_configuration

@@ -2,7 +2,7 @@
 
 The scheduler does not report that it is idle. A control pod shows it: a pod without requests in a gang of its own,
 submitted after everything else. When it is bound, a whole scheduling session has processed all other pods. Several
-controls in a row without any other change mean that the scheduler is idle, see `sessions_at_rest`.
+controls in a row without any other change mean that the scheduler is idle, see `idle_sessions`.
 
 A gang that loses pods is restarted as a whole, as JobSet does; if it still has minMember pods, only the lost ones are
 replaced. Pods of Jobs and Volcano Jobs are created and replaced by their controllers.
@@ -30,14 +30,14 @@ from trainyard.kube.store import StoreChange
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
 from trainyard.local.cluster.provider import ClusterStatus
 from trainyard.local.cluster.simulated_nodes import desired_nodes
-from trainyard.local.simulate.bare_volcano import ON_PLATFORM_NODE, kill, wait_until
 from trainyard.local.simulate.controlled_jobs import controlled_job
 from trainyard.local.simulate.fleet import delete_pods, retried
 from trainyard.local.simulate.gang_objects import JOB_LABEL, ROLE_LABEL, group_body, pod_body, pod_group_of, pod_of
+from trainyard.local.simulate.idle_detection import idle_sessions
 from trainyard.local.simulate.name_list import Names
 from trainyard.local.simulate.replay import Settled
-from trainyard.local.simulate.rest import sessions_at_rest
 from trainyard.local.simulate.scenario_jobs import DEFAULT_NAMESPACE, JobKind, ScenarioGang
+from trainyard.local.simulate.volcano_install import ON_PLATFORM_NODE, kill, wait_until
 from trainyard.scheduling.queues.queue import DEFAULT
 from trainyard.settings.fabric import FabricSettings
 
@@ -241,8 +241,8 @@ class LiveWorld:
         """Return the number of unchanged sessions after which the scheduler is idle."""
         gangs = self._gangs.values()
         if not (self._preempts and any(len(self._placed(gang)) < gang.job.pods for gang in gangs)):
-            return sessions_at_rest()
-        return sessions_at_rest(len({gang.job.queue for gang in gangs} | {DEFAULT}))
+            return idle_sessions()
+        return idle_sessions(len({gang.job.queue for gang in gangs} | {DEFAULT}))
 
     async def _run_control(self) -> None:
         name = f"control-{next(self._controls)}{self._mark}"

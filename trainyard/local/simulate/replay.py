@@ -19,7 +19,7 @@ from trainyard.local.simulate.expectation import ExpectationResult, evaluate
 from trainyard.local.simulate.name_list import Names
 from trainyard.local.simulate.scenario import Event, Scenario
 from trainyard.local.simulate.scenario_jobs import ScenarioGang
-from trainyard.local.simulate.timeline import JobState, Timeline
+from trainyard.local.simulate.timeline import JobPhase, Timeline
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.stack_checks import stack_queues
 
@@ -192,7 +192,7 @@ class _Run:
 
     def _plan_ends(self, at: int, settled: Settled) -> None:
         for name, job in self._active.items():
-            running = self._timeline.state(name) is JobState.RUNNING
+            running = self._timeline.state(name) is JobPhase.RUNNING
             if not running or settled.restarts.get(name):
                 self._ends.pop(name, None)
             if running and job.duration is not None and name not in self._ends:

@@ -10,7 +10,7 @@ from trainyard.checks.printable_text import printable
 from trainyard.local.simulate.clock import shown
 from trainyard.local.simulate.replay import Replay
 from trainyard.local.simulate.replay_svg import draw
-from trainyard.local.simulate.timeline import JobState
+from trainyard.local.simulate.timeline import JobPhase
 
 
 def as_text(replay: Replay) -> str:
@@ -97,7 +97,7 @@ def _rows(replay: Replay) -> Sequence[tuple[str, ...]]:
         begun = "never" if started is None else shown(started)
         waited = shown(_waited(replay, name))
         state, restarts = seen.state(name), str(seen.restarts(name))
-        if state is JobState.PARTIAL:
+        if state is JobPhase.PARTIAL:
             state_text = f"{state}: {len(seen.places(name))} of {job.min_member}"
         else:
             state_text = str(state)

@@ -13,11 +13,11 @@ from trainyard.local.cluster.embedded import EmbeddedProvider
 from trainyard.local.cluster.folders import private_folder
 from trainyard.local.cluster.process import last_error_line
 from trainyard.local.cluster.provider import ClusterStatus
-from trainyard.local.simulate.bare_volcano import install
 from trainyard.local.simulate.fleet import clear, prepare
 from trainyard.local.simulate.live import live_world
 from trainyard.local.simulate.replay import Replay, replay
 from trainyard.local.simulate.scenario import Scenario
+from trainyard.local.simulate.volcano_install import install
 from trainyard.progress import Progress, SilentProgress
 from trainyard.scheduling.scheduler.stack_configuration import effective_configuration
 from trainyard.settings.fabric import FabricSettings

@@ -14,7 +14,7 @@ from trainyard.local.simulate.scenario_jobs import ScenarioGang
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 
 
-class JobState(StrEnum):
+class JobPhase(StrEnum):
     """State of a job, derived from its placed pods."""
 
     ABSENT = "absent"
@@ -103,7 +103,7 @@ class Timeline:
 
     def __post_init__(self) -> None:
         self._open: dict[str, dict[str, PodRun]] = {}
-        self._states: dict[str, JobState] = {}
+        self._states: dict[str, JobPhase] = {}
         self._waiting: dict[str, Wait] = {}
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._started: dict[str, int] = {}
@@ -113,13 +113,13 @@ class Timeline:
         """Record the arrival of a job."""
         self.arrived[name] = at
         self._open[name] = {}
-        self._states[name] = JobState.WAITING
+        self._states[name] = JobPhase.WAITING
         self._begin_wait(name, at)
 
     def leave(self, name: str, at: int, *, finished: bool) -> None:
         """Record that a job has finished or was deleted."""
         self.left[name] = at
-        self._states[name] = JobState.FINISHED if finished else JobState.DELETED
+        self._states[name] = JobPhase.FINISHED if finished else JobPhase.DELETED
         for run in self._open.get(name, {}).values():
             run.ended, run.ending = at, Ending.FINISHED if finished else Ending.DELETED
         self._open[name] = {}
@@ -160,9 +160,9 @@ class Timeline:
 
     def _update(self, name: str, at: int) -> None:
         count, needed = len(self._open[name]), self.jobs[name].min_member
-        state = JobState.RUNNING if count >= needed else JobState.PARTIAL if count else JobState.WAITING
+        state = JobPhase.RUNNING if count >= needed else JobPhase.PARTIAL if count else JobPhase.WAITING
         self._states[name] = state
-        if state is JobState.RUNNING:
+        if state is JobPhase.RUNNING:
             self._started.setdefault(name, at)
             if wait := self._waiting.pop(name, None):
                 wait.ended = at
@@ -178,9 +178,9 @@ class Timeline:
         """Record the end of the replay."""
         self.now = max(self.now, at)
 
-    def state(self, name: str) -> JobState:
+    def state(self, name: str) -> JobPhase:
         """Return the state of a job."""
-        return self._states.get(name, JobState.ABSENT)
+        return self._states.get(name, JobPhase.ABSENT)
 
     def places(self, name: str) -> dict[str, str]:
         """Return the node of each placed pod of a job."""

@@ -14,12 +14,12 @@ from trainyard.local.cluster import cluster_name, provider
 from trainyard.local.cluster.environment import NO_CLUSTER_VARIABLE, offline_environment
 from trainyard.local.cluster.folders import cache_home, state_home
 from trainyard.local.cluster.toolchain import Toolchain
-from trainyard.platform.deploy.begun_deletions import reject_reopened
 from trainyard.platform.deploy.deletion_watch import watch_deletions
 from trainyard.platform.deploy.engine_errors import translate_errors
 from trainyard.platform.deploy.engine_events import EventLog
 from trainyard.platform.deploy.interrupted_run import follow_cluster
 from trainyard.platform.deploy.operation_result import OperationResult
+from trainyard.platform.deploy.pending_deletions import reject_reused_names
 from trainyard.platform.deploy.recorded_cluster import reject_other_cluster, reject_other_kubeconfig
 from trainyard.platform.deploy.recorded_state import RecordedState
 from trainyard.platform.deploy.recovery import backend_folder, interruption, recover
@@ -135,7 +135,7 @@ def engine_run(
                 # A killed `destroy` may have deleted every namespace of the state, which is then read again.
                 reject_other_cluster(state, access, "refresh" if interrupted else operation)
             if operation in ("up", "preview"):
-                reject_reopened(state, settings)
+                reject_reused_names(state, settings)
             run = EngineRun(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
             if killed and operation != "refresh":

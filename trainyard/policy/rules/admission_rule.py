@@ -169,7 +169,7 @@ class Validation(SettingsModel):
         return self
 
 
-class Unseen(SettingsModel):
+class UncheckedFields(SettingsModel):
     """Limitation of a gate, and the gate that covers it."""
 
     gate: EnforcementPoint
@@ -230,7 +230,7 @@ class AdmissionRule(SettingsModel):
         default=True,
         description="Whether existing objects can be audited; false if the rule depends on the requesting user",
     )
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[UncheckedFields, ...] = ()
     reach: Reach
     matches: tuple[Match, ...] = Field(min_length=1)
     source: ParameterSource = ParameterSource.NONE

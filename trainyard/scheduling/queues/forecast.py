@@ -33,7 +33,7 @@ class ForecastState(StrEnum):
     STARTS = "starts"
     WAITS = "waits"
     SHRINKS = "shrinks"
-    TAKEN = "taken"
+    EVICTED = "taken"
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _of(gang: GangAllocation, allocation: Allocation, lenders: frozenset[str], d
     if not gang.lost:
         return JobForecast(ForecastState.RUNS, "", reclaimable, 0, doubt)
     again = f", and {'may start' if allocation.doubt else 'starts'} again" if gang.restarted and gang.ready else ""
-    state = ForecastState.TAKEN if gang.restarted else ForecastState.SHRINKS
+    state = ForecastState.EVICTED if gang.restarted else ForecastState.SHRINKS
     return JobForecast(state, by + again, True, gang.lost, doubt)
 
 
@@ -157,9 +157,9 @@ def _doubts(state: Allocation, reclaim: Reclaim, gangs: Sequence[GangAllocation]
     }
     for gang in gangs:
         job = gang.job
-        if job.queue in reclaim.in_doubt and job.running and any(pod.evictable for pod in job.members):
-            doubts.setdefault(job.name, reclaim.in_doubt[job.queue])
-        elif state.doubt and job.running and job.queue in crowded and reclaim.in_doubt:
+        if job.queue in reclaim.uncertain and job.running and any(pod.evictable for pod in job.members):
+            doubts.setdefault(job.name, reclaim.uncertain[job.queue])
+        elif state.doubt and job.running and job.queue in crowded and reclaim.uncertain:
             doubts.setdefault(job.name, state.doubt)
         if state.scheduling.preempt and job.queue in urgent and (not gang.ready or job.priority < urgent[job.queue]):
             doubts.setdefault(job.name, _PREEMPT)

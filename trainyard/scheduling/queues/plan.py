@@ -21,7 +21,7 @@ LIMIT = "limit"
 class PlannedEffect(StrEnum):
     """Effect of a change on one job, the worst first."""
 
-    TAKEN = "taken"
+    EVICTED = "taken"
     SHRINKS = "shrinks"
     WAITS = "waits"
     RECLAIMABLE = "reclaimable"
@@ -30,7 +30,7 @@ class PlannedEffect(StrEnum):
 
 
 _EFFECTS = {
-    ForecastState.TAKEN: PlannedEffect.TAKEN,
+    ForecastState.EVICTED: PlannedEffect.EVICTED,
     ForecastState.SHRINKS: PlannedEffect.SHRINKS,
     ForecastState.WAITS: PlannedEffect.WAITS,
     ForecastState.STARTS: PlannedEffect.STARTS,
@@ -38,7 +38,7 @@ _EFFECTS = {
 _EXPLAINED = {
     PlannedEffect.STARTS: "starts because of the change",
     PlannedEffect.WAITS: "waits, but would start without the change",
-    PlannedEffect.TAKEN: "runs and is evicted",
+    PlannedEffect.EVICTED: "runs and is evicted",
     PlannedEffect.SHRINKS: "loses pods and continues with the others",
     PlannedEffect.RECLAIMABLE: "continues on borrowed resources, which others may reclaim",
     PlannedEffect.SAFE: "ran on borrowed resources, which are now within its queue's share",
@@ -249,7 +249,7 @@ def _jobs(jobs: Sequence[QueuedJob], now: Forecast, then: Forecast) -> Iterator[
         old, new = now.jobs[job.name], then.jobs[job.name]
         effect = _effect(old, new)
         if effect is not None:
-            reason = new.reason if effect in (PlannedEffect.WAITS, PlannedEffect.TAKEN, PlannedEffect.SHRINKS) else ""
+            reason = new.reason if effect in (PlannedEffect.WAITS, PlannedEffect.EVICTED, PlannedEffect.SHRINKS) else ""
             yield JobChange(job, effect, reason, new.lost, new.estimate or old.estimate)
 
 

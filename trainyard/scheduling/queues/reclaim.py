@@ -40,7 +40,7 @@ class Reclaim:
         self._pool: defaultdict[str, int] = defaultdict(int)
         self._reserved: list[tuple[str, GangPod]] = []
         self._evicted: set[str] = set()
-        self.in_doubt: dict[str, str] = {}
+        self.uncertain: dict[str, str] = {}
         """Queues in which any evictable pod may be the one that is evicted, with the reason."""
 
     def run(self) -> bool:
@@ -89,7 +89,7 @@ class Reclaim:
         if reason := state.beyond_limit(job.queue, total(pod.request for pod in gang.waiting[:served])):
             state.reasons[job.name] = f"{reason}; {_IN_VAIN}"
             state.decide(gang, _IN_VAIN)
-            self.in_doubt = dict.fromkeys(lenders, _IN_VAIN) | self.in_doubt
+            self.uncertain = dict.fromkeys(lenders, _IN_VAIN) | self.uncertain
             return set()
         self._record_doubt(gang, victims, lenders)
         for pod in gang.waiting[:served]:
@@ -144,7 +144,7 @@ class Reclaim:
         state, name = self._state, gang.job.name
         if not state.exact(gang):
             state.decide(gang, _ON_NODES)
-            self.in_doubt = dict.fromkeys(self._lenders(gang.job), state.doubt) | self.in_doubt
+            self.uncertain = dict.fromkeys(self._lenders(gang.job), state.doubt) | self.uncertain
         elif served and name in state.reasons:
             state.reasons[name] += (
                 f"; reclaim evicts for {served} of its {gang.job.needed} pods at most, and does not count free nodes"
@@ -162,7 +162,7 @@ class Reclaim:
             if len(possible) > len(victims) and len({loser.job.name for loser in possible}) > 1:
                 state.doubt = _ANY_NODE
         if state.doubt:
-            self.in_doubt = dict.fromkeys(lenders, state.doubt) | self.in_doubt
+            self.uncertain = dict.fromkeys(lenders, state.doubt) | self.uncertain
 
     def _within_share(self, queue: str, request: Mapping[str, int], own: Mapping[str, int]) -> bool:
         deserved, used = self._state.deserved(queue), self._state.used[queue]

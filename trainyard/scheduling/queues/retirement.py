@@ -44,7 +44,7 @@ def queue_retirement(
     owned: Collection[str],
     closed: Collection[str],
     pod_groups: Sequence[Mapping[str, Any]],
-    leaving: Collection[str] = (),
+    terminating: Collection[str] = (),
     held: str | None = None,
 ) -> QueueRetirement:
     """Decide which retired queues are deleted.
@@ -63,13 +63,13 @@ def queue_retirement(
         Names of the queues that the controller keeps closed since an earlier `up`.
     pod_groups
         Every PodGroup of the cluster, in any phase.
-    leaving
+    terminating
         Namespaces that the same `up` deletes with their jobs, before the queues.
     held
         Why this run may neither close nor delete a queue before the engine runs; None: it may.
     """
     jobs = jobs_by_queue(pod_groups)
-    staying = jobs_by_queue([group for group in pod_groups if group["metadata"].get("namespace") not in leaving])
+    staying = jobs_by_queue([group for group in pod_groups if group["metadata"].get("namespace") not in terminating])
     found = {queue["metadata"]["name"]: queue for queue in live if queue["metadata"]["name"] in owned}
     existing = sorted(set(retired) & set(found))
     taken = {name for name in existing if is_taken_over(found[name])}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from trainyard.checks.finding import Finding, Severity
 from trainyard.scheduling.topology.fabric_names import HOSTNAME_LABEL, LABEL_PREFIX, RAIL_PREFIX, SHAPE_LABEL
 from trainyard.scheduling.topology.fabric_selectors import selector_findings
-from trainyard.scheduling.topology.layout import MAX_DOMAINS, MAX_NODES, Placed, domain_count, walk
+from trainyard.scheduling.topology.layout import MAX_DOMAINS, MAX_NODES, PlacedNode, domain_count, walk_fabric
 from trainyard.scheduling.topology.rules import RULES
 from trainyard.settings.fabric import FabricSettings, NodeSelector
 
@@ -57,7 +57,7 @@ def _findings(settings: FabricSettings, path: str) -> Iterator[Finding]:
     if size:
         yield from size
         return
-    placed = list(walk(settings, path))
+    placed = list(walk_fabric(settings, path))
     yield from _names(placed)
     written = list({each.where: each for each in reversed(placed)}.values())[::-1]
     yield from _contents(written)
@@ -78,7 +78,7 @@ def _size(settings: FabricSettings, path: str) -> Iterator[Finding]:
             yield RULES.finding(f"{path}.domains", message, "correct a number of nodes or copies", "fabric-size")
 
 
-def _names(placed: list[Placed]) -> Iterator[Finding]:
+def _names(placed: list[PlacedNode]) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for each in placed:
         if each.name in first:
@@ -102,13 +102,13 @@ def _names(placed: list[Placed]) -> Iterator[Finding]:
             yield RULES.finding(f"{each.where}.name", message, fix, "fabric-domain-name", object=each.name)
 
 
-def _contents(placed: list[Placed]) -> Iterator[Finding]:
+def _contents(placed: list[PlacedNode]) -> Iterator[Finding]:
     for each in placed:
         for path, message, fix, rule in _content(each):
             yield RULES.finding(path, message, fix, rule, object=each.name)
 
 
-def _content(each: Placed) -> Iterator[tuple[str, str, str, str]]:
+def _content(each: PlacedNode) -> Iterator[tuple[str, str, str, str]]:
     domain, name = each.domain, each.name
     if (domain.domains is None) == (domain.nodes is None):
         message = f"domain {name!r} has {_NEITHER if domain.nodes is None else _BOTH}"
@@ -142,7 +142,7 @@ def _content(each: Placed) -> Iterator[tuple[str, str, str, str]]:
         yield each.where, message, "add a tier between, or correct the number", "fabric-domain-size"
 
 
-def _tiers(settings: FabricSettings, placed: list[Placed], path: str) -> Iterator[Finding]:
+def _tiers(settings: FabricSettings, placed: list[PlacedNode], path: str) -> Iterator[Finding]:
     for name, count in Counter(settings.tier_names).items():
         if count > 1:
             message = f"tier name {name!r} is used {count} times; Volcano would use either tier at random"
@@ -167,7 +167,7 @@ def _tiers(settings: FabricSettings, placed: list[Placed], path: str) -> Iterato
         )
 
 
-def _nodes(placed: list[Placed]) -> Iterator[Finding]:
+def _nodes(placed: list[PlacedNode]) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for each in placed:
         if each.domain.domains is not None:
@@ -192,7 +192,7 @@ def _nodes(placed: list[Placed]) -> Iterator[Finding]:
             first.setdefault(name, each.name)
 
 
-def _shapes(settings: FabricSettings, placed: list[Placed], path: str) -> Iterator[Finding]:
+def _shapes(settings: FabricSettings, placed: list[PlacedNode], path: str) -> Iterator[Finding]:
     known = ", ".join(sorted(settings.shapes)) or "none is declared"
     used: set[str] = set()
     for each in placed:
@@ -214,7 +214,7 @@ def _shapes(settings: FabricSettings, placed: list[Placed], path: str) -> Iterat
         )
 
 
-def _single_shapes(each: Placed) -> Iterator[Finding]:
+def _single_shapes(each: PlacedNode) -> Iterator[Finding]:
     own = set(each.nodes)
     for node in each.domain.shape_by_node:
         if each.is_copied or each.selector or node not in own:

@@ -15,7 +15,7 @@ from typing import Any
 from trainyard.errors import TrainyardError
 from trainyard.scheduling.topology.fabric_checks import check_fabric
 from trainyard.scheduling.topology.fabric_names import HOSTNAME_LABEL, SHAPE_LABEL, domain_label, rail_label
-from trainyard.scheduling.topology.layout import Placed, walk
+from trainyard.scheduling.topology.layout import PlacedNode, walk_fabric
 from trainyard.settings.fabric import FabricSettings
 
 HYPER_NODE_API = "topology.volcano.sh/v1alpha1"
@@ -144,13 +144,13 @@ def compile_fabric(settings: FabricSettings) -> Fabric:
         raise TrainyardError("The fabric is invalid", findings=findings)
     if not settings.domains:
         return Fabric((), (), ())
-    placed = list(walk(settings, ""))
+    placed = list(walk_fabric(settings, ""))
     nodes = tuple(node for each in placed if each.domain.domains is None for node in _nodes(each, settings))
     shapes = {name: settings.shape(name).capacity for name in settings.node_counts}
     return Fabric(settings.tier_names, _domains(placed, settings.tier_names), nodes, shapes)
 
 
-def _domains(placed: list[Placed], levels: tuple[str, ...]) -> tuple[FabricDomain, ...]:
+def _domains(placed: list[PlacedNode], levels: tuple[str, ...]) -> tuple[FabricDomain, ...]:
     below: dict[str, list[str]] = {each.name: [] for each in placed}
     counts = dict.fromkeys(below, 0)
     for each in placed:
@@ -177,7 +177,7 @@ def _domains(placed: list[Placed], levels: tuple[str, ...]) -> tuple[FabricDomai
     return tuple(sorted(domains, key=lambda domain: domain.tier))
 
 
-def _nodes(rack: Placed, settings: FabricSettings) -> Iterator[FabricNode]:
+def _nodes(rack: PlacedNode, settings: FabricSettings) -> Iterator[FabricNode]:
     path, exceptions = (rack.name, *rack.above), rack.domain.shape_by_node
     shared = {domain_label(tier): domain for tier, domain in zip(settings.tier_names, path, strict=True)}
     shared |= {rail_label(number): leaf for number, leaf in enumerate(rack.rails)}

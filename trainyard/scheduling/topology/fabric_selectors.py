@@ -18,7 +18,7 @@ from trainyard.scheduling.topology.fabric_names import (
     domain_label,
     rail_label,
 )
-from trainyard.scheduling.topology.layout import Placed
+from trainyard.scheduling.topology.layout import PlacedNode
 from trainyard.scheduling.topology.rules import RULES
 from trainyard.settings.fabric import FabricSettings
 
@@ -26,7 +26,7 @@ _BUDGET = 2_000_000
 """Maximum number of pairs of domains to compare; the others are reported as unproved."""
 
 
-def selector_findings(settings: FabricSettings, placed: Sequence[Placed]) -> Iterator[Finding]:
+def selector_findings(settings: FabricSettings, placed: Sequence[PlacedNode]) -> Iterator[Finding]:
     """Find errors of selectors, and selectors that may match a node of another domain.
 
     Parameters
@@ -53,11 +53,11 @@ def selector_findings(settings: FabricSettings, placed: Sequence[Placed]) -> Ite
         yield RULES.finding(f"{one.where}.nodes", message, fix, "fabric-selector-unproved", object=one.name)
 
 
-def _wanted(each: Placed) -> Mapping[str, str]:
+def _wanted(each: PlacedNode) -> Mapping[str, str]:
     return each.selector.match_labels if each.selector else {}
 
 
-def _labels(each: Placed, settings: FabricSettings) -> Iterator[Finding]:
+def _labels(each: PlacedNode, settings: FabricSettings) -> Iterator[Finding]:
     where, wanted = f"{each.where}.nodes.matchLabels", _wanted(each)
     if not wanted:
         message = f"the selector of domain {each.name!r} has no label; Volcano matches no node with it"
@@ -77,7 +77,7 @@ def _labels(each: Placed, settings: FabricSettings) -> Iterator[Finding]:
             yield RULES.finding(f"{where}[{key}]", message, fix, "fabric-node-label", object=each.name)
 
 
-def _pairs(domains: Sequence[Placed]) -> Iterator[Finding]:
+def _pairs(domains: Sequence[PlacedNode]) -> Iterator[Finding]:
     left = _BUDGET
     for group in _groups(domains):
         for position, one in enumerate(group):
@@ -98,23 +98,23 @@ def _pairs(domains: Sequence[Placed]) -> Iterator[Finding]:
                 yield finding
 
 
-def _groups(domains: Sequence[Placed]) -> list[list[Placed]]:
+def _groups(domains: Sequence[PlacedNode]) -> list[list[PlacedNode]]:
     """Group domains with equal values of the labels that all selectors have; pairs in two groups are disjoint."""
     common = set.intersection(*(set(_wanted(each)) for each in domains)) if domains else set()
-    found: dict[tuple[str, ...], list[Placed]] = defaultdict(list)
+    found: dict[tuple[str, ...], list[PlacedNode]] = defaultdict(list)
     for each in domains:
         found[tuple(_wanted(each)[key] for key in sorted(common))].append(each)
     return list(found.values())
 
 
-def _overlap(one: Placed, other: Placed) -> Finding:
+def _overlap(one: PlacedNode, other: PlacedNode) -> Finding:
     wide, narrow = (one, other) if _wanted(one).items() <= _wanted(other).items() else (other, one)
     message = f"every node that domain {narrow.name!r} selects is in domain {wide.name!r} too"
     fix = "require different values of one label"
     return RULES.finding(f"{one.where}.nodes.matchLabels", message, fix, "fabric-selector-overlap", object=one.name)
 
 
-def _unproved(one: Placed, other: Placed) -> Finding:
+def _unproved(one: PlacedNode, other: PlacedNode) -> Finding:
     message = (
         f"a node with the labels of domain {one.name!r} and of domain {other.name!r} would be in both: whether one "
         "exists is known only in the cluster"

@@ -16,7 +16,7 @@ MAX_DOMAINS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedNode:
     """One domain at its position in the fabric.
 
     Parameters
@@ -63,7 +63,7 @@ class Placed:
         return self.name != self.domain.name or self.domain.copies is not None
 
 
-def walk(settings: FabricSettings, path: str) -> Iterator[Placed]:
+def walk_fabric(settings: FabricSettings, path: str) -> Iterator[PlacedNode]:
     """Yield every domain, parents before children, in settings order.
 
     Parameters
@@ -86,7 +86,7 @@ def walk(settings: FabricSettings, path: str) -> Iterator[Placed]:
 
 
 def domain_count(settings: FabricSettings) -> int:
-    """Return the number of domains that `walk` yields, without walking."""
+    """Return the number of domains that `walk_fabric` yields, without walking."""
 
     def count(domain: Domain) -> int:
         return (domain.copies or 1) * (1 + sum(count(child) for child in domain.domains or ()))
@@ -96,9 +96,9 @@ def domain_count(settings: FabricSettings) -> int:
 
 def _below(
     domains: tuple[Domain, ...], path: str, prefix: str, above: tuple[str, ...], shape: str, rails: tuple[str, ...]
-) -> Iterator[Placed]:
+) -> Iterator[PlacedNode]:
     for index, domain in enumerate(domains):
         where, name = f"{path}.domains[{index}]", f"{prefix}{domain.name}"
         names = [name] if domain.copies is None else [f"{name}-{number}" for number in range(domain.copies)]
         for each in names:
-            yield Placed(each, domain, where, above, domain.shape or shape, domain.rails or rails)
+            yield PlacedNode(each, domain, where, above, domain.shape or shape, domain.rails or rails)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from trainyard.insight.console.views.job_page import TimelineEntry, changes_of
 from trainyard.insight.console.views.job_timeline import JobTimeline, job_timeline
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView, Reason, age_text, is_device
-from trainyard.insight.explain.situation import ExplainedState, Situation
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 
 PAGE: Final = 100
 """Jobs on one page."""
@@ -156,7 +156,7 @@ def job_list(view: PlatformView, query: JobQuery, histories: Histories = lambda 
 
 
 def _listed(view: PlatformView, row: JobRow, history: tuple[TimelineEntry, ...]) -> ListedJob:
-    phases = job_timeline(Situation(view.cluster, view.roots[row.key]), view.now, changes_of(history))
+    phases = job_timeline(JobState(view.cluster, view.roots[row.key]), view.now, changes_of(history))
     return ListedJob(row, view.reason(row), age_text(view.now, row.created), phases)
 
 

@@ -14,8 +14,8 @@ from trainyard.cluster_state.redaction import redacted
 from trainyard.insight.console.views.job_timeline import JobTimeline, StateChange, job_timeline
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView, age_text
 from trainyard.insight.explain.explanation import Explanation
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import ExplainedState, Situation
 from trainyard.manifests.dump import dump
 
 _PODS: Final = 200
@@ -146,25 +146,25 @@ def job_page(view: PlatformView, key: str, history: tuple[TimelineEntry, ...] = 
     explanation = view.explain(key) if row is not None else None
     if row is None or explanation is None:
         return None
-    situation = Situation(view.cluster, view.roots[key])
-    objects = [situation.root, situation.job_set, *situation.jobs, situation.pod_group]
+    job_state = JobState(view.cluster, view.roots[key])
+    objects = [job_state.root, job_state.job_set, *job_state.jobs, job_state.pod_group]
     bodies = list({id(body): body for body in objects if body is not None}.values())
-    runtime, state = _runtime(situation)
-    rendered = situation.job_set if situation.job_set is not None else situation.root
+    runtime, state = _runtime(job_state)
+    rendered = job_state.job_set if job_state.job_set is not None else job_state.root
     return JobPage(
         row=row,
         age=age_text(view.now, row.created),
         explanation=explanation,
         runtime=runtime,
         runtime_state=state,
-        pods=tuple(_pod(view, pod) for pod in situation.all_pods[:_PODS]),
-        more_pods=max(0, len(situation.all_pods) - _PODS),
+        pods=tuple(_pod(view, pod) for pod in job_state.all_pods[:_PODS]),
+        more_pods=max(0, len(job_state.all_pods) - _PODS),
         conditions=tuple(_conditions(bodies)),
-        events=tuple(_events(view, [*bodies, *situation.all_pods[:_PODS]])),
-        timeline=tuple(_timeline(situation, history)),
-        phases=job_timeline(situation, view.now, changes_of(history)),
-        parts=tuple(_part(*each) for each in situation.templates),
-        rendered=dump(redacted(rendered))[:_RENDERED] if rendered is not situation.root else "",
+        events=tuple(_events(view, [*bodies, *job_state.all_pods[:_PODS]])),
+        timeline=tuple(_timeline(job_state, history)),
+        phases=job_timeline(job_state, view.now, changes_of(history)),
+        parts=tuple(_part(*each) for each in job_state.templates),
+        rendered=dump(redacted(rendered))[:_RENDERED] if rendered is not job_state.root else "",
     )
 
 
@@ -173,16 +173,16 @@ def changes_of(history: Iterable[TimelineEntry]) -> list[StateChange]:
     return [StateChange(step.when, step.state) for step in history if step.state is not None]
 
 
-def _runtime(situation: Situation) -> tuple[str, str]:
-    reference = mapping(situation.train_job, "spec", "runtimeRef")
+def _runtime(job_state: JobState) -> tuple[str, str]:
+    reference = mapping(job_state.train_job, "spec", "runtimeRef")
     name = text(reference, "name")
     if not name:
         return "", ""
     namespaced = text(reference, "kind") == "TrainingRuntime"
     kind = Kind.RUNTIME if namespaced else Kind.CLUSTER_RUNTIME
-    if not situation.index.knows(kind):
+    if not job_state.index.knows(kind):
         return name, "may not be read"
-    found = situation.index.find(kind, name, situation.namespace if namespaced else "")
+    found = job_state.index.find(kind, name, job_state.namespace if namespaced else "")
     if found is None:
         return name, "does not exist"
     deprecated = text(found, "metadata", "labels", "trainer.kubeflow.org/support") == "deprecated"
@@ -238,21 +238,21 @@ def _events(view: PlatformView, bodies: list[Body]) -> list[EventRow]:
     return sorted(rows, key=lambda row: row.when)[-_EVENTS:]
 
 
-def _timeline(situation: Situation, history: tuple[TimelineEntry, ...]) -> list[TimelineEntry]:
+def _timeline(job_state: JobState, history: tuple[TimelineEntry, ...]) -> list[TimelineEntry]:
     found = list(history)
-    created = time(situation.root, "metadata", "creationTimestamp")
+    created = time(job_state.root, "metadata", "creationTimestamp")
     if created is not None:
         found.append(TimelineEntry(created, "created", "waiting"))
     placed = [
         when
-        for pod in situation.all_pods
+        for pod in job_state.all_pods
         if (when := time(condition(pod, "PodScheduled"), "lastTransitionTime")) is not None
     ]
     if placed:
         found.append(TimelineEntry(min(placed), "first pod placed", "running"))
-    if len(placed) > 1 and len(placed) == len(situation.all_pods):
+    if len(placed) > 1 and len(placed) == len(job_state.all_pods):
         found.append(TimelineEntry(max(placed), "last pod placed", "running"))
-    for body in (situation.root, situation.job_set):
+    for body in (job_state.root, job_state.job_set):
         for each in sequence(body, "status", "conditions"):
             when = time(each, "lastTransitionTime")
             if when is not None and each.get("status") == "True":
@@ -260,11 +260,11 @@ def _timeline(situation: Situation, history: tuple[TimelineEntry, ...]) -> list[
                 found.append(
                     TimelineEntry(when, f"{_name(body)}: {text(each, 'type')} ({text(each, 'reason')})", style)
                 )
-    for event in situation.index.events(situation.root if situation.pod_group is None else situation.pod_group):
+    for event in job_state.index.events(job_state.root if job_state.pod_group is None else job_state.pod_group):
         when = time(event, "lastTimestamp") or time(event, "eventTime")
         if when is not None and text(event, "reason") in ("Evict", "Evicted", "Preempted"):
             found.append(TimelineEntry(when, f"taken back: {text(event, 'message')}", "failed"))
-    for pod in situation.all_pods:
+    for pod in job_state.all_pods:
         lost = condition(pod, "DisruptionTarget")
         when = time(lost, "lastTransitionTime")
         if when is not None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from trainyard.cluster_state.body_fields import condition, mapping, sequence, text, time
 from trainyard.insight.console.views.platform_view import age_text
-from trainyard.insight.explain.situation import ExplainedState, Situation
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 
 WIDTH: Final = 1000
 """Width of a drawing."""
@@ -106,12 +106,12 @@ class JobTimeline:
         return (_shown(self.phases[-1].end) if self.ended else "now") if self.phases else ""
 
 
-def job_timeline(situation: Situation, now: datetime.datetime, changes: Sequence[StateChange] = ()) -> JobTimeline:
+def job_timeline(job_state: JobState, now: datetime.datetime, changes: Sequence[StateChange] = ()) -> JobTimeline:
     """Return the timeline of a job.
 
     Parameters
     ----------
-    situation
+    job_state
         The job.
     now
         The present instant.
@@ -120,10 +120,10 @@ def job_timeline(situation: Situation, now: datetime.datetime, changes: Sequence
         creation, the placement of the present pods, evictions, and the end.
     """
     seen = changes[0].when if changes else None
-    points = [each for each in _recorded(situation) if seen is None or each[0] < seen or each[1] == _TAKEN]
+    points = [each for each in _recorded(job_state) if seen is None or each[0] < seen or each[1] == _TAKEN]
     points += [(each.when, kind) for each in changes if (kind := _KINDS.get(each.state))]
-    ends = [when for when in _end_times(situation) if when <= now]
-    last = min(ends) if situation.ended and ends else now
+    ends = [when for when in _end_times(job_state) if when <= now]
+    last = min(ends) if job_state.ended and ends else now
     phases: list[Phase] = []
     for when, kind in sorted(points, key=lambda point: point[0]):
         if when > last:
@@ -138,46 +138,46 @@ def job_timeline(situation: Situation, now: datetime.datetime, changes: Sequence
         phases.append(Phase(when, when, kind))
     if phases:
         # A gang that lost some of its pods, and has enough left, runs on.
-        runs = situation.state in (ExplainedState.STARTING, ExplainedState.RUNNING) and phases[-1].kind == _TAKEN
+        runs = job_state.state in (ExplainedState.STARTING, ExplainedState.RUNNING) and phases[-1].kind == _TAKEN
         phases[-1] = replace(phases[-1], end=last, kind=_RUNNING if runs else phases[-1].kind)
-    return JobTimeline(tuple(each for each in phases if each.end > each.start)[-_MOST:], situation.ended)
+    return JobTimeline(tuple(each for each in phases if each.end > each.start)[-_MOST:], job_state.ended)
 
 
-def _recorded(situation: Situation) -> Iterator[tuple[datetime.datetime, str]]:
+def _recorded(job_state: JobState) -> Iterator[tuple[datetime.datetime, str]]:
     """Yield the instants that the objects of a job have, with what began then."""
-    created = time(situation.root, "metadata", "creationTimestamp")
+    created = time(job_state.root, "metadata", "creationTimestamp")
     if created is None:
         return
-    suspended = condition(situation.root, "Suspended", None)
+    suspended = condition(job_state.root, "Suspended", None)
     since = time(suspended, "lastTransitionTime")
-    now_suspended = mapping(situation.root, "spec").get("suspend") is True
+    now_suspended = mapping(job_state.root, "spec").get("suspend") is True
     resumed = since is not None and text(suspended, "status") == "False"
-    if since is None and not now_suspended and (recorded := time(situation.root, "status", "jobSet", "resumed")):
+    if since is None and not now_suspended and (recorded := time(job_state.root, "status", "jobSet", "resumed")):
         since, resumed = recorded, True  # The condition is removed once the job has pods.
     yield created, _SUSPENDED if resumed or (now_suspended and since is None) else _WAITING
     if since is not None:
         yield since, _WAITING if resumed else _SUSPENDED
-    yield from ((when, _TAKEN) for when in _evictions(situation))
-    pods = [pod for pod in situation.all_pods if not mapping(pod, "metadata").get("deletionTimestamp")]
+    yield from ((when, _TAKEN) for when in _evictions(job_state))
+    pods = [pod for pod in job_state.all_pods if not mapping(pod, "metadata").get("deletionTimestamp")]
     placed = [time(condition(pod, "PodScheduled"), "lastTransitionTime") for pod in pods]
     known = [when for when in placed if when is not None]
-    if known and len(known) == len(pods) and situation.state is not ExplainedState.SUSPENDED:
+    if known and len(known) == len(pods) and job_state.state is not ExplainedState.SUSPENDED:
         yield max(known), _RUNNING
 
 
-def _evictions(situation: Situation) -> Iterator[datetime.datetime]:
-    for pod in situation.all_pods:
+def _evictions(job_state: JobState) -> Iterator[datetime.datetime]:
+    for pod in job_state.all_pods:
         if (when := time(condition(pod, "DisruptionTarget"), "lastTransitionTime")) is not None:
             yield when
-    for body in (situation.pod_group, *situation.all_pods):
-        for event in situation.index.events(body) if body is not None else ():
+    for body in (job_state.pod_group, *job_state.all_pods):
+        for event in job_state.index.events(body) if body is not None else ():
             when = time(event, "lastTimestamp") or time(event, "eventTime")
             if when is not None and text(event, "reason") in _EVICTED:
                 yield when
 
 
-def _end_times(situation: Situation) -> Iterator[datetime.datetime]:
-    for body in (situation.root, situation.job_set):
+def _end_times(job_state: JobState) -> Iterator[datetime.datetime]:
+    for body in (job_state.root, job_state.job_set):
         for each in sequence(body, "status", "conditions"):
             when = time(each, "lastTransitionTime")
             if each.get("type") in _ENDS and each.get("status") == "True" and when is not None:

@@ -18,8 +18,8 @@ from trainyard.cluster_state.observed import Kind
 from trainyard.cluster_state.platform_programs import DEPLOYMENTS
 from trainyard.insight.console.views.platform_view import Devices, JobRow, PlatformView
 from trainyard.insight.explain.causes.controllers import fault_of
+from trainyard.insight.explain.job_state import ExplainedState
 from trainyard.insight.explain.named_objects import NAMED_KINDS
-from trainyard.insight.explain.situation import ExplainedState
 
 WEBHOOK_KINDS: Final = tuple(
     f"{kind}.admissionregistration.k8s.io"

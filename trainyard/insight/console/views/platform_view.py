@@ -14,9 +14,9 @@ from trainyard.cluster_state.body_fields import Body, mapping, name_of, namespac
 from trainyard.cluster_state.cluster_index import ClusterIndex
 from trainyard.cluster_state.observed import Kind, Observed
 from trainyard.insight.explain.explanation import Explanation, explain_object
+from trainyard.insight.explain.job_state import ClusterView, ExplainedState, JobState
 from trainyard.insight.explain.named_objects import find_named, short_kind
 from trainyard.insight.explain.node_table import NodeFacts, amounts_of
-from trainyard.insight.explain.situation import ClusterView, ExplainedState, Situation
 from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.amounts import text as amount_text
 
@@ -274,26 +274,26 @@ class PlatformView:
         }
 
     def _row(self, kind: str, body: Body) -> JobRow:
-        situation = Situation(self.cluster, body)
-        gang = situation.gang
-        state = situation.state
+        job_state = JobState(self.cluster, body)
+        gang = job_state.gang
+        state = job_state.state
         place = self._places.get(gang.name, (0, 0)) if gang is not None and state is ExplainedState.WAITING else (0, 0)
         if gang is not None:
             pods, amounts = len(gang.members), gang.request
         else:
-            pods = sum(count for _, _, count in situation.templates)
-            amounts = {} if situation.ended else total(demand.request for demand in situation.demands)
+            pods = sum(count for _, _, count in job_state.templates)
+            amounts = {} if job_state.ended else total(demand.request for demand in job_state.demands)
         namespace, name = namespace_of(body), name_of(body)
         created = time(body, "metadata", "creationTimestamp")
         runtime, uid = text(body, "spec", "runtimeRef", "name"), text(body, "metadata", "uid")
-        return JobRow(kind, namespace, name, state, situation.queue, *place, pods, amounts, created, runtime, uid)
+        return JobRow(kind, namespace, name, state, job_state.queue, *place, pods, amounts, created, runtime, uid)
 
     @cached_property
     def gang_rows(self) -> dict[str, JobRow]:
         """Jobs by namespace and name of their PodGroup."""
         found = {}
         for row in self.jobs:
-            gang = Situation(self.cluster, self.roots[row.key]).gang
+            gang = JobState(self.cluster, self.roots[row.key]).gang
             if gang is not None:
                 found[gang.name] = row
         return found

@@ -12,8 +12,8 @@ from trainyard.cluster_state.body_fields import Body, condition, name_of, sequen
 from trainyard.cluster_state.cluster_index import kind_of
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import ExplainedState, Situation
 
 _MAXIMUM: Final = 400
 _RETRIED: Final = datetime.timedelta(minutes=15)
@@ -105,58 +105,58 @@ CREATION: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended:
+def _find(job_state: JobState) -> Iterator[Found]:
+    if job_state.ended:
         return
-    for body, since in _incomplete(situation):
-        for event in (*reversed(situation.index.events(body)), *_blocked(situation, body)):
-            if text(event, "type") == "Normal" or _is_old(situation, event, since):
+    for body, since in _incomplete(job_state):
+        for event in (*reversed(job_state.index.events(body)), *_blocked(job_state, body)):
+            if text(event, "type") == "Normal" or _is_old(job_state, event, since):
                 continue
-            found = _of_event(situation, body, event)
+            found = _of_event(job_state, body, event)
             if found is not None:
                 yield found
                 break
 
 
-def _blocked(situation: Situation, body: Body) -> Iterator[Body]:
+def _blocked(job_state: JobState, body: Body) -> Iterator[Body]:
     """Yield the condition of a TrainJob whose JobSet cannot be created: it is kept longer than events."""
-    blocked = condition(body, BLOCKED) if situation.job_set is None else None
+    blocked = condition(body, BLOCKED) if job_state.job_set is None else None
     if blocked is not None:
         yield blocked
 
 
-def _is_old(situation: Situation, event: Body, since: datetime.datetime | None) -> bool:
+def _is_old(job_state: JobState, event: Body, since: datetime.datetime | None) -> bool:
     """Return whether an event is older than the last success, or too old for a running job: creations are retried."""
     when = time(event, "lastTimestamp") or time(event, "eventTime")
     if when is None:
         return False
     if since is not None and when < since:
         return True
-    return situation.state is ExplainedState.RUNNING and situation.index.observed.now - when > _RETRIED
+    return job_state.state is ExplainedState.RUNNING and job_state.index.observed.now - when > _RETRIED
 
 
-def _incomplete(situation: Situation) -> Iterator[tuple[Body, datetime.datetime | None]]:
+def _incomplete(job_state: JobState) -> Iterator[tuple[Body, datetime.datetime | None]]:
     """Yield the objects for which a controller has to create others, and has not; and when it last did."""
-    job_set = situation.job_set
-    reads = situation.reads
-    if situation.train_job is not None and job_set is None and reads(Kind.JOB_SET):
-        yield situation.root, None
-    if situation.holds_job_set:
+    job_set = job_state.job_set
+    reads = job_state.reads
+    if job_state.train_job is not None and job_set is None and reads(Kind.JOB_SET):
+        yield job_state.root, None
+    if job_state.holds_job_set:
         # It is resumed, or created again, with the fields of the TrainJob.
-        yield situation.root, time(condition(job_set, "Suspended"), "lastTransitionTime")
+        yield job_state.root, time(condition(job_set, "Suspended"), "lastTransitionTime")
     if job_set is not None:
         wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
-        if len(situation.jobs) < wanted and reads(Kind.JOB):
-            yield job_set, _newest(situation.jobs)
-    for job in situation.jobs if reads(Kind.POD) else ():
-        pods = situation.index.children(job, Kind.POD)
+        if len(job_state.jobs) < wanted and reads(Kind.JOB):
+            yield job_set, _newest(job_state.jobs)
+    for job in job_state.jobs if reads(Kind.POD) else ():
+        pods = job_state.index.children(job, Kind.POD)
         succeeded = sum(text(pod, "status", "phase") == "Succeeded" for pod in pods)
         gone = max(0, whole(job, "status", "succeeded") - succeeded)
         finished = sequence(job, "status", "conditions")
         if len(pods) + gone < whole(job, "spec", "parallelism", default=1) and not finished:
             yield job, _newest(pods)
-    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods and reads(Kind.POD):
-        yield situation.root, None
+    if job_state.kind == Kind.VOLCANO_JOB and not job_state.all_pods and reads(Kind.POD):
+        yield job_state.root, None
 
 
 def _newest(bodies: Iterable[Body]) -> datetime.datetime | None:
@@ -164,16 +164,16 @@ def _newest(bodies: Iterable[Body]) -> datetime.datetime | None:
     return max((each for each in times if each is not None), default=None)
 
 
-def _of_event(situation: Situation, body: Body, event: Body) -> Found | None:
+def _of_event(job_state: JobState, body: Body, event: Body) -> Found | None:
     message, reason = text(event, "message").removeprefix(_PREFIX), text(event, "reason")
     if not message:
         return None
     own = reason in (POLICY_DENIED, RESOURCES_CREATION_FAILED)
     if not own and reason not in _CREATION and not _DENIED.search(message) and not _CALLING.search(message):
         return None
-    what = f"{short_kind(kind_of(body))} {situation.namespace}/{name_of(body)}"
+    what = f"{short_kind(kind_of(body))} {job_state.namespace}/{name_of(body)}"
     made = {Kind.JOB: "the pods of ", Kind.JOB_SET: "the Jobs of "}.get(kind_of(body), "") + what
-    namespace = situation.namespace
+    namespace = job_state.namespace
     if match := _QUOTA.search(message):
         quota, requested, used, limited = match.groups()
         return QUOTA.found(

@@ -15,8 +15,8 @@ from trainyard.cluster_state.platform_programs import JOB_SET as _JOB_SET
 from trainyard.cluster_state.platform_programs import LEASES
 from trainyard.cluster_state.platform_programs import SCHEDULER as _SCHEDULER
 from trainyard.insight.explain.cause import Cause, Family, Found
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import ExplainedState, Situation
 
 _GRACE: Final = datetime.timedelta(seconds=15)
 _LONGEST: Final = 24 * 3600
@@ -78,48 +78,48 @@ MESSAGE: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended:
+def _find(job_state: JobState) -> Iterator[Found]:
+    if job_state.ended:
         return
-    if situation.holds_job_set:
-        yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE, missing="its JobSet is still suspended")
-    if situation.state is ExplainedState.SUSPENDED:
+    if job_state.holds_job_set:
+        yield from _stopped(job_state, CONTROLLER, CONTROLLER_SERVICE, missing="its JobSet is still suspended")
+    if job_state.state is ExplainedState.SUSPENDED:
         return
-    reads = situation.reads
-    if situation.train_job is not None and situation.job_set is None and reads(Kind.JOB_SET) and _is_old(situation):
-        yield from _stopped(situation, CONTROLLER, CONTROLLER_SERVICE, missing="the TrainJob has no JobSet")
-    job_set = situation.job_set
+    reads = job_state.reads
+    if job_state.train_job is not None and job_state.job_set is None and reads(Kind.JOB_SET) and _is_old(job_state):
+        yield from _stopped(job_state, CONTROLLER, CONTROLLER_SERVICE, missing="the TrainJob has no JobSet")
+    job_set = job_state.job_set
     if job_set is not None:
         wanted = sum(whole(part, "replicas", default=1) for part in sequence(job_set, "spec", "replicatedJobs"))
-        if not situation.jobs and wanted and reads(Kind.JOB):
+        if not job_state.jobs and wanted and reads(Kind.JOB):
             missing = f"the JobSet has 0 of {wanted} Jobs"
-            yield from _stopped(situation, JOB_SETS, _JOB_SET, missing=missing, jobs=0, wanted=wanted)
-        elif situation.held_jobs:
+            yield from _stopped(job_state, JOB_SETS, _JOB_SET, missing=missing, jobs=0, wanted=wanted)
+        elif job_state.held_jobs:
             missing = "the Jobs of the JobSet are still suspended"
-            yield from _stopped(situation, JOB_SETS, _JOB_SET, missing=missing)
-    if situation.kind == Kind.VOLCANO_JOB and not situation.all_pods and reads(Kind.POD):
-        missing = "pods" if situation.pod_group is not None else "PodGroup"
-        yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing=missing)
-    elif situation.unplaced and situation.pod_group is None and reads(Kind.POD_GROUP) and _is_volcano(situation):
-        yield from _stopped(situation, VOLCANO, _CONTROLLERS, missing="PodGroup")
-    if situation.unplaced and _is_volcano(situation):
-        yield from _stopped(situation, SCHEDULER, _SCHEDULER)
-    yield from _message(situation)
+            yield from _stopped(job_state, JOB_SETS, _JOB_SET, missing=missing)
+    if job_state.kind == Kind.VOLCANO_JOB and not job_state.all_pods and reads(Kind.POD):
+        missing = "pods" if job_state.pod_group is not None else "PodGroup"
+        yield from _stopped(job_state, VOLCANO, _CONTROLLERS, missing=missing)
+    elif job_state.unplaced and job_state.pod_group is None and reads(Kind.POD_GROUP) and _is_volcano(job_state):
+        yield from _stopped(job_state, VOLCANO, _CONTROLLERS, missing="PodGroup")
+    if job_state.unplaced and _is_volcano(job_state):
+        yield from _stopped(job_state, SCHEDULER, _SCHEDULER)
+    yield from _message(job_state)
 
 
-def _is_volcano(situation: Situation) -> bool:
-    return any(text(spec, "schedulerName") == VOLCANO_SCHEDULER for spec in situation.pod_specs)
+def _is_volcano(job_state: JobState) -> bool:
+    return any(text(spec, "schedulerName") == VOLCANO_SCHEDULER for spec in job_state.pod_specs)
 
 
-def _is_old(situation: Situation) -> bool:
-    created = time(situation.root, "metadata", "creationTimestamp")
-    return created is None or situation.index.observed.now - created >= _YOUNG
+def _is_old(job_state: JobState) -> bool:
+    created = time(job_state.root, "metadata", "creationTimestamp")
+    return created is None or job_state.index.observed.now - created >= _YOUNG
 
 
-def _stopped(situation: Situation, cause: Cause, name: str, **numbers: object) -> Iterator[Found]:
-    if not situation.index.knows(Kind.DEPLOYMENT):
+def _stopped(job_state: JobState, cause: Cause, name: str, **numbers: object) -> Iterator[Found]:
+    if not job_state.index.knows(Kind.DEPLOYMENT):
         return
-    index = situation.index
+    index = job_state.index
     found = [body for body in index.of(Kind.DEPLOYMENT) if name_of(body) == name]
     states = [fault_of(index, name, namespace_of(body), body) for body in found]
     if not all(states):
@@ -182,17 +182,17 @@ def _expired(index: ClusterIndex, lease: object) -> datetime.timedelta | None:
     return age if age > datetime.timedelta(seconds=lasts) + _GRACE else None
 
 
-def _message(situation: Situation) -> Iterator[Found]:
+def _message(job_state: JobState) -> Iterator[Found]:
     """Yield the message of the scheduler, while pods wait."""
-    if situation.state is not ExplainedState.WAITING or not situation.unplaced:
+    if job_state.state is not ExplainedState.WAITING or not job_state.unplaced:
         return
-    found = condition(situation.pod_group, "Unschedulable")
+    found = condition(job_state.pod_group, "Unschedulable")
     messages = [text(found, "message")]
-    for pod in situation.unplaced[:1]:
+    for pod in job_state.unplaced[:1]:
         messages.append(text(condition(pod, "PodScheduled", "False"), "message"))
     message = next(filter(None, messages), "")
     if message:
-        unread = [f"{short_kind(kind)}s" for kind in (Kind.NODE, Kind.POD_GROUP) if not situation.index.knows(kind)]
+        unread = [f"{short_kind(kind)}s" for kind in (Kind.NODE, Kind.POD_GROUP) if not job_state.index.knows(kind)]
         remedy = (
             f"ask a person who may list all {' and '.join(unread)} to run the same command"
             if unread

@@ -13,8 +13,8 @@ from trainyard.cluster_state.body_fields import Body, namespace_of, text, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.fabric_limits import FabricLimit, fabric_limits
+from trainyard.insight.explain.job_state import JobState
 from trainyard.insight.explain.node_table import Demand, HyperNodeDomain, NodeFacts, NodeTable, is_of_node, placed
-from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.amounts import total
 
@@ -90,47 +90,47 @@ NODES_FRAGMENTED: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended:
+def _find(job_state: JobState) -> Iterator[Found]:
+    if job_state.ended:
         return
-    yield from _too_few(situation)
-    table = situation.view.table
-    if not situation.waits_for_room or not situation.index.knows(Kind.NODE) or not table.nodes:
+    yield from _too_few(job_state)
+    table = job_state.view.table
+    if not job_state.waits_for_room or not job_state.index.knows(Kind.NODE) or not table.nodes:
         return
-    limits = list(fabric_limits(situation))
+    limits = list(fabric_limits(job_state))
     for limit in limits:
-        yield from _in_domains(situation, limit)
-    whole_gang = situation.demands
+        yield from _in_domains(job_state, limit)
+    whole_gang = job_state.demands
     nodes = _allowed(table, whole_gang)
     if not nodes or any(placed([demand], nodes, free=False) == 0 for demand in whole_gang):
         return  # a cause of nodes
     places = placed(whole_gang, nodes, free=False)
-    if places < situation.members:
-        yield LARGER_THAN_CLUSTER.found(pods=situation.members, places=places)
+    if places < job_state.members:
+        yield LARGER_THAN_CLUSTER.found(pods=job_state.members, places=places)
     elif not limits and table.knows_free:
         yield from _on_nodes(whole_gang, [node for node in nodes if node.usable])
 
 
-def _too_few(situation: Situation) -> Iterator[Found]:
-    group = situation.pod_group
+def _too_few(job_state: JobState) -> Iterator[Found]:
+    group = job_state.pod_group
     least = whole(group, "spec", "minMember")
-    expected = sum(count for _, _, count in situation.templates)
-    if group is None or situation.gang is None or situation.gang.running:
+    expected = sum(count for _, _, count in job_state.templates)
+    if group is None or job_state.gang is None or job_state.gang.running:
         return
     if 0 < expected < least:
         remedy = f"set minMember to at most {expected}, or create {counted(least, 'pod')}"
         yield TOO_FEW.found(minimum=least, pods=expected, past="", remedy=remedy)
         return
     # The scheduler counts a succeeded pod while it exists; one that was stopped is deleted.
-    kept = sum(text(pod, "status", "phase") == "Succeeded" for pod in situation.all_pods)
-    gone = sum(whole(job, "status", "succeeded") for job in situation.jobs) - kept
-    if gone > 0 and situation.waits_for_room and expected - gone < least:
+    kept = sum(text(pod, "status", "phase") == "Succeeded" for pod in job_state.all_pods)
+    gone = sum(whole(job, "status", "succeeded") for job in job_state.jobs) - kept
+    if gone > 0 and job_state.waits_for_room and expected - gone < least:
         past = f" left: {gone} succeeded before it was suspended or preempted, or exited with 0 when stopped"
         yield TOO_FEW.found(minimum=least, pods=expected - gone, past=past, succeeded=gone, remedy=_AGAIN)
 
 
-def _in_domains(situation: Situation, limit: FabricLimit) -> Iterator[Found]:
-    table, demands, topology = situation.view.table, limit.demands, limit.topology
+def _in_domains(job_state: JobState, limit: FabricLimit) -> Iterator[Found]:
+    table, demands, topology = job_state.view.table, limit.demands, limit.topology
     domains = table.allowed_domains(topology)
     if domains is None:
         return

@@ -9,8 +9,8 @@ from typing import Final
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, text, time
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import ExplainedState, Situation
 
 _LATE: Final = datetime.timedelta(minutes=1)
 
@@ -40,18 +40,18 @@ TERMINATING: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended:
+def _find(job_state: JobState) -> Iterator[Found]:
+    if job_state.ended:
         return
-    namespace = situation.namespace or "default"
-    if situation.holds_job_set and situation.job_set is not None:
-        command = f"kubectl describe trainjob {situation.name} -n {namespace}"
-        yield _suspended(situation.job_set, command)
-    elif situation.held_jobs and situation.job_set is not None:
-        command = f"kubectl describe jobset {name_of(situation.job_set)} -n {namespace}"
-        yield _suspended(situation.held_jobs[0], command)
-    if situation.state is ExplainedState.WAITING:
-        yield from _terminating(situation, namespace)
+    namespace = job_state.namespace or "default"
+    if job_state.holds_job_set and job_state.job_set is not None:
+        command = f"kubectl describe trainjob {job_state.name} -n {namespace}"
+        yield _suspended(job_state.job_set, command)
+    elif job_state.held_jobs and job_state.job_set is not None:
+        command = f"kubectl describe jobset {name_of(job_state.job_set)} -n {namespace}"
+        yield _suspended(job_state.held_jobs[0], command)
+    if job_state.state is ExplainedState.WAITING:
+        yield from _terminating(job_state, namespace)
 
 
 def _suspended(body: Body, command: str) -> Found:
@@ -64,18 +64,18 @@ def _suspended(body: Body, command: str) -> Found:
     )
 
 
-def _terminating(situation: Situation, namespace: str) -> Iterator[Found]:
+def _terminating(job_state: JobState, namespace: str) -> Iterator[Found]:
     """Yield the pods that a node out of service, or a finalizer, keeps; their successors are not created before."""
-    leaving = [pod for pod in situation.all_pods if mapping(pod, "metadata").get("deletionTimestamp")]
-    lost = [pod for pod in leaving if _lost_node(situation, pod)]
-    late = [pod for pod in leaving if _is_late(situation, pod)]
+    leaving = [pod for pod in job_state.all_pods if mapping(pod, "metadata").get("deletionTimestamp")]
+    lost = [pod for pod in leaving if _lost_node(job_state, pod)]
+    late = [pod for pod in leaving if _is_late(job_state, pod)]
     chosen = lost or late
     if not chosen:
         return
     name = name_of(chosen[0])
     if lost:
         node = text(chosen[0], "spec", "nodeName")
-        reason = f"is on node {node}, which {_lost_node(situation, chosen[0])}"
+        reason = f"is on node {node}, which {_lost_node(job_state, chosen[0])}"
         remedy = (
             f"ask the platform team to repair {node}; if it never returns, `kubectl delete pod {name} -n {namespace} "
             "--force --grace-period=0`"
@@ -95,21 +95,21 @@ def _terminating(situation: Situation, namespace: str) -> Iterator[Found]:
     )
 
 
-def _lost_node(situation: Situation, pod: Body) -> str:
+def _lost_node(job_state: JobState, pod: Body) -> str:
     """Return why the node of a pod cannot end it; empty: it can, or this is unknown."""
     name = text(pod, "spec", "nodeName")
-    if not name or not situation.index.knows(Kind.NODE):
+    if not name or not job_state.index.knows(Kind.NODE):
         return ""
-    node = situation.view.table.nodes.get(name)
+    node = job_state.view.table.nodes.get(name)
     if node is None:
         return "does not exist"
     return "" if node.ready else "is not ready"
 
 
-def _is_late(situation: Situation, pod: Body) -> bool:
+def _is_late(job_state: JobState, pod: Body) -> bool:
     """Return whether a pod is there for long after the end of its grace period, which is its deletionTimestamp."""
     ends = time(pod, "metadata", "deletionTimestamp")
-    observed = situation.index.observed
+    observed = job_state.index.observed
     return observed.is_timed and ends is not None and observed.now - ends > _LATE
 
 

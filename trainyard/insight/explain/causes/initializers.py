@@ -10,7 +10,7 @@ from trainyard.checks.report.text import counted
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.situation import ExplainedState, Situation
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 
 _MAXIMUM: Final = 300
 
@@ -38,15 +38,15 @@ RUNNING: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended or situation.state is ExplainedState.SUSPENDED or not situation.initializers:
+def _find(job_state: JobState) -> Iterator[Found]:
+    if job_state.ended or job_state.state is ExplainedState.SUSPENDED or not job_state.initializers:
         return
-    names = set(situation.initializers)
-    jobs = [job for job in situation.jobs if text(job, "metadata", "labels", REPLICATED_JOB_LABEL) in names]
-    pods = [pod for job in jobs for pod in situation.index.children(job, Kind.POD)]
-    namespace = situation.namespace or "default"
+    names = set(job_state.initializers)
+    jobs = [job for job in job_state.jobs if text(job, "metadata", "labels", REPLICATED_JOB_LABEL) in names]
+    pods = [pod for job in jobs for pod in job_state.index.children(job, Kind.POD)]
+    namespace = job_state.namespace or "default"
     for job in jobs:
-        own = [pod for pod in situation.index.children(job, Kind.POD) if text(pod, "status", "phase") == "Failed"]
+        own = [pod for pod in job_state.index.children(job, Kind.POD) if text(pod, "status", "phase") == "Failed"]
         failures = max(whole(job, "status", "failed"), len(own))
         if failures or condition(job, "Failed") is not None:
             yield FAILED.found(
@@ -58,7 +58,7 @@ def _find(situation: Situation) -> Iterator[Found]:
             )
     live = [pod for pod in pods if text(pod, "status", "phase") in ("Pending", "Running", "")]
     yield RUNNING.found(
-        initializers=situation.initializers,
+        initializers=job_state.initializers,
         progress=_progress(live),
         namespace=namespace,
         pod=name_of(live[0]) if live else "POD",

@@ -11,8 +11,8 @@ from trainyard.cluster_state.body_fields import mapping, text
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.fabric_limits import fits_fabric
+from trainyard.insight.explain.job_state import JobState
 from trainyard.insight.explain.node_table import Demand, NodeFacts, constraint, placed
-from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 
 _SHOWN: Final = 5
@@ -65,12 +65,12 @@ NOT_READY: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    table = situation.view.table
-    if not situation.waits_for_room or not situation.index.knows(Kind.NODE) or not table.nodes:
+def _find(job_state: JobState) -> Iterator[Found]:
+    table = job_state.view.table
+    if not job_state.waits_for_room or not job_state.index.knows(Kind.NODE) or not table.nodes:
         return
     nodes = list(table.nodes.values())
-    for demand in situation.demands:
+    for demand in job_state.demands:
         found = _constrained(demand, nodes)
         if found is not None:
             yield found
@@ -80,7 +80,7 @@ def _find(situation: Situation) -> Iterator[Found]:
             yield _too_small(demand, allowed)
             return
     if table.knows_free:
-        yield from _out_of_service(situation)
+        yield from _out_of_service(job_state)
 
 
 def _constrained(demand: Demand, nodes: Sequence[NodeFacts]) -> Found | None:
@@ -133,18 +133,18 @@ def _devices(nodes: Sequence[NodeFacts]) -> str:
     return f"correct the name of the resource ({present}), or use other nodes"
 
 
-def _out_of_service(situation: Situation) -> Iterator[Found]:
+def _out_of_service(job_state: JobState) -> Iterator[Found]:
     """Yield nodes out of service with which the whole gang would fit."""
-    nodes = list(situation.view.table.nodes.values())
+    nodes = list(job_state.view.table.nodes.values())
     usable = [node for node in nodes if node.usable]
-    if fits_fabric(situation, usable):
+    if fits_fabric(job_state, usable):
         return
-    one = [replace(each, count=1) for each in situation.demands]
+    one = [replace(each, count=1) for each in job_state.demands]
     cordoned = [node for node in nodes if node.cordoned and node.ready and placed(one, [node])]
     failed = [node for node in nodes if not node.ready and placed(one, [node])]
     groups = ((CORDONED, cordoned, "the nodes that are not ready"), (NOT_READY, failed, "the cordoned nodes"))
-    alone = [bool(helps) and fits_fabric(situation, usable + helps) for _, helps, _ in groups]
-    both = not any(alone) and bool(cordoned and failed) and fits_fabric(situation, usable + cordoned + failed)
+    alone = [bool(helps) and fits_fabric(job_state, usable + helps) for _, helps, _ in groups]
+    both = not any(alone) and bool(cordoned and failed) and fits_fabric(job_state, usable + cordoned + failed)
     for (cause, helps, others), enough in zip(groups, alone, strict=True):
         if enough or both:
             together = f" together with {others}" if both else ""

@@ -9,7 +9,7 @@ from typing import Final
 from trainyard.cluster_state.body_fields import Body, mapping, name_of, sequence, text, time, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.situation import ExplainedState, Situation, gated, gated_by_kueue
+from trainyard.insight.explain.job_state import ExplainedState, JobState, gated, gated_by_kueue
 
 _MAXIMUM: Final = 300
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
@@ -91,27 +91,27 @@ GATED: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended:
+def _find(job_state: JobState) -> Iterator[Found]:
+    if job_state.ended:
         return
-    yield from _gated(situation)
-    yield from _containers(situation)
-    if situation.state is not ExplainedState.RUNNING:
-        yield from _claims(situation)
-        yield from _mounts(situation)
+    yield from _gated(job_state)
+    yield from _containers(job_state)
+    if job_state.state is not ExplainedState.RUNNING:
+        yield from _claims(job_state)
+        yield from _mounts(job_state)
 
 
-def _gated(situation: Situation) -> Iterator[Found]:
-    kueue = gated_by_kueue(situation)
-    held = [pod for pod in situation.pods if gated(pod) and not any(pod is each for each in kueue)]
+def _gated(job_state: JobState) -> Iterator[Found]:
+    kueue = gated_by_kueue(job_state)
+    held = [pod for pod in job_state.pods if gated(pod) and not any(pod is each for each in kueue)]
     if held:
         gates = sorted({text(gate, "name") for pod in held for gate in sequence(pod, "spec", "schedulingGates")})
-        yield GATED.found(count=len(held), pods=len(situation.pods), gates=gates)
+        yield GATED.found(count=len(held), pods=len(job_state.pods), gates=gates)
 
 
-def _containers(situation: Situation) -> Iterator[Found]:
+def _containers(job_state: JobState) -> Iterator[Found]:
     pulling: list[tuple[Body, Body, Body]] = []
-    for pod in situation.pods:
+    for pod in job_state.pods:
         for status in _statuses(pod):
             waiting = mapping(status, "state", "waiting")
             reason = text(waiting, "reason")
@@ -120,7 +120,7 @@ def _containers(situation: Situation) -> Iterator[Found]:
                 pulling.append((pod, status, waiting))
             elif reason in _CONFIGURATION:
                 message = text(waiting, "message")[:_MAXIMUM]
-                yield CONFIGURATION.found(**where, reason=reason, message=message, namespace=_home(situation))
+                yield CONFIGURATION.found(**where, reason=reason, message=message, namespace=_home(job_state))
             elif reason == _CRASH:
                 last = mapping(status, "lastState", "terminated")
                 yield CRASH.found(
@@ -128,14 +128,14 @@ def _containers(situation: Situation) -> Iterator[Found]:
                     restarts=whole(status, "restartCount"),
                     code=whole(last, "exitCode"),
                     reason=text(last, "reason") or "Error",
-                    namespace=_home(situation),
+                    namespace=_home(job_state),
                 )
     if pulling:
         images = list(dict.fromkeys(text(status, "image") for _, status, _ in pulling))
         waiting = pulling[0][2]
         yield IMAGE.found(
             count=len({name_of(pod) for pod, _, _ in pulling}),
-            pods=len(situation.pods),
+            pods=len(job_state.pods),
             image=", ".join(images[:_SHOWN]) + (", …" if len(images) > _SHOWN else ""),
             reason=text(waiting, "reason"),
             message=text(waiting, "message")[:_MAXIMUM] or "the kubelet gives no reason",
@@ -147,16 +147,16 @@ def _statuses(pod: Body) -> Iterator[Body]:
     yield from sequence(pod, "status", "containerStatuses")
 
 
-def _claims(situation: Situation) -> Iterator[Found]:
-    if not situation.index.knows(Kind.CLAIM):
+def _claims(job_state: JobState) -> Iterator[Found]:
+    if not job_state.index.knows(Kind.CLAIM):
         return
-    for name, remedy in _claim_names(situation).items():
-        claim = situation.index.find(Kind.CLAIM, name, situation.namespace)
+    for name, remedy in _claim_names(job_state).items():
+        claim = job_state.index.find(Kind.CLAIM, name, job_state.namespace)
         if claim is None:
             if remedy:
-                yield VOLUME_MISSING.found(claim=name, namespace=_home(situation), remedy=remedy)
+                yield VOLUME_MISSING.found(claim=name, namespace=_home(job_state), remedy=remedy)
         elif text(claim, "status", "phase") == "Pending":
-            events = [each for each in situation.index.events(claim) if text(each, "message")]
+            events = [each for each in job_state.index.events(claim) if text(each, "message")]
             if events and text(events[-1], "reason") in _WAITS:
                 continue  # it is bound when the pods are placed
             reason = f": {text(events[-1], 'message')[:_MAXIMUM]}" if events else ""
@@ -170,35 +170,35 @@ def _claims(situation: Situation) -> Iterator[Found]:
             )
 
 
-def _claim_names(situation: Situation) -> dict[str, str]:
+def _claim_names(job_state: JobState) -> dict[str, str]:
     """Return the claims of the pods, and for each what to do if it does not exist; empty: wait for it."""
     names: dict[str, str] = {}
-    for spec in situation.pod_specs:
+    for spec in job_state.pod_specs:
         for volume in sequence(spec, "volumes"):
             if name := text(volume, "persistentVolumeClaim", "claimName"):
                 names[name] = "create it, or correct claimName"
-    for pod in situation.pods:
+    for pod in job_state.pods:
         created = time(pod, "metadata", "creationTimestamp")
-        late = created is None or situation.index.observed.now - created > _CREATED_WITHIN
-        remedy = f"Kubernetes creates it for the pod: see `kubectl describe pod {name_of(pod)} -n {_home(situation)}`"
+        late = created is None or job_state.index.observed.now - created > _CREATED_WITHIN
+        remedy = f"Kubernetes creates it for the pod: see `kubectl describe pod {name_of(pod)} -n {_home(job_state)}`"
         for volume in sequence(pod, "spec", "volumes"):
             if mapping(volume, "ephemeral"):
                 names[f"{name_of(pod)}-{text(volume, 'name')}"] = remedy if late else ""
     return names
 
 
-def _mounts(situation: Situation) -> Iterator[Found]:
-    for pod in situation.pods:
+def _mounts(job_state: JobState) -> Iterator[Found]:
+    for pod in job_state.pods:
         if not text(pod, "spec", "nodeName") or text(pod, "status", "phase") == "Running":
             continue
-        found = [each for each in situation.index.events(pod) if text(each, "reason") in _MOUNT]
+        found = [each for each in job_state.index.events(pod) if text(each, "reason") in _MOUNT]
         if found:
             yield MOUNT.found(pod=name_of(pod), message=text(found[-1], "message")[:_MAXIMUM])
             return
 
 
-def _home(situation: Situation) -> str:
-    return situation.namespace or "default"
+def _home(job_state: JobState) -> str:
+    return job_state.namespace or "default"
 
 
 FAMILY: Final = Family(

@@ -10,7 +10,7 @@ from trainyard.cluster_state.body_fields import name_of, text
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.contention import is_contended
-from trainyard.insight.explain.situation import Situation
+from trainyard.insight.explain.job_state import JobState
 
 _SHOWN: Final = 3
 
@@ -35,17 +35,17 @@ UNKNOWN_CLASS: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    if situation.ended:
+def _find(job_state: JobState) -> Iterator[Found]:
+    if job_state.ended:
         return
-    yield from _unknown(situation)
-    gang = situation.gang
-    if gang is None or not situation.waits_for_room or not situation.index.knows(Kind.POD_GROUP):
+    yield from _unknown(job_state)
+    gang = job_state.gang
+    if gang is None or not job_state.waits_for_room or not job_state.index.knows(Kind.POD_GROUP):
         return
-    waiting = situation.view.shares.waiting.get(gang.queue, [])
+    waiting = job_state.view.shares.waiting.get(gang.queue, [])
     place = next((number for number, job in enumerate(waiting) if job.name == gang.name), 0)
     ahead = waiting[:place]
-    if ahead and is_contended(situation, ahead):
+    if ahead and is_contended(job_state, ahead):
         yield BEHIND.found(
             place=place + 1,
             waiting=len(waiting),
@@ -56,13 +56,13 @@ def _find(situation: Situation) -> Iterator[Found]:
         )
 
 
-def _unknown(situation: Situation) -> Iterator[Found]:
-    if not situation.index.knows(Kind.PRIORITY_CLASS):
+def _unknown(job_state: JobState) -> Iterator[Found]:
+    if not job_state.index.knows(Kind.PRIORITY_CLASS):
         return
-    classes = {name_of(body) for body in situation.index.of(Kind.PRIORITY_CLASS)}
-    names = [text(situation.pod_group, "spec", "priorityClassName")]
-    names += [text(spec, "priorityClassName") for spec in situation.pod_specs]
-    names += [text(situation.root, "spec", "priorityClassName")]
+    classes = {name_of(body) for body in job_state.index.of(Kind.PRIORITY_CLASS)}
+    names = [text(job_state.pod_group, "spec", "priorityClassName")]
+    names += [text(spec, "priorityClassName") for spec in job_state.pod_specs]
+    names += [text(job_state.root, "spec", "priorityClassName")]
     for name in dict.fromkeys(filter(None, names)):
         if name not in classes and name not in SYSTEM_PRIORITY_CLASSES:
             known = sorted(each for each in classes if not each.startswith("system-"))

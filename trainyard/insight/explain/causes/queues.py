@@ -9,8 +9,8 @@ from typing import Any, Final
 from trainyard.cluster_state.body_fields import name_of, namespace_of, text
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.lent_shares import is_considered, lenders, within_share
-from trainyard.insight.explain.situation import ExplainedState, Situation
+from trainyard.insight.explain.job_state import ExplainedState, JobState
+from trainyard.insight.explain.lent_capacity import is_considered, lenders, within_share
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.effective_limits import bounds
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT
@@ -117,37 +117,37 @@ _REFUSED_MISSING: Final = re.compile(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    index, queue = situation.index, situation.queue
-    if situation.state is ExplainedState.WAITING and not situation.all_pods:
-        yield from _refused(situation)
-    if situation.ended or not queue or not index.knows(Kind.QUEUE):
+def _find(job_state: JobState) -> Iterator[Found]:
+    index, queue = job_state.index, job_state.queue
+    if job_state.state is ExplainedState.WAITING and not job_state.all_pods:
+        yield from _refused(job_state)
+    if job_state.ended or not queue or not index.knows(Kind.QUEUE):
         return
-    shares = situation.view.shares
+    shares = job_state.view.shares
     bodies = {name_of(body) for body in index.of(Kind.QUEUE)}
     if queue not in bodies and bodies:
         leaves = [name for name in shares.tree.leaves if name != DEFAULT or name in bodies]
         yield MISSING.found(queue=queue, queues=leaves)
         return
-    if not situation.waits_for_room and situation.unplaced == [] and situation.pods:
+    if not job_state.waits_for_room and job_state.unplaced == [] and job_state.pods:
         return
     if shares.states.get(queue) in ("Closed", "Closing"):
         yield CLOSED.found(queue=queue, state=shares.states[queue].lower())
     children = shares.tree.children(queue) if queue != ROOT else sorted(shares.tree.queues)
     if shares.knows_tree and children:
         yield NOT_LEAF.found(queue=queue, children=children)
-    if not situation.waits_for_room:
+    if not job_state.waits_for_room:
         return
-    yield from _stopped(situation)
+    yield from _stopped(job_state)
     if not shares.fault:
-        yield from _limited(situation)
+        yield from _limited(job_state)
 
 
-def _refused(situation: Situation) -> Iterator[Found]:
+def _refused(job_state: JobState) -> Iterator[Found]:
     """Yield why Volcano's webhook rejects the PodGroup, if that is the queue; what was corrected since is no cause."""
-    shares, known = situation.view.shares, situation.index.knows(Kind.QUEUE)
-    for body in (situation.root, situation.job_set, *situation.jobs):
-        for event in reversed(situation.index.events(body) if body is not None else []):
+    shares, known = job_state.view.shares, job_state.index.knows(Kind.QUEUE)
+    for body in (job_state.root, job_state.job_set, *job_state.jobs):
+        for event in reversed(job_state.index.events(body) if body is not None else []):
             message = text(event, "message")
             if match := _REFUSED_CLOSED.search(message):
                 state = shares.states.get(match[1], match[2]) if known else match[2]
@@ -160,22 +160,22 @@ def _refused(situation: Situation) -> Iterator[Found]:
                 return
 
 
-def _stopped(situation: Situation) -> Iterator[Found]:
-    shares = situation.view.shares
+def _stopped(job_state: JobState) -> Iterator[Found]:
+    shares = job_state.view.shares
     if not shares.has_tree:
         return
     if shares.fault:
         remedy = "ask the platform team to run `trainyard queues check` and to correct the parents of the queues"
         yield TREE_STOPPED.found(reason=shares.fault, remedy=remedy)
         return
-    for body in situation.index.of(Kind.POD_GROUP):
+    for body in job_state.index.of(Kind.POD_GROUP):
         queue = text(body, "spec", "queue")
         children = sorted(shares.tree.queues) if queue == ROOT else shares.tree.children(queue) if queue else []
         name = f"{namespace_of(body)}/{name_of(body)}"
         if children and not shares.knows_tree:
             yield TREE_UNKNOWN.found(group=f"PodGroup {name}", queue=queue, children=children)
             return
-        if children and body is not situation.pod_group:
+        if children and body is not job_state.pod_group:
             yield TREE_STOPPED.found(
                 reason=f"PodGroup {name} is in queue {queue}, which has child queues",
                 remedy=f"delete PodGroup {name}, or ask the platform team to do so",
@@ -183,9 +183,9 @@ def _stopped(situation: Situation) -> Iterator[Found]:
             return
 
 
-def _limited(situation: Situation) -> Iterator[Found]:
+def _limited(job_state: JobState) -> Iterator[Found]:
     """Yield the limit that stops the gang, if one does."""
-    shares, queue, request = situation.view.shares, situation.queue, situation.request
+    shares, queue, request = job_state.view.shares, job_state.queue, job_state.request
     caps = bounds(shares.tree)
     for name in shares.chain(queue):
         limit, used = shares.limits.get(name, {}), shares.used(name)
@@ -196,7 +196,7 @@ def _limited(situation: Situation) -> Iterator[Found]:
             capability = caps.get(name, {}).get(resource)
             values = _values(resource, requested=amount, limit=bound, used=used.get(resource, 0))
             guarded = capability is None or capability > bound
-            holders = _holders(situation, name, resource)
+            holders = _holders(job_state, name, resource)
             if bound >= (shares.snapshot.capacity or {}).get(resource, bound + 1):
                 continue  # the nodes limit it
             if guarded and holders:
@@ -205,11 +205,11 @@ def _limited(situation: Situation) -> Iterator[Found]:
                 continue  # the nodes limit a queue above it
             elif amount > bound:
                 smaller = f"request at most {values['limit']} {resource}" if bound > 0 else "submit it to another queue"
-                yield OVER_CAPABILITY.found(pods=situation.members, limited_by=name, smaller=smaller, **values)
-            elif _given_back(situation, name, resource) >= used.get(resource, 0) + amount - bound:
+                yield OVER_CAPABILITY.found(pods=job_state.members, limited_by=name, smaller=smaller, **values)
+            elif _given_back(job_state, name, resource) >= used.get(resource, 0) + amount - bound:
                 continue  # lenders below it make room
             else:
-                users = _users(situation, name)
+                users = _users(job_state, name)
                 found: dict[str, Any] = {"queue": queue, "users": users, **values}
                 yield CAPABILITY_FULL.found(**found) if name == queue else ANCESTOR_FULL.found(ancestor=name, **found)
             return
@@ -219,27 +219,27 @@ def _values(resource: str, **amounts: int) -> dict[str, str]:
     return {"resource": resource, **{name: amount_text(resource, amount) for name, amount in amounts.items()}}
 
 
-def _holders(situation: Situation, queue: str, resource: str) -> list[str]:
+def _holders(job_state: JobState, queue: str, resource: str) -> list[str]:
     """Return the siblings, of a queue or of those above it, with a guarantee."""
-    tree = situation.view.shares.tree
+    tree = job_state.view.shares.tree
     found = []
-    for name in situation.view.shares.chain(queue):
+    for name in job_state.view.shares.chain(queue):
         siblings = tree.children(tree.queues[name].parent)
         found += [each for each in siblings if each != name and tree.queues[each].amounts("guarantee").get(resource)]
     return found
 
 
-def _given_back(situation: Situation, queue: str, resource: str) -> int:
+def _given_back(job_state: JobState, queue: str, resource: str) -> int:
     """Return what lenders below a queue give back to the job; nothing if it may not take anything back."""
-    gang = situation.gang
-    if gang is None or not gang.preempts or not is_considered(situation) or not within_share(situation, gang):
+    gang = job_state.gang
+    if gang is None or not gang.preempts or not is_considered(job_state) or not within_share(job_state, gang):
         return 0
-    return sum(lenders(situation, gang, resource, queue).values())
+    return sum(lenders(job_state, gang, resource, queue).values())
 
 
-def _users(situation: Situation, queue: str) -> list[str]:
+def _users(job_state: JobState, queue: str) -> list[str]:
     """Return the largest running gangs below a queue."""
-    shares = situation.view.shares
+    shares = job_state.view.shares
     running = [job for job in shares.jobs if job.running and queue in shares.chain(job.queue)]
     running.sort(key=lambda job: (-sum(v for k, v in job.request.items() if "/" in k), job.name))
     return [job.name for job in running[:3]] or ["none of them is visible"]

@@ -20,7 +20,7 @@ from trainyard.cluster_state.body_fields import (
 )
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.situation import ExplainedState, Situation
+from trainyard.insight.explain.job_state import ExplainedState, JobState
 
 _EXHAUSTED: Final = "ReachedMaxRestarts"
 _EVICTED: Final = frozenset({"Evict", "Evicted", "TaintManagerEviction", "Preempted", "DisruptionTarget"})
@@ -66,44 +66,44 @@ EXHAUSTED: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    job_set = situation.job_set
-    ended = condition(situation.root, "Failed")
+def _find(job_state: JobState) -> Iterator[Found]:
+    job_set = job_state.job_set
+    ended = condition(job_state.root, "Failed")
     restarts = whole(job_set, "status", "restarts")
-    if situation.kind == Kind.VOLCANO_JOB:
-        restarts = whole(situation.root, "status", "retryCount")
+    if job_state.kind == Kind.VOLCANO_JOB:
+        restarts = whole(job_state.root, "status", "retryCount")
     if ended is not None and text(ended, "reason") == _EXHAUSTED:
         limit = whole(job_set, "spec", "failurePolicy", "maxRestarts")
-        yield EXHAUSTED.found(restarts=restarts or limit, reason=_reason(situation)[0])
-    elif not situation.ended and restarts:
+        yield EXHAUSTED.found(restarts=restarts or limit, reason=_reason(job_state)[0])
+    elif not job_state.ended and restarts:
         maximum = mapping(job_set, "spec", "failurePolicy").get("maxRestarts")
-        reason, remedy = _reason(situation)
+        reason, remedy = _reason(job_state)
         bound = f" of at most {maximum}" if isinstance(maximum, int) else ""
-        cause = RESTARTED if situation.state is ExplainedState.RUNNING else RESTARTING
+        cause = RESTARTED if job_state.state is ExplainedState.RUNNING else RESTARTING
         yield cause.found(restarts=restarts, bound=bound, reason=reason, remedy=remedy)
 
 
-def _reason(situation: Situation) -> tuple[str, str]:
+def _reason(job_state: JobState) -> tuple[str, str]:
     """Return why the gang restarted last, and what to do: the newest of what is known, or an eviction."""
-    found = [*_evictions(situation), *_failures(situation)]
+    found = [*_evictions(job_state), *_failures(job_state)]
     if found:
         _, reason, remedy = max(found, key=lambda each: each[0])
         return reason, remedy
-    for body in (situation.job_set, situation.root):
-        events = situation.index.events(body) if body is not None else []
+    for body in (job_state.job_set, job_state.root):
+        events = job_state.index.events(body) if body is not None else []
         if restarts := [event for event in events if "estart" in text(event, "reason")]:
-            return text(restarts[-1], "message")[:_MAXIMUM], _logs(situation)
-    return "its events are gone", _logs(situation)
+            return text(restarts[-1], "message")[:_MAXIMUM], _logs(job_state)
+    return "its events are gone", _logs(job_state)
 
 
-def _logs(situation: Situation) -> str:
-    return f"read the logs: `kubectl logs -n {situation.namespace or 'default'} POD --previous`"
+def _logs(job_state: JobState) -> str:
+    return f"read the logs: `kubectl logs -n {job_state.namespace or 'default'} POD --previous`"
 
 
-def _evictions(situation: Situation) -> Iterator[tuple[datetime.datetime, str, str]]:
+def _evictions(job_state: JobState) -> Iterator[tuple[datetime.datetime, str, str]]:
     """Yield when pods of the gang were evicted, why, and what to do."""
-    for event in situation.index.of(Kind.EVENT):
-        if text(event, "reason") not in _EVICTED or not _belongs(situation, event):
+    for event in job_state.index.of(Kind.EVENT):
+        if text(event, "reason") not in _EVICTED or not _belongs(job_state, event):
             continue
         message = text(event, "message")[:_MAXIMUM]
         by = _PREEMPTED.search(message)
@@ -118,29 +118,29 @@ def _evictions(situation: Situation) -> Iterator[tuple[datetime.datetime, str, s
         yield when, f"pod {name} was evicted ({text(event, 'reason')}: {message})", remedy
 
 
-def _failures(situation: Situation) -> Iterator[tuple[datetime.datetime, str, str]]:
+def _failures(job_state: JobState) -> Iterator[tuple[datetime.datetime, str, str]]:
     """Yield when containers and Jobs of the gang failed, how, and what to do."""
-    read = _logs(situation)
-    for pod in situation.all_pods:
+    read = _logs(job_state)
+    for pod in job_state.all_pods:
         for status in sequence(pod, "status", "containerStatuses"):
             last = mapping(status, "state", "terminated") or mapping(status, "lastState", "terminated")
             if code := whole(last, "exitCode"):
                 container, why = text(status, "name"), text(last, "reason") or "Error"
                 reason = f"container {container} of pod {name_of(pod)} ended with exit code {code} ({why})"
                 yield time(last, "finishedAt") or _UNKNOWN, reason, read
-    for job in situation.jobs:
+    for job in job_state.jobs:
         failed = condition(job, "Failed")
         if failed is not None:
             why = f"{text(failed, 'reason')}: {text(failed, 'message')[:_MAXIMUM]}"
             yield time(failed, "lastTransitionTime") or _UNKNOWN, f"Job {name_of(job)} failed ({why})", read
 
 
-def _belongs(situation: Situation, event: Body) -> bool:
+def _belongs(job_state: JobState, event: Body) -> bool:
     """Return whether the pod of an event, which may be gone, belonged to the job."""
-    if (text(event, "involvedObject", "namespace") or namespace_of(event)) != situation.namespace:
+    if (text(event, "involvedObject", "namespace") or namespace_of(event)) != job_state.namespace:
         return False
     pod = text(event, "involvedObject", "name")
-    owners = [name_of(job) for job in situation.jobs] or [situation.name]
+    owners = [name_of(job) for job in job_state.jobs] or [job_state.name]
     return any(pod.startswith(f"{owner}-") for owner in owners)
 
 

@@ -15,7 +15,7 @@ from trainyard.api.constants import (
 from trainyard.cluster_state.body_fields import mapping, name_of, text
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.situation import Situation
+from trainyard.insight.explain.job_state import JobState
 
 _KINDS: Final = {TRAINING_RUNTIME: Kind.RUNTIME, CLUSTER_TRAINING_RUNTIME: Kind.CLUSTER_RUNTIME}
 
@@ -37,28 +37,28 @@ DEPRECATED: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    job = situation.train_job
+def _find(job_state: JobState) -> Iterator[Found]:
+    job = job_state.train_job
     reference = mapping(job, "spec", "runtimeRef")
-    if job is None or situation.ended or text(reference, "apiGroup") not in ("", GROUP):
+    if job is None or job_state.ended or text(reference, "apiGroup") not in ("", GROUP):
         return
     kind, name = text(reference, "kind") or CLUSTER_TRAINING_RUNTIME, text(reference, "name")
     resource = _KINDS.get(kind)
-    if resource is None or not situation.index.knows(resource):
+    if resource is None or not job_state.index.knows(resource):
         return
-    namespace = situation.namespace if kind == TRAINING_RUNTIME else ""
-    runtime = situation.index.find(resource, name, namespace)
+    namespace = job_state.namespace if kind == TRAINING_RUNTIME else ""
+    runtime = job_state.index.find(resource, name, namespace)
     if runtime is None:
-        if situation.job_set is None and situation.reads(Kind.JOB_SET):
-            yield MISSING.found(kind=kind, name=name, runtimes=_names(situation))
+        if job_state.job_set is None and job_state.reads(Kind.JOB_SET):
+            yield MISSING.found(kind=kind, name=name, runtimes=_names(job_state))
         return
     if text(runtime, "metadata", "labels", SUPPORT_LABEL) == SUPPORT_DEPRECATED:
         after = text(runtime, "metadata", "annotations", "trainyard.dev/remove-after")
         yield DEPRECATED.found(kind=kind, name=name, removal=f" and is removed after {after}" if after else "")
 
 
-def _names(situation: Situation) -> list[str]:
-    own = [name_of(body) for body in situation.index.of(Kind.CLUSTER_RUNTIME)]
+def _names(job_state: JobState) -> list[str]:
+    own = [name_of(body) for body in job_state.index.of(Kind.CLUSTER_RUNTIME)]
     return sorted(own)[:10] or ["the installed runtimes"]
 
 

@@ -15,14 +15,14 @@ from trainyard.api.constants import (
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
+from trainyard.insight.explain.job_state import ExplainedState, JobState, gated_by_kueue
 from trainyard.insight.explain.named_objects import short_kind
-from trainyard.insight.explain.situation import ExplainedState, Situation, gated_by_kueue
 
 _MAXIMUM: Final = 300
 
 BY_USER: Final = Cause(
     "suspended-by-user",
-    "Suspended by a person",
+    "Suspended by a user",
     "`spec.suspend` of the job",
     "it is suspended (`spec.suspend: true`) since {since}",
     'resume it: `kubectl patch {kind} {name} -n {namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\'`',
@@ -96,45 +96,45 @@ FAILED: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    if situation.state is ExplainedState.FAILED:
-        yield from _failed(situation)
-    if situation.ended:
+def _find(job_state: JobState) -> Iterator[Found]:
+    if job_state.state is ExplainedState.FAILED:
+        yield from _failed(job_state)
+    if job_state.ended:
         return
-    manager = text(situation.root, "spec", "managedBy")
-    if situation.kind == Kind.TRAIN_JOB and manager not in ("", MANAGED_BY_TRAINER):
+    manager = text(job_state.root, "spec", "managedBy")
+    if job_state.kind == Kind.TRAIN_JOB and manager not in ("", MANAGED_BY_TRAINER):
         yield ELSEWHERE.found(manager=manager)
-    gated = gated_by_kueue(situation)
-    if situation.state is not ExplainedState.SUSPENDED and not gated:
+    gated = gated_by_kueue(job_state)
+    if job_state.state is not ExplainedState.SUSPENDED and not gated:
         return
-    labeled = gated or [situation.root]
+    labeled = gated or [job_state.root]
     kueue = text(labeled[0], "metadata", "labels", KUEUE_QUEUE_LABEL)
-    workload = _workload(situation)
+    workload = _workload(job_state)
     if kueue and not (workload is not None and condition(workload, "Admitted")):
         yield BY_KUEUE.found(
             queue=kueue,
-            reason=_kueue_reason(situation, workload),
-            workload=name_of(workload) if workload is not None else situation.name,
-            namespace=situation.namespace,
+            reason=_kueue_reason(job_state, workload),
+            workload=name_of(workload) if workload is not None else job_state.name,
+            namespace=job_state.namespace,
         )
-    elif mapping(situation.root, "spec").get("suspend") is True:
-        suspended = condition(situation.root, "Suspended")
-        since = text(suspended, "lastTransitionTime") or text(situation.root, "metadata", "creationTimestamp")
+    elif mapping(job_state.root, "spec").get("suspend") is True:
+        suspended = condition(job_state.root, "Suspended")
+        since = text(suspended, "lastTransitionTime") or text(job_state.root, "metadata", "creationTimestamp")
         yield BY_USER.found(
             since=since or "its creation",
-            kind=short_kind(situation.kind).lower().replace("volcano job", "vcjob"),
-            name=situation.name,
-            namespace=situation.namespace or "default",
+            kind=short_kind(job_state.kind).lower().replace("volcano job", "vcjob"),
+            name=job_state.name,
+            namespace=job_state.namespace or "default",
         )
 
 
-def _workload(situation: Situation) -> Body | None:
-    owners = (body for body in (situation.root, situation.job_set, *situation.pods) if body is not None)
-    return next((each for body in owners for each in situation.index.children(body, Kind.WORKLOAD)), None)
+def _workload(job_state: JobState) -> Body | None:
+    owners = (body for body in (job_state.root, job_state.job_set, *job_state.pods) if body is not None)
+    return next((each for body in owners for each in job_state.index.children(body, Kind.WORKLOAD)), None)
 
 
-def _kueue_reason(situation: Situation, workload: Body | None) -> str:
-    if workload is None and not situation.reads(Kind.WORKLOAD):
+def _kueue_reason(job_state: JobState, workload: Body | None) -> str:
+    if workload is None and not job_state.reads(Kind.WORKLOAD):
         return "its Workload may not be read"
     if workload is None:
         return "it has no Workload yet"
@@ -145,26 +145,26 @@ def _kueue_reason(situation: Situation, workload: Body | None) -> str:
     return "its Workload waits"
 
 
-def _failed(situation: Situation) -> Iterator[Found]:
-    ended = condition(situation.root, "Failed")
+def _failed(job_state: JobState) -> Iterator[Found]:
+    ended = condition(job_state.root, "Failed")
     reason, when = text(ended, "reason"), text(ended, "lastTransitionTime") or "an unknown time"
     if reason == DEADLINE_EXCEEDED_REASON:
-        seconds = whole(situation.root, "spec", "activeDeadlineSeconds")
+        seconds = whole(job_state.root, "spec", "activeDeadlineSeconds")
         yield DEADLINE.found(seconds=seconds or "its runtime", when=when)
     elif reason == JOB_SET_MISSING_REASON:
         yield JOB_SET_DELETED.found(when=when)
     elif reason == RUNTIME_NOT_SUPPORTED_REASON:
         yield NOT_SUPPORTED.found(reason=text(ended, "message"))
     elif reason != "ReachedMaxRestarts":
-        message = text(ended, "message") or text(situation.root, "status", "state", "message")
-        phase = text(situation.root, "status", "state", "phase") or text(situation.root, "status", "phase")
-        reason, home = ": ".join(filter(None, (reason or phase, message)))[:_MAXIMUM], situation.namespace or "default"
+        message = text(ended, "message") or text(job_state.root, "status", "state", "message")
+        phase = text(job_state.root, "status", "state", "phase") or text(job_state.root, "status", "phase")
+        reason, home = ": ".join(filter(None, (reason or phase, message)))[:_MAXIMUM], job_state.namespace or "default"
         if phase in ("Aborted", "Aborting"):
-            when = text(situation.root, "status", "state", "lastTransitionTime") or when
+            when = text(job_state.root, "status", "state", "lastTransitionTime") or when
             ending = ", and its pods are being deleted" if phase == "Aborting" else ""
-            yield ABORTED.found(when=when, ending=ending, reason=reason, namespace=home, name=situation.name)
+            yield ABORTED.found(when=when, ending=ending, reason=reason, namespace=home, name=job_state.name)
             return
-        pod, containers = _ended_container(situation)
+        pod, containers = _ended_container(job_state)
         yield FAILED.found(
             when=when,
             reason=reason,
@@ -174,8 +174,8 @@ def _failed(situation: Situation) -> Iterator[Found]:
         )
 
 
-def _ended_container(situation: Situation) -> tuple[str, str]:
-    for pod in situation.all_pods:
+def _ended_container(job_state: JobState) -> tuple[str, str]:
+    for pod in job_state.all_pods:
         for status in sequence(pod, "status", "containerStatuses"):
             ended = mapping(status, "state", "terminated") or mapping(status, "lastState", "terminated")
             if code := whole(ended, "exitCode"):

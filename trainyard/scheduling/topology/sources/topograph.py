@@ -152,8 +152,8 @@ def _sizes(value: str, topology: _Topology) -> None:
 
 
 def _inventory(topology: _Topology, options: Options) -> Inventory:
-    block_of = _homes(topology, topology.blocks)
-    leaf_of = _homes(topology, topology.switches)
+    block_of = _enclosing(topology, topology.blocks)
+    leaf_of = _enclosing(topology, topology.switches)
     above = _parents(topology)
     nodes: list[InventoryNode] = []
     depths: dict[int, str] = {}
@@ -181,7 +181,7 @@ def _inventory(topology: _Topology, options: Options) -> Inventory:
     return Inventory(tiers, found, {}, tuple(topology.notes))
 
 
-def _homes(topology: _Topology, declared: Mapping[str, _Switch]) -> dict[str, tuple[str, str]]:
+def _enclosing(topology: _Topology, declared: Mapping[str, _Switch]) -> dict[str, tuple[str, str]]:
     """Return the leaf switch, or block, of each node, and its position."""
     homes: dict[str, tuple[str, str]] = {}
     for name, switch in declared.items():

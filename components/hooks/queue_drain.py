@@ -52,14 +52,14 @@ def retire_queues(
     queues: Mapping[str, QueueSettings],
     owned: Collection[str],
     *,
-    leaving: Collection[str] = (),
+    terminating: Collection[str] = (),
     unknown: str | None = None,
 ) -> QueueRetirement:
     """Decide which retired queues are deleted.
 
     Parameters
     ----------
-    leaving
+    terminating
         Namespaces that the same `up` deletes.
     unknown
         Why the cluster was not read, and so no queue is deleted.
@@ -79,7 +79,7 @@ def retire_queues(
         owned=owned,
         closed=live.closed,
         pod_groups=live.pod_groups,
-        leaving=leaving,
+        terminating=terminating,
         held=held,
     )
 
@@ -92,12 +92,12 @@ def announced_writes(retirement: QueueRetirement) -> Iterator[str]:
         yield f"Queue/{name} is deleted before the update: a queue that was taken over is kept by the engine"
 
 
-def close_retired(access: ClusterAccess, retirement: QueueRetirement, leaving: Collection[str] = ()) -> None:
+def close_retired(access: ClusterAccess, retirement: QueueRetirement, terminating: Collection[str] = ()) -> None:
     """Close the retired queues that are still open, and list their jobs once they accept no new ones.
 
     Parameters
     ----------
-    leaving
+    terminating
         Namespaces that the same `up` deletes; a queue whose last jobs are in them is closed when they are deleted.
 
     Raises
@@ -106,7 +106,7 @@ def close_retired(access: ClusterAccess, retirement: QueueRetirement, leaving: C
         A queue is not closed in time, or has got a job; the engine has written nothing then.
     """
     if retirement.closing:
-        _connected(access, lambda client: _close(client, retirement.closing, leaving))
+        _connected(access, lambda client: _close(client, retirement.closing, terminating))
 
 
 def delete_directly(access: ClusterAccess, retirement: QueueRetirement, live: Sequence[Object]) -> None:
@@ -137,7 +137,7 @@ def _connected(access: ClusterAccess, work: Callable[[Client], Awaitable[None]])
         ) from error
 
 
-async def _close(client: Client, names: Collection[str], leaving: Collection[str]) -> None:
+async def _close(client: Client, names: Collection[str], terminating: Collection[str]) -> None:
     platform = await client.get(PLATFORMS, PLATFORM_NAME)
     listed = platform["spec"].get("retiredQueues", ())
     if set(names) - set(listed):
@@ -145,7 +145,7 @@ async def _close(client: Client, names: Collection[str], leaving: Collection[str
         await client.apply(PLATFORMS, body, field_manager=FIELD_MANAGER)
         pulumi.log.info(f"Platform/{PLATFORM_NAME} was written before the update: queues {', '.join(sorted(names))}")
     deadline = time.monotonic() + _CLOSED_WITHIN
-    while opened := await _accepting(client, names, leaving):
+    while opened := await _accepting(client, names, terminating):
         if time.monotonic() > deadline:
             raise TrainyardError(
                 "Retired queues are not closed in time",
@@ -154,7 +154,7 @@ async def _close(client: Client, names: Collection[str], leaving: Collection[str
                 "deployment/kubeflow-trainer-controller-manager`), then run the command again",
             )
         await asyncio.sleep(RETRY_SECONDS)
-    jobs = await _jobs(client, leaving)
+    jobs = await _jobs(client, terminating)
     if findings := [
         Finding(f"trainyard:queues.{name}", f"queue {name!r} has got jobs while it was closed: {describe_jobs(found)}")
         for name in sorted(names)
@@ -167,19 +167,19 @@ async def _close(client: Client, names: Collection[str], leaving: Collection[str
         )
 
 
-async def _accepting(client: Client, names: Collection[str], leaving: Collection[str]) -> dict[str, str]:
+async def _accepting(client: Client, names: Collection[str], terminating: Collection[str]) -> dict[str, str]:
     """Return the state of each queue that may still get or have jobs, in words."""
     states = {queue["metadata"]["name"]: state_of(queue) for queue in await client.list(QUEUES)}
     found = {name: state for name in sorted(names) if (state := states.get(name, "Closed")) != "Closed"}
-    if found and set(found.values()) == {"Closing"} and leaving:
+    if found and set(found.values()) == {"Closing"} and terminating:
         everywhere = await _jobs(client, ())
         found = {name: state for name, state in found.items() if not everywhere.get(name)}
     return {name: f"is {state.lower() or 'without a state'}" for name, state in found.items()}
 
 
-async def _jobs(client: Client, leaving: Collection[str]) -> dict[str, list[str]]:
+async def _jobs(client: Client, terminating: Collection[str]) -> dict[str, list[str]]:
     groups = await read_pod_groups(client)
-    return jobs_by_queue([each for each in groups if each["metadata"].get("namespace") not in leaving])
+    return jobs_by_queue([each for each in groups if each["metadata"].get("namespace") not in terminating])
 
 
 async def _delete(client: Client, name: str, uid: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trainyard.errors import TrainyardError
-from trainyard.platform.deploy.begun_deletions import reject_reopened
+from trainyard.platform.deploy.pending_deletions import reject_reused_names
 from trainyard.platform.deploy.recorded_state import RecordedState
 from trainyard.settings.stack import StackSettings
 from trainyard.settings.stack_loader import parse_stack
@@ -52,13 +52,13 @@ def state(stack: Any, folder: Path | None = None) -> RecordedState:
 @pytest.mark.parametrize("queue", ["open", "closed"])
 def test_a_deletion_that_has_begun_is_completed_first(queue: str) -> None:
     with pytest.raises(TrainyardError) as caught:
-        reject_reopened(state(FakeStack(BEGUN)), settings(queue, "active"))
+        reject_reused_names(state(FakeStack(BEGUN)), settings(queue, "active"))
     assert [each.path for each in caught.value.findings] == ["trainyard:tenants.t.state", "trainyard:queues.a.state"]
     assert "set state: retired" in caught.value.findings[0].fix
 
 
 def test_what_is_still_retired_is_deleted() -> None:
-    reject_reopened(state(FakeStack(BEGUN)), settings("retired", "retired"))
+    reject_reused_names(state(FakeStack(BEGUN)), settings("retired", "retired"))
 
 
 def test_a_state_in_a_folder_is_not_exported(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_state_in_a_folder_is_not_exported(tmp_path: Path) -> None:
     file.write_text(json.dumps({"checkpoint": {"latest": BEGUN}}))
     known = FakeStack({})
     with pytest.raises(TrainyardError):
-        reject_reopened(state(known, tmp_path), settings("open", "active"))
+        reject_reused_names(state(known, tmp_path), settings("open", "active"))
     file.write_text(json.dumps({"checkpoint": {"latest": None}}))
-    reject_reopened(state(known, tmp_path), settings("open", "active"))
+    reject_reused_names(state(known, tmp_path), settings("open", "active"))
     assert known.exports == 0

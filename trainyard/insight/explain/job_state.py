@@ -1,4 +1,4 @@
-"""Situation of one job: the objects that belong to it, its state, and the pods that need a place."""
+"""JobState of one job: the objects that belong to it, its state, and the pods that need a place."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ClusterView:
         return NodeTable(self.index)
 
 
-class Situation:
+class JobState:
     """The objects of one job.
 
     Parameters
@@ -364,11 +364,11 @@ def gated(pod: Body) -> bool:
     return bool(sequence(pod, "spec", "schedulingGates"))
 
 
-def gated_by_kueue(situation: Situation) -> list[Body]:
+def gated_by_kueue(job_state: JobState) -> list[Body]:
     """Return the pods that Kueue has not admitted: a pod of a Kueue queue has a gate until then."""
     return [
         pod
-        for pod in situation.pods
+        for pod in job_state.pods
         if text(pod, "metadata", "labels", KUEUE_QUEUE_LABEL)
         and any(text(gate, "name") == _KUEUE_GATE for gate in sequence(pod, "spec", "schedulingGates"))
     ]

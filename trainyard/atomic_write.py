@@ -13,7 +13,7 @@ _READABLE = 0o644
 
 
 @contextmanager
-def whole_file(file: Path, mode: int = _READABLE) -> Iterator[IO[bytes]]:
+def atomic_write(file: Path, mode: int = _READABLE) -> Iterator[IO[bytes]]:
     """Open a temporary file that replaces another one at the end; an exception removes it.
 
     Parameters
@@ -36,5 +36,5 @@ def whole_file(file: Path, mode: int = _READABLE) -> Iterator[IO[bytes]]:
 def write_text(file: Path, text: str) -> None:
     """Write a text file, and the folders that it needs."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(file) as output:
+    with atomic_write(file) as output:
         output.write(text.encode())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def names_on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package (PEP 562).
 
     A name must not also be a module of the package: the import system would set the attribute to the module.

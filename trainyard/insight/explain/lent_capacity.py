@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.cluster_state.body_fields import Body, mapping, text
+from trainyard.insight.explain.job_state import JobState
 from trainyard.insight.explain.node_table import NodeFacts, request_of
-from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import Amounts
 from trainyard.scheduling.queues.queue import ROOT, Queue
 from trainyard.scheduling.queues.queued_gangs import QueuedJob
@@ -15,33 +15,33 @@ from trainyard.scheduling.queues.queued_gangs import QueuedJob
 _ENQUEUE: Final = "enqueue"
 
 
-def is_considered(situation: Situation) -> bool:
+def is_considered(job_state: JobState) -> bool:
     """Return whether the action looks at the gang: with action enqueue, not before its minimum is admitted."""
-    group = situation.pod_group
+    group = job_state.pod_group
     pending = text(group, "status", "phase") in ("", "Pending")
     waits = pending and bool(mapping(group, "spec", "minResources"))
-    return not waits or _ENQUEUE not in (situation.index.features or ())
+    return not waits or _ENQUEUE not in (job_state.index.features or ())
 
 
-def within_share(situation: Situation, gang: QueuedJob) -> bool:
+def within_share(job_state: JobState, gang: QueuedJob) -> bool:
     """Return whether the queue of a gang may take back resources for each of its pods, one after another.
 
     Each pod that found a place counts for the next one; each needs one resource within what the queue deserves.
     """
-    shares = situation.view.shares
+    shares = job_state.view.shares
     deserved = shares.tree.queues.get(gang.queue, Queue()).amounts("deserved")
     used = dict(shares.used(gang.queue))
-    for demand in situation.demands:
+    for demand in job_state.demands:
         last = {name: used.get(name, 0) + amount * demand.count for name, amount in demand.request.items() if amount}
         if not any(amount <= deserved.get(name, 0) for name, amount in last.items()):
             return False
         used |= last
-    return bool(situation.demands)
+    return bool(job_state.demands)
 
 
-def lenders(situation: Situation, gang: QueuedJob, resource: str, within: str = ROOT) -> dict[str, int]:
+def lenders(job_state: JobState, gang: QueuedJob, resource: str, within: str = ROOT) -> dict[str, int]:
     """Return the units of a resource that other queues give back, by queue below another one, most first."""
-    shares = situation.view.shares
+    shares = job_state.view.shares
     running: dict[str, list[QueuedJob]] = {}
     for job in shares.jobs:
         if job.queue != gang.queue:
@@ -56,30 +56,30 @@ def lenders(situation: Situation, gang: QueuedJob, resource: str, within: str = 
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def suffices(situation: Situation, gang: QueuedJob, resource: str, nodes: list[NodeFacts]) -> bool:
+def suffices(job_state: JobState, gang: QueuedJob, resource: str, nodes: list[NodeFacts]) -> bool:
     """Return whether what lenders give back suffices, with what is free or becomes free on their nodes.
 
     On a node without a pod to evict, the action places nothing.
     """
-    giving = lenders(situation, gang, resource)
-    shares, table = situation.view.shares, situation.view.table
+    giving = lenders(job_state, gang, resource)
+    shares, table = job_state.view.shares, job_state.view.table
     groups = {job.name for job in shares.jobs if job.queue in giving}
     free = 0
     for node in nodes:
-        held = [pod for pod in table.holders.get(node.name, ()) if situation.index.gang_of(pod) in groups]
+        held = [pod for pod in table.holders.get(node.name, ()) if job_state.index.gang_of(pod) in groups]
         if held:
             free += max(0, node.free.get(resource, 0))
-    leaving = sum(request_of(mapping(pod, "spec")).get(resource, 0) for pod in leaving_pods(situation, giving))
-    return sum(giving.values()) + free + leaving >= situation.request.get(resource, 0)
+    leaving = sum(request_of(mapping(pod, "spec")).get(resource, 0) for pod in leaving_pods(job_state, giving))
+    return sum(giving.values()) + free + leaving >= job_state.request.get(resource, 0)
 
 
-def leaving_pods(situation: Situation, queues: dict[str, int]) -> list[Body]:
+def leaving_pods(job_state: JobState, queues: dict[str, int]) -> list[Body]:
     """Return the pods of queues that are being deleted."""
-    groups = {job.name for job in situation.view.shares.jobs if job.queue in queues}
+    groups = {job.name for job in job_state.view.shares.jobs if job.queue in queues}
     return [
         pod
-        for pod in situation.index.unfinished_pods
-        if text(pod, "metadata", "deletionTimestamp") and situation.index.gang_of(pod) in groups
+        for pod in job_state.index.unfinished_pods
+        if text(pod, "metadata", "deletionTimestamp") and job_state.index.gang_of(pod) in groups
     ]
 
 

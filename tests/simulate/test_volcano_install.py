@@ -5,8 +5,8 @@ from __future__ import annotations
 from components.volcano import ADMISSION_SECRET, custom_resource_definitions
 from tests.components.recording import embedded_access
 from trainyard.local.cluster.supervisor.host_programs.volcano import PROGRAMS as HOST_PROGRAMS
-from trainyard.local.simulate.bare_volcano import NAMESPACE, objects
 from trainyard.local.simulate.programs import PROGRAMS
+from trainyard.local.simulate.volcano_install import NAMESPACE, objects
 from trainyard.settings.sections.volcano import SECTION, VolcanoSettings
 
 

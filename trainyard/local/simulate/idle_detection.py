@@ -9,7 +9,7 @@ _MISS_PROBABILITY = 1e-6
 """Accepted probability of missing a preemption."""
 
 
-def sessions_at_rest(queues_of_preemption: int = 0) -> int:
+def idle_sessions(queues_of_preemption: int = 0) -> int:
     """Return the number of consecutive unchanged sessions after which the scheduler is idle.
 
     An eviction in progress is visible within four sessions. Action preempt needs more: it visits the queues in random

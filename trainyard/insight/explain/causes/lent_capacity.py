@@ -8,9 +8,9 @@ from typing import Any, Final
 from trainyard.cluster_state.body_fields import mapping, namespace_of, text
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
-from trainyard.insight.explain.lent_shares import is_considered, leaving_pods, lenders, suffices, within_share
+from trainyard.insight.explain.job_state import JobState
+from trainyard.insight.explain.lent_capacity import is_considered, leaving_pods, lenders, suffices, within_share
 from trainyard.insight.explain.node_table import NodeFacts, placed, request_of
-from trainyard.insight.explain.situation import Situation
 from trainyard.scheduling.queues.amounts import text as amount_text
 from trainyard.scheduling.queues.amounts import total
 from trainyard.scheduling.queues.queue import ROOT, Queue
@@ -95,30 +95,30 @@ FULL: Final = Cause(
 )
 
 
-def _find(situation: Situation) -> Iterator[Found]:
-    table = situation.view.table
-    if not situation.waits_for_room or not table.knows_free or not table.nodes:
+def _find(job_state: JobState) -> Iterator[Found]:
+    table = job_state.view.table
+    if not job_state.waits_for_room or not table.knows_free or not table.nodes:
         return
-    nodes = _candidates(situation)
-    if placed(situation.demands, nodes) >= situation.members:
-        yield from _overcommitted(situation)
+    nodes = _candidates(job_state)
+    if placed(job_state.demands, nodes) >= job_state.members:
+        yield from _overcommitted(job_state)
         return
-    gang, shares = situation.gang, situation.view.shares
-    resource = _scarce(situation, nodes)
-    if gang is not None and gang.queue in shares.tree.queues and not shares.fault and _complete(situation):
-        yield from _share(situation, gang, resource, nodes)
+    gang, shares = job_state.gang, job_state.view.shares
+    resource = _scarce(job_state, nodes)
+    if gang is not None and gang.queue in shares.tree.queues and not shares.fault and _complete(job_state):
+        yield from _share(job_state, gang, resource, nodes)
     if resource is not None:
-        values = _room(situation, resource, nodes)
-        yield FULL.found(**values, users=_top(situation, resource))
+        values = _room(job_state, resource, nodes)
+        yield FULL.found(**values, users=_top(job_state, resource))
 
 
-def _overcommitted(situation: Situation) -> Iterator[Found]:
+def _overcommitted(job_state: JobState) -> Iterator[Found]:
     """Yield a resource of which pods hold more than their nodes offer, such as broken devices: root counts both."""
-    shares, request = situation.view.shares, situation.request
-    if situation.queue not in shares.tree.queues or shares.fault or not _complete(situation):
+    shares, request = job_state.view.shares, job_state.request
+    if job_state.queue not in shares.tree.queues or shares.fault or not _complete(job_state):
         return
     for resource in sorted(request, key=lambda name: ("/" not in name, name)):
-        short = [node.name for node in situation.view.table.nodes.values() if node.free.get(resource, 0) < 0]
+        short = [node.name for node in job_state.view.table.nodes.values() if node.free.get(resource, 0) < 0]
         capacity = (shares.snapshot.capacity or {}).get(resource, 0)
         amounts = {"used": shares.used(ROOT).get(resource, 0), "requested": request[resource], "capacity": capacity}
         if short and request[resource] and amounts["used"] + amounts["requested"] > capacity:
@@ -127,34 +127,34 @@ def _overcommitted(situation: Situation) -> Iterator[Found]:
             return
 
 
-def _complete(situation: Situation) -> bool:
-    return all(situation.index.knows(kind) for kind in (Kind.QUEUE, Kind.POD_GROUP, Kind.POD))
+def _complete(job_state: JobState) -> bool:
+    return all(job_state.index.knows(kind) for kind in (Kind.QUEUE, Kind.POD_GROUP, Kind.POD))
 
 
-def _candidates(situation: Situation) -> list[NodeFacts]:
+def _candidates(job_state: JobState) -> list[NodeFacts]:
     names: dict[str, NodeFacts] = {}
-    for demand in situation.demands:
-        names |= {node.name: node for node in situation.view.table.allowed_nodes(demand.spec) if node.usable}
+    for demand in job_state.demands:
+        names |= {node.name: node for node in job_state.view.table.allowed_nodes(demand.spec) if node.usable}
     return list(names.values())
 
 
-def _scarce(situation: Situation, nodes: list[NodeFacts]) -> str | None:
+def _scarce(job_state: JobState, nodes: list[NodeFacts]) -> str | None:
     """Return the resource whose free amounts are too small in sum, devices first; None: they suffice."""
-    request = situation.request
+    request = job_state.request
     free = total({name: max(0, node.free.get(name, 0)) for name in request} for node in nodes)
     short = [name for name, amount in request.items() if amount > free.get(name, 0)]
     return min(short, key=lambda name: ("/" not in name, name)) if short else None
 
 
-def _room(situation: Situation, resource: str, nodes: list[NodeFacts]) -> dict[str, Any]:
+def _room(job_state: JobState, resource: str, nodes: list[NodeFacts]) -> dict[str, Any]:
     free = sum(max(0, node.free.get(resource, 0)) for node in nodes)
     capacity = sum(node.offers.get(resource, 0) for node in nodes)
-    amounts = {"requested": situation.request.get(resource, 0), "capacity": capacity, "free": free}
+    amounts = {"requested": job_state.request.get(resource, 0), "capacity": capacity, "free": free}
     return {"resource": resource, **{name: amount_text(resource, amount) for name, amount in amounts.items()}}
 
 
-def _share(situation: Situation, gang: QueuedJob, scarce: str | None, nodes: list[NodeFacts]) -> Iterator[Found]:
-    shares, request = situation.view.shares, situation.demands[0].request
+def _share(job_state: JobState, gang: QueuedJob, scarce: str | None, nodes: list[NodeFacts]) -> Iterator[Found]:
+    shares, request = job_state.view.shares, job_state.demands[0].request
     deserved, used = shares.tree.queues[gang.queue].amounts("deserved"), shares.used(gang.queue)
     named = [name for name, amount in request.items() if amount and deserved.get(name)]
     resource = min(named or [scarce or min(request, default="cpu")], key=lambda name: ("/" not in name, name))
@@ -164,27 +164,27 @@ def _share(situation: Situation, gang: QueuedJob, scarce: str | None, nodes: lis
         "used": amount_text(resource, used.get(resource, 0)),
         "deserved": amount_text(resource, deserved.get(resource, 0)),
     }
-    if not within_share(situation, gang):
+    if not within_share(job_state, gang):
         if scarce is not None:
-            room = _room(situation, resource, nodes)
-            yield OVER_DESERVED.found(**{**values, **room}, users=_top(situation, resource))
+            room = _room(job_state, resource, nodes)
+            yield OVER_DESERVED.found(**{**values, **room}, users=_top(job_state, resource))
         return
-    if not is_considered(situation):
+    if not is_considered(job_state):
         return
-    features = situation.index.features
+    features = job_state.index.features
     off = bool(features) and _RECLAIM not in (features or ())
-    giving = lenders(situation, gang, resource)
-    borrowers = _borrowers(situation, gang, resource)
+    giving = lenders(job_state, gang, resource)
+    borrowers = _borrowers(job_state, gang, resource)
     if giving and not off:
-        if not suffices(situation, gang, resource, nodes):
+        if not suffices(job_state, gang, resource, nodes):
             return
-        texts = [_above(situation, name, resource) for name in giving][:_LISTED]
+        texts = [_above(job_state, name, resource) for name in giving][:_LISTED]
         if gang.preempts:
-            times = [text(pod, "metadata", "deletionTimestamp") for pod in leaving_pods(situation, giving)]
+            times = [text(pod, "metadata", "deletionTimestamp") for pod in leaving_pods(job_state, giving)]
             progress = f"takes it back since {min(times)}" if times else "may take it back"
             yield LENT.found(**values, lenders=texts, progress=progress, leaving=len(times))
         else:
-            yield NO_RECLAIM_BY_JOB.found(**values, lenders=texts, priority_class=_priority_class(situation))
+            yield NO_RECLAIM_BY_JOB.found(**values, lenders=texts, priority_class=_priority_class(job_state))
     elif borrowers:
         if off:
             reason, remedy = "action reclaim of the scheduler is off", "add action reclaim to the scheduler's settings"
@@ -197,17 +197,17 @@ def _share(situation: Situation, gang: QueuedJob, scarce: str | None, nodes: lis
         yield NOT_RECLAIMABLE.found(**values, borrowers=borrowers, reason=reason, remedy=remedy)
 
 
-def _above(situation: Situation, queue: str, resource: str) -> str:
+def _above(job_state: JobState, queue: str, resource: str) -> str:
     """Return a queue that gives back, with what it uses above its share."""
-    reclaimable = situation.view.shares.usage[queue].reclaimable
+    reclaimable = job_state.view.shares.usage[queue].reclaimable
     if amount := reclaimable.get(resource):
         return f"{queue} ({amount_text(resource, amount)} above its share)"
     return f"{queue} (above its share of {', '.join(sorted(reclaimable)) or 'none'})"
 
 
-def _borrowers(situation: Situation, gang: QueuedJob, resource: str) -> list[str]:
+def _borrowers(job_state: JobState, gang: QueuedJob, resource: str) -> list[str]:
     """Return the leaf queues that use more than they deserve."""
-    shares = situation.view.shares
+    shares = job_state.view.shares
     return [
         each.queue
         for each in shares.usage.values()
@@ -217,20 +217,20 @@ def _borrowers(situation: Situation, gang: QueuedJob, resource: str) -> list[str
     ]
 
 
-def _priority_class(situation: Situation) -> str:
-    names = (text(spec, "priorityClassName") for spec in situation.pod_specs)
-    return next(filter(None, (text(situation.pod_group, "spec", "priorityClassName"), *names)), "none")
+def _priority_class(job_state: JobState) -> str:
+    names = (text(spec, "priorityClassName") for spec in job_state.pod_specs)
+    return next(filter(None, (text(job_state.pod_group, "spec", "priorityClassName"), *names)), "none")
 
 
-def _top(situation: Situation, resource: str) -> list[str]:
+def _top(job_state: JobState, resource: str) -> list[str]:
     """Return the queues, or namespaces where queues are unknown, that use most of a resource."""
-    shares = situation.view.shares
+    shares = job_state.view.shares
     used: dict[str, int] = {}
-    if situation.index.knows(Kind.QUEUE) and not shares.fault:
+    if job_state.index.knows(Kind.QUEUE) and not shares.fault:
         leaves = (each for each in shares.usage.values() if each.queue != ROOT and not shares.tree.children(each.queue))
         used = {each.queue: each.used.get(resource, 0) for each in leaves}
     if not any(used.values()):
-        for pod in situation.index.unfinished_pods:
+        for pod in job_state.index.unfinished_pods:
             spec = mapping(pod, "spec")
             if text(spec, "nodeName") and (amount := request_of(spec).get(resource, 0)):
                 used[namespace_of(pod)] = used.get(namespace_of(pod), 0) + amount

@@ -13,7 +13,7 @@ from trainyard.settings.stack import StackSettings
 from trainyard.settings.tenancy import QueueState
 
 
-def reject_reopened(state: RecordedState, settings: StackSettings) -> None:
+def reject_reused_names(state: RecordedState, settings: StackSettings) -> None:
     """Reject settings that declare a queue or a tenant whose deletion has begun.
 
     Parameters
