@@ -91,7 +91,7 @@ _GROUPS: Final = {
     "scheduling.k8s.io": None,
     "trainer.kubeflow.org": None,
 }
-"""Resources that it needs for TrainJobs, by API group; None: all of upstream's role."""
+"""Resources that it needs for TrainJobs, by API group; None stands for all of upstream's role."""
 _READ_ONLY = ("jobsets",)
 _NEVER: Final = {"pods": "delete"}
 

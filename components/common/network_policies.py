@@ -56,7 +56,7 @@ def program_policy(
     metrics_from: Iterable[str] | None = None,
     reports: bool = False,
 ) -> dict[str, Any] | None:
-    """Return the policy of a program: who reaches its webhooks, and who its metrics; None: everyone reaches both.
+    """Return the policy of who reaches the webhooks and the metrics of a program, or None if everyone reaches both.
 
     Probes come from the node of a pod, whose packets no policy denies.
 

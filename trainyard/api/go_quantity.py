@@ -46,7 +46,7 @@ def canonical(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _written(text: str) -> str | None:
-    """Return the notation; None: not a quantity, or one that apimachinery cannot write."""
+    """Return the notation, or None for no quantity and for one that apimachinery cannot write."""
     match = _QUANTITY.fullmatch(text)
     if match is None or not _DIGIT.match(text):
         return None

@@ -134,7 +134,7 @@ def _first_word() -> str | None:
 
 
 def _user_text(error: Exception) -> str | None:
-    """Return the text of an error that is reported without traceback; None: a defect of the program.
+    """Return the text of an error that is reported without traceback, or None for a defect of the program.
 
     Does not import the Kubernetes client.
     """

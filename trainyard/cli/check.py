@@ -227,7 +227,7 @@ def policy_program() -> Path:
 
 
 def validator_program() -> Path | None:
-    """Return the program that validates Jobs as the API server does; None: it is not built."""
+    """Return the program that validates Jobs as the API server does, or None if it is not built."""
     from trainyard.local.cluster.toolchain import Toolchain, pinned
 
     (found,) = Toolchain().resolve([program for program in pinned() if program.name == "api-validator"])

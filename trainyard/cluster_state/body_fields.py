@@ -40,7 +40,7 @@ def whole(value: object, *path: str, default: int = 0) -> int:
 
 
 def time(value: object, *path: str) -> datetime.datetime | None:
-    """Return a time below a value; None: it is missing or invalid."""
+    """Return a time below a value, or None if it is missing or invalid."""
     found = text(value, *path)
     try:
         parsed = datetime.datetime.fromisoformat(found.replace("Z", "+00:00"))

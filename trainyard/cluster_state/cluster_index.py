@@ -76,7 +76,7 @@ class ClusterIndex:
         return [child for found, child in self._children.get(owner, ()) if found == kind]
 
     def owner(self, body: Body) -> Body | None:
-        """Return the object that controls another; None: it was not read, or there is none."""
+        """Return the object that controls another, or None if it was not read, or there is none."""
         owners = sequence(body, "metadata", "ownerReferences")
         chosen = next((each for each in owners if each.get("controller")), owners[0] if owners else None)
         if chosen is None:
@@ -123,7 +123,7 @@ class ClusterIndex:
 
     @cached_property
     def newest_time(self) -> datetime.datetime | None:
-        """Newest time by the cluster's own clock: of Leases, events and heartbeats of nodes; None: there is none."""
+        """Newest time of Leases, events and heartbeats of nodes, by the cluster's own clock, or None without any."""
         times = [time(lease, "spec", "renewTime") for lease in self.of(Kind.LEASE)]
         times += [time({"when": _when(event)}, "when") for event in self.of(Kind.EVENT)]
         for node in self.of(Kind.NODE):
@@ -132,7 +132,7 @@ class ClusterIndex:
 
     @cached_property
     def features(self) -> frozenset[str] | None:
-        """Enabled features of the scheduler; None: unknown, as an empty list is the default."""
+        """Enabled features of the scheduler, or None if they are unknown, as an empty list is the default."""
         platform = self.find(Kind.PLATFORM, PLATFORM_NAME)
         found: Any = mapping(platform, "spec").get("schedulerFeatures") if platform is not None else None
         names = frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()

@@ -131,7 +131,7 @@ class Metrics:
         self.registry.register(_Events(recorder))
 
     def watch_usage(self, totals: Callable[[], Usage | None]) -> None:
-        """Export device-seconds since this process began to lead at each scrape; None: it does not lead."""
+        """Export device-seconds since this process began to lead at each scrape, and none while it does not lead."""
         self.registry.register(_Usage(totals))
 
     def watch_depth(self, name: str, depth: Callable[[], int]) -> None:

@@ -160,7 +160,7 @@ class Observer:
         return Inputs(findings=(Finding("spec.runtimeRef", missing, "create it or name another"),))
 
     async def _owned_job_set(self, attempt: ReconcileAttempt) -> Object | None:
-        """Return the JobSet of the TrainJob, read from the API server; None: the API server says that it is gone."""
+        """Return the JobSet of the TrainJob, or None if the API server says that it is gone; the cache is not asked."""
         metadata = attempt.train_job["metadata"]
         stored = await self._client.find_confirmed(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
         return stored if stored is not None and owns(attempt.train_job, stored) else None

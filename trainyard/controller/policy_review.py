@@ -93,7 +93,7 @@ class PolicyReviewer:
 
 
 def policy_client(configuration: Configuration) -> OpaClient | None:
-    """Return a client of the configured policy server; None: policies are off.
+    """Return a client of the configured policy server, or None if policies are off.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def policy_gate(configuration: Configuration, client: OpaClient | None) -> Polic
 
 
 def policy_metrics(configuration: Configuration) -> Callable[[], Awaitable[bytes]] | None:
-    """Return what reads the metrics of the configured policy server; None: there is no server, or no token for it."""
+    """Return what reads the metrics of the configured policy server, or None without a server or a token for it."""
     server = configuration.policy
     from trainyard.policy.engines.opa.local_server import METRICS_TOKEN
 

@@ -345,14 +345,14 @@ class Reconciler:
         return min(min(due), _LONGEST_SECONDS) if due else None
 
     def _unlabeled_after(self, attempt: ReconcileAttempt) -> float | None:
-        """Return the seconds until a JobSet that the cache lacks is read again; None: there is none."""
+        """Return the seconds until a JobSet that the cache lacks is read again, or None if there is none."""
         job = attempt.train_job
         if statuses.finished(job) or not lifecycle.is_managed(job) or self._cache.job_set(job) is not None:
             return None
         return _UNLABELED_SECONDS if attempt.found is not None or self._observe(attempt).awaits_job_set else None
 
     def _blocked(self, attempt: ReconcileAttempt, error: Exception) -> tuple[str, str] | None:
-        """Return reason and message of the condition; None: the error is retried, or does not last."""
+        """Return reason and message of the condition, or None if the error is retried, or does not last."""
         rejection = _rejection(error)
         if rejection is None or self._failure_events.too_early(attempt.train_job, defer=_is_transient(error)):
             return None
@@ -384,7 +384,7 @@ class Reconciler:
 
 
 def _rejection(error: Exception) -> tuple[tuple[Finding, ...], str] | None:
-    """Return the findings and the reason of an error outside this process; None: the queue retries it."""
+    """Return the findings and the reason of an error outside this process, or None if the queue retries it."""
     match error:
         case RejectedError():
             return error.findings, error.reason

@@ -67,7 +67,7 @@ class ServingCertificate:
         return self.expires is not None and self._clock() < self.expires
 
     def expiry(self) -> float:
-        """Return when the loaded certificate expires, in seconds since the epoch; 0: none loaded."""
+        """Return when the loaded certificate expires, in seconds since the epoch, or 0 if none is loaded."""
         return 0.0 if self.expires is None else self.expires.timestamp()
 
     def _on_change(self, change: StoreChange) -> None:

@@ -18,7 +18,7 @@ from trainyard.kube.resource import Object, controller_of
 
 
 async def stored_runtime(client: Client, train_job: TrainJob) -> Runtime | None:
-    """Return the runtime from a TrainJob's snapshot; None: no snapshot.
+    """Return the runtime from a TrainJob's snapshot, or None without a snapshot.
 
     Raises
     ------

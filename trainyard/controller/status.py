@@ -142,7 +142,7 @@ def is_recorded(train_job: Body, job_set: Body) -> bool:
 
 
 def recorded_uid(train_job: Body) -> str | None:
-    """Return the uid of the recorded JobSet; None: none is recorded, or it is being recreated."""
+    """Return the uid of the recorded JobSet, or None if none is recorded, or it is being recreated."""
     record = (train_job.get("status") or {}).get("jobSet") or {}
     return None if record.get("remake") or not record.get("uid") else str(record["uid"])
 

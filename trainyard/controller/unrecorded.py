@@ -40,7 +40,7 @@ class UnrecordedJobSets:
         return None if created is None else created.job_set
 
     def wait(self, train_job: Object) -> float:
-        """Return the seconds until the record is due for a separate write; 0: due or none."""
+        """Return the seconds until the record is due for a separate write, or 0 if it is due or there is none."""
         created = self._find(train_job)
         return 0.0 if created is None else max(0.0, created.record_at - time.monotonic())
 

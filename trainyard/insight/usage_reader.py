@@ -153,7 +153,7 @@ async def _query(
 
 
 async def _bounded(content: aiohttp.StreamReader) -> bytes | None:
-    """Return what is sent; None: it is too much."""
+    """Return what is sent, or None if it is too much."""
     found = bytearray()
     async for chunk in content.iter_any():
         found += chunk

@@ -51,7 +51,7 @@ def load_all(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator
 
 
 def load(text: str, source: str = "the text", *, fix: str = FIX, last_key_wins: bool = False) -> Any:
-    """Return the single document of a text that is not a manifest, such as settings; None: the text is empty.
+    """Return the single document of a text that is not a manifest, such as settings, or None if the text is empty.
 
     Unlike `load_all`: numeric keys and ``1.0`` stay numbers, and ``y`` is a string.
 
@@ -84,7 +84,7 @@ _LENIENT: Final = Dialect(plain_value, plain_value, last_key_wins=True)
 
 
 def _json(text: str) -> Any:
-    """Return the value of JSON, parsed much faster than as YAML; None: not JSON, or it may have duplicate keys."""
+    """Return the value of JSON, parsed much faster than as YAML, or None if it is none or may have duplicate keys."""
     if not _JSON.match(text) or _ESCAPED_SIGN.search(text):
         return None
     try:

@@ -70,7 +70,7 @@ def plain_value(text: str) -> Any:
 
 
 def _integer(match: re.Match[str]) -> int | None:
-    """Return the integer; None: it does not fit into 64 bits."""
+    """Return the integer, or None if it does not fit into 64 bits."""
     base, digits = next((_BASES[name], text) for name, text in match.groupdict().items() if text and name in _BASES)
     if len(digits) > _MAX_DIGITS:
         return None

@@ -107,7 +107,7 @@ class ExemptionSettings(SettingsModel):
 
     @property
     def api_group(self) -> str | None:
-        """API group of the exempt objects; None: any."""
+        """API group of the exempt objects, or None for any."""
         return self.group if self.group is not None or self.kind is None else _KUBERNETES_KINDS.get(self.kind)
 
 

@@ -118,7 +118,7 @@ def _pod(status: Mapping[str, Any], audience: str) -> TokenPod | None:
 
 
 def _expiry(token: str) -> float:
-    """Return when a verified token expires; 0: unknown."""
+    """Return when a verified token expires, or 0 if unknown."""
     try:
         payload = token.split(".")[1]
         claims = orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -124,7 +124,7 @@ def page_of(folder: Path, address: str) -> Path:
 
 
 def _readable_folder() -> Path | None:
-    """Return a folder that a browser in a sandbox can read, whose /tmp is its own; None: the usual one."""
+    """Return a folder that a browser in a sandbox can read, whose /tmp is its own, or None for the usual one."""
     home = Path.home()
     return home if os.access(home, os.W_OK | os.X_OK) else None
 

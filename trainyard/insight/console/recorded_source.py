@@ -23,7 +23,7 @@ class StateSource(Protocol):
 
     @property
     def confirmed(self) -> datetime.datetime | None:
-        """Time at which the last state that `observed` returned was known to be current; None: that of the state."""
+        """Time at which the last state of `observed` was known to be current, or None for that of the state."""
 
     @property
     def requests(self) -> int:

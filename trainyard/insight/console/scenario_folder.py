@@ -47,7 +47,7 @@ class ScenarioFolder:
         )
 
     def drawing(self, name: str) -> bytes | None:
-        """Return the drawing of a report; None: there is none."""
+        """Return the drawing of a report, or None if there is none."""
         return self._content(name, ".svg")
 
     def _content(self, name: str, suffix: str) -> bytes | None:

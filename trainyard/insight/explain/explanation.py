@@ -53,7 +53,7 @@ class Explanation:
 
     @property
     def cause(self) -> str | None:
-        """Identifier of the first cause; None: it needs none, as the job runs or completed."""
+        """Identifier of the first cause, or None if it needs none, as the job runs or completed."""
         if self.causes:
             return self.causes[0].cause.id
         return UNKNOWN if self.state in _EXPLAINED else None

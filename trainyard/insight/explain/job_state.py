@@ -107,7 +107,7 @@ class JobState:
 
     @cached_property
     def job_set(self) -> Body | None:
-        """The JobSet; None: it does not exist."""
+        """The JobSet, or None if it does not exist."""
         if self.kind == Kind.JOB_SET:
             return self.root
         if self.train_job is None:
@@ -154,7 +154,7 @@ class JobState:
 
     @cached_property
     def pod_group(self) -> Body | None:
-        """The PodGroup; None: the job has none."""
+        """The PodGroup, or None if the job has none."""
         for pod in self.all_pods:
             name = text(pod, "metadata", "annotations", GROUP_NAME_ANNOTATION)
             if name and (found := self.index.find(Kind.POD_GROUP, name, self.namespace)) is not None:
@@ -163,7 +163,7 @@ class JobState:
 
     @cached_property
     def gang(self) -> QueuedJob | None:
-        """The gang as the scheduler counts it; None: there is no PodGroup, or it is finished."""
+        """The gang as the scheduler counts it, or None if there is no PodGroup, or it is finished."""
         group = self.pod_group
         if group is None:
             return None

@@ -37,7 +37,7 @@ def short_kind(kind: str) -> str:
 
 
 def find_named(index: ClusterIndex, reference: str, namespace: str) -> Body | None:
-    """Return the object of a reference, ``NAME`` or ``KIND/NAME``; None: it does not exist."""
+    """Return the object of a reference, ``NAME`` or ``KIND/NAME``, or None if it does not exist."""
     name = reference.rpartition("/")[2]
     found = (index.find(kind, name, namespace) for kind in named_kinds(reference))
     return next((body for body in found if body is not None), None)

@@ -172,7 +172,7 @@ class NodeTable:
         }
 
     def allowed_domains(self, topology: Body) -> list[HyperNodeDomain] | None:
-        """Return the largest domains that a hard topology allows; None: it does not limit the gang."""
+        """Return the largest domains that a hard topology allows, or None if it does not limit the gang."""
         tier, tier_name = mapping(topology).get("highestTierAllowed"), text(topology, "highestTierName")
         domains = list(self.domains.values())
         if text(topology, "mode") not in ("", "hard") or not domains:

@@ -110,7 +110,7 @@ def _number(text: str) -> int | None:
 
 
 def _processes(word: str, trainer: Body, runtime: Runtime | None) -> int | None:
-    """Return the number of processes of a word; None: the word cannot be resolved."""
+    """Return the number of processes of a word, or None if the word cannot be resolved."""
     if runtime is None or any(framework.launched for framework in frameworks_of(runtime)):
         return None
     requested = _valid_resources(copied(trainer.get("resourcesPerNode")))

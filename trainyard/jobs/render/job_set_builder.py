@@ -41,9 +41,9 @@ class JobSetBuilder(JobView):
         """Annotations of the JobSet."""
         trainer = job.spec.trainer
         self.command: Sequence[str] | None = trainer.command if trainer else None
-        """Command of the training containers; None: as in the template."""
+        """Command of the training containers, or None for that of the template."""
         self.args: Sequence[str] | None = trainer.args if trainer else None
-        """Arguments of the training containers; None: as in the template."""
+        """Arguments of the training containers, or None for that of the template."""
         bodies = self.job_set_spec.get("replicatedJobs", ())
         self.pod_sets = tuple(
             PodSet(body, pod_set.count, pod_set.min_count) for pod_set, body in zip(job.pod_sets, bodies, strict=True)

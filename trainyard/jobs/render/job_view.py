@@ -37,7 +37,7 @@ class JobView:
 
     @property
     def kueue_queue(self) -> str | None:
-        """LocalQueue of Kueue, which then admits the job; None: Kueue does not manage it."""
+        """LocalQueue of Kueue, which then admits the job, or None if Kueue does not manage it."""
         return (self.train_job.metadata.labels or {}).get(KUEUE_QUEUE_LABEL) or None
 
     @property

@@ -101,7 +101,7 @@ def counted_pod_sets(spec: TrainJobSpec, runtime: Runtime) -> tuple[CountedPodSe
 
 
 def counting_error(runtime: Runtime) -> str | None:
-    """Return why Kueue cannot count the pods of a runtime; None: it can."""
+    """Return why Kueue cannot count the pods of a runtime, or None if it can."""
     mpi = _policy(runtime).get("mpi")
     implementation = (mpi or {}).get("mpiImplementation", _OPEN_MPI)
     if mpi is None or implementation == _OPEN_MPI:

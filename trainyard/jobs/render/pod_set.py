@@ -71,7 +71,7 @@ class PodSet:
 
     @LazyProperty
     def main_container(self) -> Body | None:
-        """Container that the TrainJob configures; None: no ancestor step, or no such container."""
+        """Container that the TrainJob configures, or None if there is no ancestor step or no such container."""
         for name in step_containers(self.ancestor, self.name):
             found = self.container(name)
             if found is not None:

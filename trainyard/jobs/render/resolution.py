@@ -63,7 +63,7 @@ class Resolution(JobView):
         return self._job_set_spec
 
     def runtime_resources(self, name: str, container: str) -> Body | None:
-        """Return a copy of a container's resources in the runtime, without the TrainJob's changes; None: unset."""
+        """Return a copy of a container's resources in the runtime, without the TrainJob's changes, or None if unset."""
         job = self._template.job(name)
         found = PodSet(job, 1).container(container) if job else None
         resources: Body | None = copied(found.get("resources")) if found else None
@@ -82,7 +82,7 @@ class Resolution(JobView):
         ]
 
     def set_resources(self, name: str, container: str, resources: Body | None) -> None:
-        """Set the resources of a container in a replicatedJob; None: unset."""
+        """Set the resources of a container in a replicatedJob; None stands for unset."""
         self._own()
         pod_set = self.pod_set(name)
         found = pod_set.container(container) if pod_set else None

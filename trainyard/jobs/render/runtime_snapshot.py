@@ -141,7 +141,7 @@ def _expected(text: str, train_job: TrainJob) -> Runtime:
 
 @lru_cache(maxsize=_CACHED)
 def _content(text: str) -> tuple[tuple[Any, str, Any], Runtime | None]:
-    """Return name, group and kind of the object in a snapshot, and the runtime; None: another kind.
+    """Return name, group and kind of the object in a snapshot, and the runtime, or None for another kind.
 
     Cached: many TrainJobs have a snapshot of the same runtime, and parsed runtimes are immutable.
     """

@@ -120,7 +120,7 @@ def read_runtime(sent: Body, old: Runtime | None = None, *, job_set_gates: froze
 
 
 def named_runtime(body: Body) -> tuple[str, str] | None:
-    """Return kind and name of the referenced runtime; None: the reference is missing or malformed."""
+    """Return kind and name of the referenced runtime, or None if the reference is missing or malformed."""
     spec = body.get("spec")
     reference = spec.get("runtimeRef") if isinstance(spec, dict) else None
     if not isinstance(reference, dict):

@@ -143,7 +143,7 @@ def unpacked(wheels: Iterable[Path], scripts: Iterable[str]) -> tuple[FileTree, 
 
 
 def _installed(path: str) -> str | None:
-    """Return the path of a wheel's member in the site folder; None: not installed (scripts, headers)."""
+    """Return the path of a wheel's member in the site folder, or None if it is not installed (scripts, headers)."""
     head, _, rest = path.partition("/")
     if not head.endswith(".data"):
         return path

@@ -20,7 +20,7 @@ _recorded: Collection[tuple[str, str]] | None = None
 
 @contextmanager
 def recorded_objects(names: Collection[tuple[str, str]] | None) -> Iterator[None]:
-    """Give type and name of each resource in the state to the program that runs inside; None: unknown."""
+    """Give type and name of each resource in the state to the program that runs inside, or None if unknown."""
     global _recorded  # The program runs in a thread of the SDK, which context variables do not reach.
     former, _recorded = _recorded, names
     try:

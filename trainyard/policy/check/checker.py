@@ -168,7 +168,7 @@ class Checker:
                 yield subject
 
     def _subject(self, manifest: Manifest, changed: frozenset[Path] | None) -> _Subject | None:
-        """Return the reviews of an object; None: the decisions depend on none of the changed files."""
+        """Return the reviews of an object, or None if the decisions depend on none of the changed files."""
         file = manifest.source.path
         namespace = manifest.namespace or DEFAULT_NAMESPACE
         platform_file, platform = self._world.platform(file)

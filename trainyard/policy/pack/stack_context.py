@@ -83,7 +83,7 @@ class StackContext:
         return common | {"namespace": namespace, "namespace_labels": labels, "tenant_policy": tenant}
 
     def unknown(self, namespace: str | None) -> bool:
-        """Return whether a parameter object that is not found may still exist; None: the namespace is unknown."""
+        """Return whether a parameter object that is not found may still exist, or None if the namespace is unknown."""
         doubtful = namespace is None or namespace in self._doubtful_tenants
         return doubtful or self._doubtful_platform or not self.complete
 

@@ -81,7 +81,7 @@ class TimelineEntry:
     text: str
     style: str
     state: ExplainedState | None = None
-    """State that begins; None: none does, or it is unknown."""
+    """State that begins, or None if none does, or it is unknown."""
 
     @property
     def shown(self) -> str:
@@ -131,7 +131,7 @@ class JobPage:
 
 
 def job_page(view: PlatformView, key: str, history: tuple[TimelineEntry, ...] = ()) -> JobPage | None:
-    """Return the page of a job; None: it does not exist.
+    """Return the page of a job, or None if it does not exist.
 
     Parameters
     ----------

@@ -212,7 +212,7 @@ def _authorities(view: PlatformView) -> Iterator[WebhookAuthority]:
 
 
 def _newest(bundle: str) -> tuple[str, datetime.datetime] | None:
-    """Return name and end of the certificate of a bundle that ends last; None: there is none."""
+    """Return name and end of the certificate of a bundle that ends last, or None if there is none."""
     if not bundle or len(bundle) > _MAX_BUNDLE:
         return None
     try:

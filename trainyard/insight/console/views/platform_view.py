@@ -55,7 +55,7 @@ class Reason:
 
     @classmethod
     def of(cls, explanation: Explanation) -> Reason | None:
-        """Return the reason of an explanation; None: it needs none."""
+        """Return the reason of an explanation, or None if it needs none."""
         if explanation.cause is None:
             return None
         title = explanation.causes[0].cause.title if explanation.causes else "Unknown reason"
@@ -299,7 +299,7 @@ class PlatformView:
         return found
 
     def explain(self, key: str) -> Explanation | None:
-        """Return the explanation of a job, and keep its reason; None: it does not exist."""
+        """Return the explanation of a job, and keep its reason, or None if it does not exist."""
         kind, _, rest = key.partition("/")
         namespace, _, name = rest.partition("/")
         body = self.roots.get(key) or find_named(self.index, f"{kind}/{name}", namespace)

@@ -173,7 +173,7 @@ def fault_of(index: ClusterIndex, name: str, namespace: str, body: object) -> st
 
 
 def _expired(index: ClusterIndex, lease: object) -> datetime.timedelta | None:
-    """Return the age of a Lease that is not renewed in time; None: it is renewed, or its age is unknown."""
+    """Return the age of a Lease that is not renewed in time, or None if it is renewed, or its age is unknown."""
     newest, renewed = index.newest_time, time(lease, "spec", "renewTime")
     if newest is None or renewed is None:
         return None

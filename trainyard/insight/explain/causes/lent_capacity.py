@@ -139,7 +139,7 @@ def _candidates(job_state: JobState) -> list[NodeFacts]:
 
 
 def _scarce(job_state: JobState, nodes: list[NodeFacts]) -> str | None:
-    """Return the resource whose free amounts are too small in sum, devices first; None: they suffice."""
+    """Return the resource whose free amounts are too small in sum, devices first, or None if they suffice."""
     request = job_state.request
     free = total({name: max(0, node.free.get(name, 0)) for name in request} for node in nodes)
     short = [name for name, amount in request.items() if amount > free.get(name, 0)]

@@ -37,7 +37,7 @@ def framework_of(runtime: Runtime) -> Framework[Any]:
 
 
 def key_kind(runtime: Runtime) -> str | None:
-    """Return the kind of keys in the generated Secret of a runtime's TrainJobs; None: no Secret."""
+    """Return the kind of keys in the generated Secret of a runtime's TrainJobs, or None for no Secret."""
     return framework_of(runtime).keys
 
 

@@ -54,13 +54,13 @@ class Framework(PolicyField[Policy]):
     """Whether the first word of the command may be a whole command line with blanks."""
 
     catalog_runtime: ClassVar[str | None] = None
-    """Runtime of the catalog that a converted job of one replicatedJob gets if it fits exactly; None: one of its own.
+    """Runtime of the catalog that a converted job of one replicatedJob gets if it fits, or None for one of its own.
 
     With the suffix ``-gang``, the runtime starts the job inside one rack.
     """
 
     keys: ClassVar[str | None] = None
-    """Kind of the TrainJob's generated Secret, a module of ``trainyard.controller.keys``; None: no Secret.
+    """Kind of the TrainJob's generated Secret, a module of ``trainyard.controller.keys``, or None for no Secret.
 
     The framework returns the Secret among its objects. Its values come from ``keys`` of the context, otherwise they are
     placeholders. The creator of the objects generates the values once, before it creates the Secret.
@@ -73,7 +73,7 @@ class Framework(PolicyField[Policy]):
     """
 
     def policy(self, job: JobView) -> Policy | None:
-        """Return the runtime's policy for this framework; None: unset."""
+        """Return the runtime's policy for this framework, or None if unset."""
         return job.ml_policy.of(type(self))
 
     def resolve(self, resolution: Resolution) -> None:

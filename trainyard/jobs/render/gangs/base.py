@@ -49,22 +49,22 @@ class GangScheduler(PolicyField[Policy]):
     schedulers: ClassVar[tuple[str, ...]]
     """Default names of the scheduler; a stack may set others."""
     stack_schedulers: ClassVar[Mapping[str, str] | None] = None
-    """Further names in the settings of a stack, as ``adds`` of a rule's parameter; None: the settings have none."""
+    """Further names in the settings of a stack, as ``adds`` of a rule's parameter, or None if there are none."""
     scheduler_names: ClassVar[str]
     """Description of these names in the rule that pods use the scheduler of their gang."""
     metadata_prefixes: ClassVar[tuple[str, ...]]
     """Prefixes of the labels and annotations that the scheduler reads."""
     child: ClassVar[Child | None] = None
-    """Resource of the object that describes the gang; None: the scheduler creates it itself."""
+    """Resource of the object that describes the gang, or None if the scheduler creates it itself."""
     member_label: ClassVar[str | None] = None
-    """Label of a pod that refers to that object; None: not a label."""
+    """Label of a pod that refers to that object, or None if it is not a label."""
     member_annotation: ClassVar[str | None] = None
-    """Annotation of a pod that refers to that object; None: not an annotation."""
+    """Annotation of a pod that refers to that object, or None if it is not an annotation."""
     requests: ClassVar[tuple[str, ...]] = ()
     """Annotations of its JobSet template by which a TrainJob requests something of the scheduler."""
 
     def policy(self, job: JobView) -> Policy | None:
-        """Return the runtime's policy for this scheduler; None: unset."""
+        """Return the runtime's policy for this scheduler, or None if unset."""
         return job.pod_group_policy.of(type(self))
 
     def validate(self, job: ResolvedJob) -> Iterable[Finding]:

@@ -82,7 +82,7 @@ def warn_topology(job: ResolvedJob, topology: NetworkTopology | None, field: str
 
 
 def network_topology(job: JobView, topology: NetworkTopology | None) -> Body | None:
-    """Return the PodGroup's networkTopology; None: unset in the runtime.
+    """Return the PodGroup's networkTopology, or None if the runtime does not set it.
 
     A named tier is rendered by name if Volcano supports names, otherwise by its number in the fabric.
     """
@@ -97,7 +97,7 @@ def network_topology(job: JobView, topology: NetworkTopology | None) -> Body | N
 
 
 def tier_number(topology: NetworkTopology, tiers: Mapping[str, int] | None) -> int | None:
-    """Return the number of the highest tier; None: it has a name that is not in ``tiers``."""
+    """Return the number of the highest tier, or None if it has a name that is not in ``tiers``."""
     name = topology.highest_tier_name
     return topology.highest_tier_allowed if name is None else (tiers or {}).get(name)
 
