@@ -415,6 +415,22 @@ async def test_without_its_head_the_record_begins_again(api: FakeApi, clock: Clo
     assert device_seconds(found) == {"asked": 800, "allocated": 800}
 
 
+async def test_a_proxy_that_finds_no_head_deletes_no_record(api: FakeApi, clock: Clock) -> None:
+    install(api)
+    api.put(PODS, pod(bound=0))
+    async with leading(api, clock) as recorder:
+        await recorder.flush(0)
+        await recorder.flush(100)
+    read = ("GET", f"{CONFIG_MAPS.replace('/api/v1', f'/api/v1/namespaces/{HOME}')}/{HEAD}")
+    api.fault = lambda _, request: web.Response(status=404) if (request.method, request.path) == read else None
+    async with leading(api, clock) as recorder:
+        with pytest.raises(ApiError, match="cannot be read"):
+            await recorder.flush(150)
+        api.fault = None
+        await recorder.flush(200)
+    assert device_seconds(usage(api))["allocated"] == 8 * 200
+
+
 async def test_of_very_many_jobs_the_last_ones_are_summed_without_names(
     api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,7 +146,7 @@ class UsageRecorder:
             await asyncio.sleep(self._interval)
 
     async def _resume(self) -> None:
-        head = await self._client.find(CONFIG_MAPS, HEAD, namespace=self._namespace)
+        head = await self._client.find_confirmed(CONFIG_MAPS, HEAD, namespace=self._namespace)
         self._versions = {HEAD: head["metadata"]["resourceVersion"]} if head is not None else {}
         if head is None or (head.get("data") or {}).get("format") in FORMER_FORMATS:
             # Nothing says until when the documents are complete, or they have another form: the record begins again.
