@@ -21,8 +21,8 @@ def assert_golden(path: Path, text: str) -> None:
     if os.environ.get("TRAINYARD_UPDATE_GOLDENS"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert path.is_file(), f"{path} does not exist; write it with TRAINYARD_UPDATE_GOLDENS=1"
-    assert text == path.read_text(), f"{path} differs; rewrite it with TRAINYARD_UPDATE_GOLDENS=1 and review the change"
+    assert path.is_file(), f"{path} does not exist: make generate writes it"
+    assert text == path.read_text(), f"{path} differs: make generate writes it again; review its diff"
 
 
 def assert_golden_objects(

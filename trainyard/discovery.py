@@ -65,7 +65,7 @@ def plugins_of(package: str, folder: Iterable[str], attribute: str, kind: type[F
             raise TypeError(f"{package}.{module}.{attribute} is not a {kind.__name__}")
         taken = [other.name for other in found.values() if plugin.name == other.name or plugin.order == other.order]
         if taken:
-            raise TypeError(f"{package}.{module}: name or order is taken by {taken[0]}")
+            raise TypeError(f"{package}.{module}: name {plugin.name} or order {plugin.order} is taken by {taken[0]}")
         found[plugin.name] = plugin
     return dict(sorted(found.items(), key=lambda entry: entry[1].order))
 

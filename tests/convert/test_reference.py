@@ -20,7 +20,7 @@ def test_the_page_has_the_table_of_all_fields() -> None:
         PAGE.write_text(text)
     found = FIELDS.search(text)
     assert found is not None
-    assert found.group() == table(), "rewrite it with TRAINYARD_UPDATE_GOLDENS=1"
+    assert found.group() == table(), "make generate writes it again"
 
 
 def test_the_page_names_every_kind() -> None:

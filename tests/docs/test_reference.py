@@ -29,8 +29,8 @@ def test_generated_parts_are_up_to_date(page: Path) -> None:
 
 def test_every_framework_has_a_guide_that_is_listed_and_a_row() -> None:
     assert sorted(FOLDER.glob("*.md")) == sorted(PAGES)
-    assert set(MISTAKES) == set(FRAMEWORKS)
-    assert POLICIES.keys() <= FRAMEWORKS.keys()
+    assert set(MISTAKES) == set(FRAMEWORKS), "add it to MISTAKES of tests/docs/mistakes.py"
+    assert POLICIES.keys() <= FRAMEWORKS.keys(), "add it to FRAMEWORKS of tests/cluster/framework_cells.py"
     index = INDEX.read_text()
     assert all(f"({name}.md)" in index.partition("##")[0] for name in FRAMEWORKS)
 
@@ -45,7 +45,7 @@ def test_every_gang_scheduler_has_a_column_and_every_cell_a_job() -> None:
 def test_every_runtime_of_the_catalog_is_run_or_described_in_a_guide() -> None:
     guides = "".join(page.read_text() for page in PAGES)
     names = [runtime.name for runtime in load_catalog(data_folder("runtimes")).runtimes]
-    assert [name for name in names if f"{name}`" not in guides and f"name: {name}\n" not in guides] == []
+    assert [name for name in names if f"{name}`" not in guides and f"name: {name}\n" not in guides] == [], "add a guide"
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -28,7 +28,7 @@ def test_the_marks_of_blocks_are_known() -> None:
 def test_documented_jobs_have_names_of_their_own() -> None:
     names = [run.name for run in (*guide_runs(), *COMPLETING, *ELSEWHERE)]
     assert len({*names, *(cell.job for cell in CELLS)}) == len({cell.job for cell in CELLS} | set(names))
-    assert len(set(names)) == len(names)
+    assert len(set(names)) == len(names), [name for name in set(names) if names.count(name) > 1]
     assert not {run.name for run in guide_runs()} & {cell.job for cell in CELLS}
 
 

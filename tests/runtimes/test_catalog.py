@@ -69,11 +69,11 @@ def faults(folder: Path) -> str:
 
 
 def test_each_version_is_an_object_and_the_plain_name_is_its_alias() -> None:
-    assert sorted(OBJECTS) == sorted([*NAMES, "mpi-distributed", *(f"{name}-1.0" for name in NAMES)])
+    names = sorted([*NAMES, "mpi-distributed", *(f"{name}-1.0" for name in NAMES)])
+    assert sorted(OBJECTS) == names, "release a draft: trainyard runtimes release NAME 1.0 --alias"
     for name in NAMES:
         alias, version = OBJECTS[name], OBJECTS[f"{name}-1.0"]
-        assert alias["spec"] == version["spec"]
-        assert alias["metadata"]["labels"] == version["metadata"]["labels"]
+        assert (alias["spec"], alias["metadata"]["labels"]) == (version["spec"], version["metadata"]["labels"])
         assert alias["metadata"]["annotations"] == {"trainyard.dev/alias-of": f"{name}-1.0"}
         assert version["metadata"]["annotations"] == {"trainyard.dev/released": spec_hash(version["spec"])}
 
@@ -267,7 +267,7 @@ def test_a_shipped_runtime_renders_a_gang_without_a_finding(name: str, version: 
     if name == "torch-distributed-kai":
         assert "PodGroup" not in by_kind
         return
-    assert by_kind["PodGroup"]["spec"]["minMember"] == least(name)
+    assert by_kind["PodGroup"]["spec"]["minMember"] == least(name), "list a runtime of another minimum in least()"
     topology = by_kind["PodGroup"]["spec"].get("networkTopology")
     assert topology == ({"mode": "hard", "highestTierAllowed": 1} if name.endswith("-gang") else None)
 

@@ -53,7 +53,7 @@ class Mirage(ClusterProvider):
     """A provider that finds what it seeks."""
 
     name = "mirage"
-    order = 40
+    order = 990
     summary = "water in the desert"
     takes_context = True
 

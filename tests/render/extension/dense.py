@@ -26,7 +26,7 @@ class Dense(GangScheduler[DensePolicy]):
     """The dense scheduler."""
 
     name = "dense"
-    order = 90
+    order = 990
     summary = "Dense."
     policy_model = DensePolicy
     added = "a scheduler of the test"

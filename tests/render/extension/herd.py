@@ -25,7 +25,7 @@ class Herd(Framework[HerdPolicy]):
     """One herd over all nodes."""
 
     name = "herd"
-    order = 95
+    order = 990
     summary = "Herd."
     policy_model = HerdPolicy
     added = "a framework of the test"
