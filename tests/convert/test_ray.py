@@ -120,6 +120,13 @@ def test_metrics_are_where_kuberay_exports_them(params: Body, option: str, port:
         assert main_container(conversion, name)["ports"] == own
 
 
+def test_the_port_of_metrics_is_declared_once() -> None:
+    own = [{"name": "web", "containerPort": 8080}]
+    conversion = conversion_of(ray("RayCluster", cluster(group({"ports": own}), group({}))))
+    assert main_container(conversion, "head")["ports"] == own
+    assert "port 8080 keeps its name" in " ".join(each.message for each in conversion.notes)
+
+
 def test_an_address_of_the_old_cluster_is_not_joined() -> None:
     options = worker_options({"limits": LIMITS}, {"address": "job-head-svc:6379"})
     assert [each for each in options if each.startswith("--address")] == ["--address=$RAY_ADDRESS"]

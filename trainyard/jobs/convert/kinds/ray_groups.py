@@ -169,7 +169,7 @@ def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, k
     if extra:
         head = draft.parts[0].first_host(draft.name)
         set_first(part, [literal("RAY_HEAD_HOST", head), literal("RAY_ADDRESS", f"{head}:{PORT}")])
-    _declare_metrics(part)
+    _declare_metrics(draft, part)
     if kept or _START in words_of(part.container):
         return
     before = _own_command(draft, part)
@@ -180,10 +180,19 @@ def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, k
         part.container["args"] = driver
 
 
-def _declare_metrics(part: Part) -> None:
-    """Declare the port of Ray's metrics by the name that monitors of KubeRay select, as KubeRay does."""
+def _declare_metrics(draft: Draft, part: Part) -> None:
+    """Declare the port of Ray's metrics by the name that monitors of KubeRay select, as KubeRay does.
+
+    A JobSet has each port of a container once, so a port of the container's own with this number keeps its name.
+    """
     ports = part.container.setdefault("ports", [])
-    if all(port.get("name") != _METRICS for port in ports):
+    if any(port.get("name") == _METRICS for port in ports):
+        return
+    used = (METRICS_PORT, "TCP")
+    if any((port.get("containerPort"), port.get("protocol") or "TCP") == used for port in ports):
+        message = f"port {METRICS_PORT} keeps its name: monitors that select {_METRICS} do not find Ray's metrics"
+        draft.source.changed(f"{part.container_path}.ports", message)
+    else:
         ports.append({"name": _METRICS, "containerPort": METRICS_PORT})
 
 
