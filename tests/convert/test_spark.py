@@ -153,6 +153,11 @@ def test_dynamic_allocation_of_either_place_is_lost() -> None:
     assert "does not grow to 9" in message
 
 
+def test_an_amount_of_an_unnamed_resource_is_lost() -> None:
+    conversion = conversion_of(application(driver={"gpu": {"name": "", "quantity": 2}}))
+    assert "no name says" in losses(conversion)["spec.driver.gpu.quantity"]
+
+
 def test_workers_offer_their_gpus() -> None:
     conf = {
         "spark.executor.resource.gpu.amount": "2",

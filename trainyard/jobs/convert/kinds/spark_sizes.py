@@ -115,6 +115,8 @@ def set_resources(settings: SparkSettings, role: str, container: Body) -> None:
         limits[device_name] = requests[device_name] = str(number)
         source.same(f"{path}.gpu.name", "resource of the container")
         source.changed(f"{path}.gpu.quantity", "amount of the container's resource")
+    elif number is not None:
+        source.lost(f"{path}.gpu.quantity", "no name says which resource of the pods it is", f"set {path}.gpu.name")
     resources = container.get("resources", {})
     if not isinstance(resources, dict):
         raise source.malformed(f"{path}.template.spec.containers[0].resources", "must be an object")
