@@ -65,8 +65,8 @@ def compare_with_cluster(
 ) -> Comparison:
     """Reject changes that lose what exists, or that the cluster's nodes and existing components contradict.
 
-    Parameters are as for `prepared`, with the objects that exist, and whether the same program may have created the
-    cluster.
+    Parameters are as for `components.preparation.prepared`, with the objects that exist, and whether the same program
+    may have created the cluster.
 
     Raises
     ------

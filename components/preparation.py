@@ -1,9 +1,4 @@
-"""Preparation of a run: what exists is read and compared, and what is declared is checked before anything is written.
-
-Objects of this stack that its state lacks are imported: the state was lost, or the run that created them was killed.
-An import keeps the object and its uid, and does not depend on the provider's upsert, which pulumi-kubernetes 4.29
-removes.
-"""
+"""Preparation of a run: what exists is read and compared, and what is declared is checked before the first write."""
 
 from __future__ import annotations
 
@@ -42,7 +37,7 @@ from .registry import cluster_kinds, declarations, namespaced_kinds
 
 __all__ = ["prepared"]
 
-DEFERRED_RETIREMENT: Final = (
+_DEFERRED_RETIREMENT: Final = (
     "the program runs before the kubeconfig is known: once it is closed and has no jobs, remove its entry, and that "
     "`up` deletes it"
 )
@@ -50,8 +45,11 @@ DEFERRED_RETIREMENT: Final = (
 
 
 @dataclass
-class Imports:
-    """Ids of the live objects of a stack.
+class _Imports:
+    """Ids of the live objects of a stack, by which those that its state lacks are imported.
+
+    The state was lost, or the run that created them was killed. An import keeps the object and its uid, and does not
+    depend on the provider's upsert, which pulumi-kubernetes 4.29 removes.
 
     Parameters
     ----------
@@ -149,13 +147,13 @@ def prepared(
             plurals={**cluster_kinds(), **namespaced_kinds()},
             installed=settings.platform_namespaces,
         )
-        imports = Imports(name, live, lambda: list_owned_objects(access, name, namespaced_kinds()))
+        imports = _Imports(name, live, lambda: list_owned_objects(access, name, namespaced_kinds()))
         comparison = compare_with_cluster(name, settings, queues, target, live)
     elif deferred is None:
         unread = ", ".join(each.name for each in existing_components(settings, declarations()))
         if unread:
             pulumi.log.warn(f"Without a cluster, nothing is known about {unread} (install: existing)")
-    unknown = None if live is not None else DEFERRED_RETIREMENT if deferred is not None else "the cluster was not read"
+    unknown = None if live is not None else _DEFERRED_RETIREMENT if deferred is not None else "the cluster was not read"
     retired = retire_queues(
         comparison.queues, settings.queues, comparison.owned_queues, terminating=comparison.terminating, unknown=unknown
     )

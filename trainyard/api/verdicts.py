@@ -53,14 +53,7 @@ def violations(model: type[KubernetesModel], body: Body, old: Body | None = None
 def embedded_violations(model: type[KubernetesModel], body: Body, old: Body | None = None) -> Iterator[Finding]:
     """Yield the violations of JobSet's schema in an object.
 
-    Parameters
-    ----------
-    model
-        The model of the object.
-    body
-        An object that :func:`trainyard.api.parse` accepts.
-    old
-        The stored object, on an update: as in the API server, unchanged parts are not validated again.
+    Parameters are as for `violations`.
     """
     for node, value, stored, path in parts_of(_with_parts(model), body, ABSENT if old is None else old, ""):
         before = stored if stored is ABSENT else decoded_value(node, stored)

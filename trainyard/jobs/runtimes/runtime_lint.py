@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from trainyard import quantity
 from trainyard.api.constants import ANCESTOR_LABEL, GROUP_NAME_ANNOTATION, TRAINER
 from trainyard.checks.finding import Finding
 from trainyard.checks.report.text import counted
@@ -17,7 +16,7 @@ from trainyard.jobs.render.devices import gpu_count
 from trainyard.jobs.render.frameworks import FRAMEWORKS
 from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.runtimes.pods import containers_of
-from trainyard.scheduling.queues.pod_requests import requests_of
+from trainyard.scheduling.queues.pod_requests import exact, requests_of
 from trainyard.scheduling.topology.fabric_compiler import Fabric
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
@@ -105,10 +104,7 @@ class DomainCapacities:
         kinds: dict[int, set[frozenset[tuple[str, int]]]] = {}
         for each in fabric.domains:
             kinds.setdefault(each.tier, set()).add(frozenset(inside[each.name].items()))
-        capacities = {
-            shape: {resource: quantity.parse(amount) for resource, amount in capacity.items()}
-            for shape, capacity in fabric.shapes.items()
-        }
+        capacities = {shape: exact(capacity) for shape, capacity in fabric.shapes.items()}
         return cls(fabric.levels, {tier: frozenset(found) for tier, found in kinds.items()}, capacities)
 
     def tier(self, topology: Mapping[str, Any]) -> int | None:

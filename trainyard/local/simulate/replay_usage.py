@@ -57,8 +57,7 @@ def _changes(
     if job.name not in arrived:
         return
     gang = UsageGang(job.namespace, job.kind.value, job.name, job.queue)
-    request = {name: str(amount) for name, amount in job.per_pod.items() if name in devices}
-    one = units(request)
+    one = units({name: amount for name, amount in job.per_pod.items() if name in devices})
     placed = defaultdict[int, int](int)
     for index, run in enumerate(runs):
         part = f"{job.name}/{index}"

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, Final, TypeVar
 
 from trainyard import quantity
-from trainyard.scheduling.queues.amounts import Amounts, total, units
+from trainyard.scheduling.queues.amounts import Amounts, units
 
 ExactAmounts = dict[str, Fraction]
 """Exact amounts by resource."""
@@ -50,7 +50,8 @@ def counted_by_volcano(pod: Mapping[str, Any]) -> Amounts:
     containers, and rounds up each container by itself.
     """
     running, starting = _phases(pod, units)
-    return _largest(total((running, units(pod.get("overhead") or {}))), starting)
+    _add(running, units(pod.get("overhead") or {}))
+    return _largest(running, starting)
 
 
 def _phases(

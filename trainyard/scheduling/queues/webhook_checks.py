@@ -9,12 +9,12 @@ above that sets one, and sums with the parent's own values. Queues directly belo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 
 from trainyard import quantity
 from trainyard.checks.finding import Finding
 from trainyard.scheduling.queues.amounts import Amounts, Excess, excess, is_whole, text, total
 from trainyard.scheduling.queues.paths import Paths, SettingsPaths
+from trainyard.scheduling.queues.pod_requests import exact
 from trainyard.scheduling.queues.queue import DEFAULT, KINDS, ROOT, Queue
 from trainyard.scheduling.queues.rules import RULES
 from trainyard.scheduling.queues.scheduling import VOLCANO_VERSIONS
@@ -98,11 +98,7 @@ def rejections(live: Mapping[str, Queue], name: str, queue: Queue | None, versio
 
 def _changed(old: Queue, new: Queue) -> bool:
     """Return whether any amount differs in value; the notation is ignored."""
-    return any(_exact(old.quantities(kind)) != _exact(new.quantities(kind)) for kind in KINDS)
-
-
-def _exact(quantities: Mapping[str, str]) -> dict[str, Fraction]:
-    return {resource: quantity.parse(amount) for resource, amount in quantities.items()}
+    return any(exact(old.quantities(kind)) != exact(new.quantities(kind)) for kind in KINDS)
 
 
 def _compared_below(name: str, tree: QueueTree, version: str) -> list[str]:

@@ -44,14 +44,14 @@ def convert(draft: Draft) -> None:
         raise source.malformed(f"{launcher.role}.replicas", f"must be 1, but is {launcher.pods}")
     worker = roles.read(draft, "Worker", CONTAINER_NODE, mains=mains)
     # MPIJob v1 has no such field: a launcher with GPUs is in its host file.
-    trains = source.flag("spec.runLauncherAsWorker") or (first and _requests_gpus(launcher))
+    trains = bool(source.flag("spec.runLauncherAsWorker")) or (first and _requests_gpus(launcher))
     source.same("spec.runLauncherAsWorker", "mpi.runLauncherAsNode")
     if worker is None and not trains:
         raise source.malformed(f"{_PATH}.Worker", "is missing, or has no pods")
     policy = _policy(draft)
     for part in draft.parts:
         map_operator_volumes(source, part, draft.name)
-    lead(draft, launcher, worker, policy, trains=bool(trains))
+    lead(draft, launcher, worker, policy, trains=trains)
     if not trains:
         _hide_devices(draft, launcher)
     if not first:

@@ -165,7 +165,8 @@ def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, k
             source.same(f"{path}.{key}", "what the framework does")
         else:
             source.changed(f"{path}.{key}", "option of `ray start`")
-    _insert_generated(part, script, as_arguments(options))
+    arguments = as_arguments(options)
+    _insert_generated(part, script, arguments)
     if extra:
         head = draft.parts[0].first_host(draft.name)
         set_first(part, [literal("RAY_HEAD_HOST", head), literal("RAY_ADDRESS", f"{head}:{PORT}")])
@@ -173,7 +174,7 @@ def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, k
     if kept or _START in words_of(part.container):
         return
     before = _own_command(draft, part)
-    text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", as_arguments(options))
+    text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", arguments)
     setup = f"{before} || exit 1\n" if before else ""
     part.container["command"] = [*_BASH, f"{setup}{text}", "ray"]
     if driver:
