@@ -37,7 +37,7 @@ class ConsoleArgs:
     Parameters
     ----------
     settings
-        Namespace, names and sessions.
+        Namespace, names and number of viewers.
     target
         The cluster.
     name

@@ -92,3 +92,15 @@ def test_the_days_sum_up_to_the_integral(history: tuple[list[Change], list[Share
     taken_back = sum(sums.taken_back for sums in whole.jobs.values())
     assert sum(sums.taken_back for sums in total.values()) == taken_back
     assert lent == pytest.approx(float(sum(whole.lent.values())), abs=200), "less than a device-second is rounded"
+
+
+def test_a_level_from_before_the_last_write_lends_nothing_twice() -> None:
+    """A pod that was bound a second before a write may be seen after it."""
+    book = UsageBook(0)
+    share = QueueLevel(0, "vision", GPU, 4000, 0, 0)
+    book.add([share, QueueLevel(0, "language", GPU, 0, 0, 4000)])
+    book.advance(100)
+    book.add([share._replace(at=95)])
+    book.advance(110)
+    (row,) = book.months[""].document.lent
+    assert row.lent == 110 * 4000

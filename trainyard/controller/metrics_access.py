@@ -19,12 +19,11 @@ from typing import Final, TypeVar
 from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.kube.client import Client
-from trainyard.kube.reviews import is_allowed, is_token, review_token
+from trainyard.kube.reviews import bearer_token, is_allowed, review_token
 
 V = TypeVar("V")
 
 _LOG = logging.getLogger(__name__)
-_SCHEME: Final = "bearer "
 _ALLOWED_SECONDS, _REFUSED_SECONDS, _OUTAGE_SECONDS = 60.0, 10.0, 600.0
 _REVIEW_SECONDS: Final = 3.0
 """Timeout of the reviews of one request, well below the default timeout of a scrape."""
@@ -74,8 +73,8 @@ class MetricsAccess:
         remote
             Address of the client.
         """
-        token = authorization[len(_SCHEME) :].strip()
-        if not authorization.lower().startswith(_SCHEME) or not is_token(token):
+        token = bearer_token(authorization)
+        if token is None:
             return HTTPStatus.UNAUTHORIZED
         key = hashlib.sha256(token.encode()).digest(), path
         if (known := self._known(key)) is not None:

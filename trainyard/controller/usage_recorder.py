@@ -221,9 +221,10 @@ class UsageRecorder:
             try:
                 await self._put(name_of(*key), key[1], month.data(now))
             except (ApiError, TransportError) as error:
-                self._book.changed |= changed
                 if not isinstance(error, ApiError) or error.conflict or error.not_found:
+                    self._book.changed |= changed
                     raise
+                self._book.changed[key] = month
                 # The record of others goes on. Nothing is lost if a later write succeeds.
                 _LOG.warning("record of usage: ConfigMap %s: %s; retrying", name_of(*key), error)
                 behind = True

@@ -33,7 +33,7 @@ async def read_usage_record(client: Client, home: str, namespace: str | None) ->
     Parameters
     ----------
     client
-        API client. A user who may not list the record reads the parts of the queues and of `namespace`.
+        API client. A user who may not list the record reads the documents of the queues and of `namespace`.
     home
         Namespace of the controller.
     namespace
@@ -55,7 +55,7 @@ async def read_usage_record(client: Client, home: str, namespace: str | None) ->
                 "the record of usage of all tenants may not be read (no permission)",
                 fix="name your tenant with --namespace",
             ) from error
-        listed, bodies = False, await _parts(client, home, namespace)
+        listed, bodies = False, await _documents(client, home, namespace)
     record = await asyncio.to_thread(read_record, bodies)
     if record is None:
         raise TrainyardError(
@@ -72,7 +72,7 @@ async def read_usage_record(client: Client, home: str, namespace: str | None) ->
     return record
 
 
-async def _parts(client: Client, home: str, namespace: str) -> list[Object]:
+async def _documents(client: Client, home: str, namespace: str) -> list[Object]:
     names = [HEAD, *names_of(""), *names_of(namespace)]
     try:
         found = await asyncio.gather(*(client.find(CONFIG_MAPS, name, namespace=home) for name in names))

@@ -10,6 +10,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.kinds import SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from trainyard.kube.resource import Resource
 
+_SCHEME: Final = "bearer "
 MAX_TOKEN: Final = 16 << 10
 """Characters of a token."""
 
@@ -44,6 +45,12 @@ class User:
 def is_token(text: str) -> bool:
     """Return whether a text can be a token; others are not reviewed."""
     return 0 < len(text) <= MAX_TOKEN and all("!" <= each <= "~" for each in text)
+
+
+def bearer_token(header: str) -> str | None:
+    """Return the token in a header ``Authorization``, or None if it has no valid one."""
+    token = header[len(_SCHEME) :].strip()
+    return token if header.lower().startswith(_SCHEME) and is_token(token) else None
 
 
 async def review_token(client: Client, token: str) -> User | None:

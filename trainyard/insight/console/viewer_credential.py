@@ -16,14 +16,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from starlette.requests import Request
 from starlette.responses import Response
 
-from trainyard.kube.reviews import is_token
+from trainyard.kube.reviews import bearer_token
 from trainyard.kube.rotation import FileBacked
 
 MAX_COOKIE_TOKEN: Final = 2900
 """Characters of a token in a cookie: encrypted, its cookie has 4,033 of the 4,096 that browsers store."""
 COOKIE_SECONDS: Final = 12 * 3600
 _PURPOSE: Final = b"trainyard-console cookie 1"
-_SCHEME: Final = "bearer "
 _HTTPS_PORT: Final = "443"
 
 
@@ -81,10 +80,7 @@ class ViewerCookie:
 def passed_token(request: Request) -> str | None:
     """Return the bearer token in the header of a request; None if it has no valid one."""
     values = request.headers.getlist("authorization")
-    if len(values) != 1 or not values[0].lower().startswith(_SCHEME):
-        return None
-    token = values[0][len(_SCHEME) :].strip()
-    return token if is_token(token) else None
+    return bearer_token(values[0]) if len(values) == 1 else None
 
 
 def _name(request: Request) -> str:

@@ -134,14 +134,14 @@ class Account:
             else:
                 self._tenants[line.queue] = line.tenants
 
-    def usage(self, until: int | None = None, *, recorded: Span | None = None, gaps: Iterable[Gap] = ()) -> Usage:
+    def usage(self, until: int | None = None, *, recorded: Span | None = None) -> Usage:
         """Return the sums up to an instant, by default the end of the span; more lines can be added afterwards.
 
         Parameters
         ----------
         until
             The last instant at which the present levels are known.
-        recorded, gaps
+        recorded
             See `Usage`.
         """
         end = self._span.end if until is None else min(until, self._span.end)
@@ -155,9 +155,8 @@ class Account:
             for resource, loans in self._loans.items()
             for queue, amount in loans.lent(end).items()
         }
-        inside = tuple(gap for gap in gaps if self._span.overlap(gap.start, gap.end))
         found = {key: each for key, each in jobs.items() if each.asked or each.allocated or each.taken_back}
-        return Usage(self._span, found, lent, dict(self._tenants), recorded, inside)
+        return Usage(self._span, found, lent, dict(self._tenants), recorded)
 
     def _add_level(self, line: Level) -> None:
         key = line.gang, line.resource

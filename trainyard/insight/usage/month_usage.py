@@ -216,14 +216,12 @@ class MonthUsage:
     def _count(self, gang: UsageGang, resource: str, day: int, sums: Sums) -> None:
         if not any((sums.asked, sums.taken_back)):
             return
-        row = DayTotal(
-            day=day,
-            resource=resource,
-            queue=gang.queue,
-            runtime=gang.runtime,
-            priority_class=gang.priority_class,
-        )
-        self._totals.setdefault(_key(row), row).add(sums)
+        key = day, resource, gang.queue, gang.runtime, gang.priority_class
+        row = self._totals.get(key)
+        if row is None:
+            names = {"queue": gang.queue, "runtime": gang.runtime, "priority_class": gang.priority_class}
+            row = self._totals[key] = DayTotal(day=day, resource=resource, **names)
+        row.add(sums)
         job = self._open.get(gang)
         if job is not None:
             # The days of a job come in order, so the row is among the last ones.

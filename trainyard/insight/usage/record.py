@@ -143,7 +143,7 @@ class Record:
         for tenant, queues in exclusive.items():
             for queue in queues:
                 owners[queue].append(tenant)
-        since = max(self.head.since, month_span(_earlier(month_of(self.head.until), MONTHS - 1)).start)
+        since = max(self.head.since, month_span(oldest_month(self.head.until)).start)
         found = {key: sums for key, sums in jobs.items() if sums.asked or sums.taken_back}
         tenants = {queue: tuple(sorted(names)) for queue, names in owners.items()}
         gaps = tuple(gap for gap in self.gaps() if days.overlap(gap.start, gap.end))

@@ -36,7 +36,8 @@ class UsageBook:
             if isinstance(line, Level | TakenBack | JobEvent):
                 self._month(line.gang.namespace, line.at).add(line)
             elif isinstance(line, QueueLevel):
-                self._lend(line.at)
+                if line.at >= self._loans.end:
+                    self._lend(line.at)
                 self._loans.add(line)
 
     def own(self, at: int, owners: Iterable[QueueTenants]) -> None:
@@ -87,17 +88,26 @@ class _DayLoans:
     def __init__(self, at: int) -> None:
         self._levels: dict[tuple[str, str], QueueLevel] = {}
         self._written: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._at: int
+        self._span: Span
+        self._account: Account
         self._begin(at)
 
+    @property
+    def end(self) -> int:
+        """The end of the present day."""
+        return self._span.end
+
     def add(self, line: QueueLevel) -> None:
-        line = line._replace(at=max(line.at, self._span.start))
+        # What happened before the last call of `advance` is counted from then on: those sums are written.
+        line = line._replace(at=max(line.at, self._at))
         self._levels[line.queue, line.resource] = line
         self._account.add([line])
 
     def advance(self, now: int) -> Iterable[tuple[int, dict[tuple[str, str], int]]]:
         """Yield an instant of each day up to now, and what was lent on it since the last call."""
         while True:
-            end = min(now, self._span.end)
+            end = self._at = max(self._at, min(now, self._span.end))
             lent = {key: int(amount) for key, amount in self._account.usage(end).lent.items()}
             more = {key: amount - self._written[key] for key, amount in lent.items() if amount > self._written[key]}
             self._written.update(lent)
@@ -108,6 +118,7 @@ class _DayLoans:
             self._begin(self._span.end)
 
     def _begin(self, at: int) -> None:
+        self._at = at
         self._span = Span(at, at - at % DAY + DAY)
         self._account = Account(self._span)
         self._written.clear()
