@@ -55,7 +55,7 @@ class TrainingPlatformArgs:
         Path, list of paths, content or parsed document of the kubeconfig; the content, or values in the document, may
         be outputs.
     settings
-        Settings of a stack (docs/settings.md) by key, without ``cluster`` and ``adopt``; plain values.
+        Settings of a stack (docs/reference/settings.md) by key, without ``cluster`` and ``adopt``; plain values.
     context
         Context of the kubeconfig, which may be an output; None: its current context.
     components

@@ -10,11 +10,11 @@ from tools.reference.api import fields, reference
 from trainyard.api import KubernetesModel, TrainingRuntime, TrainJob
 from trainyard.api.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 
-PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    command = "python -m tools.reference.api > docs/api.md"
+    command = "python -m tools.reference.api > docs/reference/api.md"
     assert PAGE.read_text() == reference(), f"write it again: {command}"
 
 

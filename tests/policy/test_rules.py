@@ -141,8 +141,8 @@ def test_a_case_says_what_it_shows(case: Case) -> None:
 
 
 def test_the_rule_reference_is_up_to_date() -> None:
-    page = POLICIES.parent / "docs" / "rules.md"
-    assert page.read_text() == reference(RULES, CASES), "run: trainyard policy docs --out docs/rules.md"
+    page = POLICIES.parent / "docs/reference/rules.md"
+    assert page.read_text() == reference(RULES, CASES), "run: trainyard policy docs --out docs/reference/rules.md"
 
 
 def test_shape_rules_are_those_of_the_custom_resource_definitions() -> None:

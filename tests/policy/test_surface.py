@@ -112,8 +112,8 @@ def test_a_key_has_one_entry(ledger: SurfaceLedger) -> None:
 
 
 def test_the_page_is_up_to_date(ledger: SurfaceLedger) -> None:
-    page = ROOT / "docs" / "surface.md"
-    assert page.read_text() == reference(ledger), "run: python -m tools.reference.surface > docs/surface.md"
+    page = ROOT / "docs/reference/surface.md"
+    assert page.read_text() == reference(ledger), "run: python -m tools.reference.surface > docs/reference/surface.md"
 
 
 def test_the_page_about_attacks_lists_what_only_rbac_protects(ledger: SurfaceLedger) -> None:

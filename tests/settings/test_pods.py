@@ -69,7 +69,7 @@ def test_resources_of_a_program_are_merged_by_name() -> None:
             {"resources": {"requests": {"memory": "much"}}},
             "resources.requests.memory",
             "must be a Kubernetes quantity such as 8, 500m or 512Gi (value: 'much')",
-            "docs/settings.md",
+            "docs/reference/settings.md",
         ),
         ({"resources": {"requests": {"memroy": "1Gi"}}}, "resources.requests.memroy", "must be cpu, memory", "use cpu"),
         ({"logLevel": "verbose"}, "logLevel", "must be error, info or debug", "use error, info or debug"),

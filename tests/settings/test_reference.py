@@ -12,11 +12,11 @@ from tools.reference.settings import reference
 from trainyard.settings.messages import member_type
 from trainyard.settings.stack import StackSettings
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/settings.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    command = "python -m tools.reference.settings > docs/settings.md"
+    command = "python -m tools.reference.settings > docs/reference/settings.md"
     assert PAGE.read_text() == reference(), f"write it again: {command}"
 
 

@@ -1,4 +1,4 @@
-"""Generate docs/api.md from the models: ``python -m tools.reference.api > docs/api.md``."""
+"""Generate docs/reference/api.md from the models: ``make generate``."""
 
 from __future__ import annotations
 

@@ -40,14 +40,14 @@ def _with_queue_rules(page: str) -> str:
 
 
 PAGES: Final[dict[str, Callable[[str], str]]] = {
-    "api.md": lambda _: api.reference(),
+    "reference/api.md": lambda _: api.reference(),
     "bypass.md": lambda page: with_table(page, load_ledger()),
     "explain.md": lambda page: _with_tail(page, cause_tables()),
     "fabric.md": with_rules,
     "queues.md": _with_queue_rules,
-    "rules.md": lambda _: _rules(),
-    "settings.md": lambda _: settings.reference(),
-    "surface.md": lambda _: surface.reference(load_ledger()),
+    "reference/rules.md": lambda _: _rules(),
+    "reference/settings.md": lambda _: settings.reference(),
+    "reference/surface.md": lambda _: surface.reference(load_ledger()),
 }
 """Pages of docs/ that are generated, whole or in part: from the present text to the new one."""
 

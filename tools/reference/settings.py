@@ -1,4 +1,4 @@
-"""Generate docs/settings.md from the models: ``python -m tools.reference.settings > docs/settings.md``."""
+"""Generate docs/reference/settings.md from the models: ``make generate``."""
 
 from __future__ import annotations
 

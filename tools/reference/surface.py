@@ -1,4 +1,4 @@
-"""Generate docs/surface.md from the ledger: ``python -m tools.reference.surface > docs/surface.md``."""
+"""Generate docs/reference/surface.md from the ledger: ``make generate``."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command("test", epilog="Example: trainyard policy test --rule TEN-001")(_test)
     group.command("new", epilog="Example: trainyard policy new QUA-101 short-names --family quality")(_new)
-    group.command("docs", epilog="Example: trainyard policy docs --out docs/rules.md")(_docs)
+    group.command("docs", epilog="Example: trainyard policy docs --out docs/reference/rules.md")(_docs)
     app.add_typer(group)
 
 

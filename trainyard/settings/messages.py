@@ -108,7 +108,7 @@ def _findings_of_entry(entry: Any, model: type[BaseModel], prefix: str) -> Itera
         yield Finding(path, f"must be {expected}{shown}", f"use {expected}")
     else:
         message = entry["msg"].removeprefix("Value error, ").replace("Input should", "should")
-        yield Finding(path, f"{message}{shown}", "see docs/settings.md")
+        yield Finding(path, f"{message}{shown}", "see docs/reference/settings.md")
 
 
 def _location(parts: Sequence[str | int], model: type[BaseModel]) -> list[str | int]:

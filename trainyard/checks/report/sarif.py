@@ -48,7 +48,7 @@ def _described(rule: str, report: Report) -> dict[str, Any]:
         "id": rule,
         "name": rule,
         "shortDescription": {"text": about},
-        "help": {"text": example.fix or "see docs/rules.md"},
+        "help": {"text": example.fix or "see docs/reference/rules.md"},
         "defaultConfiguration": {"level": example.severity},
     }
 

@@ -86,7 +86,7 @@ def rego_source(rule: AdmissionRule, folder: Path) -> str:
     if not path.is_file():
         raise TrainyardError(
             f"Rule {rule.id} has no Rego: {path} does not exist",
-            fix=f"write it (package {package}), or forbidden in rule.yaml; see docs/rules.md",
+            fix=f"write it (package {package}), or forbidden in rule.yaml; see docs/reference/rules.md",
         )
     return read_text(path)
 

@@ -38,7 +38,7 @@ POLICY: Final = Cause(
     "Admission rule that rejects what the controller creates",
     "events of the TrainJob with reason PolicyDenied, and rejections by ValidatingAdmissionPolicies",
     "rule {rule} rejects {object} at {field}: {reason}",
-    "change {field}, or ask the platform team about rule {rule} (docs/rules.md)",
+    "change {field}, or ask the platform team about rule {rule} (docs/reference/rules.md)",
     {
         **{"rule": "ACC-002", "object": "TrainJob vision/train", "field": "spec.trainer.resourcesPerNode"},
         "reason": "40 accelerators exceed the limit of 32 of the tenant",

@@ -174,7 +174,7 @@ def _invalid_values(by_id: Mapping[str, AdmissionRule], settings: PolicySettings
             try:
                 by_id[rule_id].parameter_values(values)
             except ValueError as error:
-                yield Finding(f"policies.parameters.{rule_id}", str(error), "see docs/rules.md")
+                yield Finding(f"policies.parameters.{rule_id}", str(error), "see docs/reference/rules.md")
 
 
 def _known(by_id: Mapping[str, AdmissionRule]) -> str:
