@@ -340,18 +340,24 @@ def test_suspended_by_a_person() -> None:
     assert "suspended-by-user" not in cluster.causes("train")
 
 
-def workload(cluster: Cluster, **condition: str) -> None:
+def workload(cluster: Cluster, *conditions: dict[str, str], **status: Any) -> dict[str, Any]:
+    """Add a suspended job of a Kueue queue, and its Workload."""
+    job = cluster.job("train", suspend=True)
+    cluster.without(*job.pods)
+    job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
     metadata = {"ownerReferences": owner("trainjob", "train")}
-    status = {"conditions": [condition]}
+    status = {"conditions": list(conditions), **status}
     cluster.bodies.append(body("kueue.x-k8s.io/v1beta2", "Workload", "w", "vision", metadata=metadata, status=status))
+    return cluster.bodies[-1]
+
+
+def state(kind: str, status: str, reason: str = "", message: str = "") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
 def test_suspended_by_kueue() -> None:
     cluster = Cluster()
-    job = cluster.job("train", suspend=True)
-    cluster.without(*job.pods)
-    job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
-    workload(cluster, type="QuotaReserved", status="False", message="insufficient quota")
+    workload(cluster, state("QuotaReserved", "False", message="insufficient quota"))
     found = cluster.explain("train")
     check(
         found, "suspended-by-kueue", "kubectl describe workload w -n vision", queue="local", reason="insufficient quota"
@@ -359,13 +365,63 @@ def test_suspended_by_kueue() -> None:
     assert len(found.causes) == 1
 
 
-def test_suspended_by_a_person_though_kueue_admitted_it() -> None:
+def test_kueue_does_not_queue_a_deactivated_workload_again() -> None:
+    """Its quota may be free for days: nothing admits it (kueue#15255)."""
     cluster = Cluster()
-    job = cluster.job("train", suspend=True)
-    cluster.without(*job.pods)
-    job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
-    workload(cluster, type="Admitted", status="True")
-    assert cluster.causes("train") == ["suspended-by-user"]
+    why = "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
+    made = workload(
+        cluster,
+        state("QuotaReserved", "False", "Pending", "Exceeded the PodsReady timeout vision/w"),
+        state("Evicted", "True", "Deactivated", why),
+    )
+    made["spec"] = {"active": False}
+    found = cluster.explain("train")
+    check(found, "suspended-by-kueue", "ask the platform team to activate Workload w", reason=why)
+    assert "quota" not in found.fix
+    made["spec"]["active"] = True
+    check(cluster.explain("train"), "suspended-by-kueue", "wait until quota of local is free")
+
+
+def test_kueue_queues_an_evicted_workload_again_later() -> None:
+    cluster = Cluster()
+    again = {"count": 1, "requeueAt": "2026-11-24T12:05:00Z"}
+    message = "Exceeded the PodsReady timeout vision/w"
+    workload(cluster, state("Evicted", "True", "PodsReadyTimeout", message), requeueState=again)
+    reason = f"{message}; it is queued again at 2026-11-24T12:05:00Z"
+    check(cluster.explain("train"), "suspended-by-kueue", "kept its pods from running", reason=reason)
+
+
+@pytest.mark.parametrize("message", ["LocalQueue local doesn't exist", "ClusterQueue vision is inactive"])
+def test_no_quota_of_a_missing_or_stopped_queue_becomes_free(message: str) -> None:
+    cluster = Cluster()
+    workload(cluster, state("QuotaReserved", "False", "Inadmissible", message))
+    found = cluster.explain("train")
+    check(found, "suspended-by-kueue", "kubectl get localqueues -n vision", reason=message)
+    assert "wait" not in found.fix
+
+
+def test_kueue_waits_for_admission_checks_after_it_has_reserved_quota() -> None:
+    cluster = Cluster()
+    checks = [
+        {"name": "east", "state": "Ready", "message": "connected"},
+        {"name": "provision", "state": "Pending", "message": "waiting for nodes"},
+    ]
+    workload(cluster, state("QuotaReserved", "True", message="Quota reserved in vision"), admissionChecks=checks)
+    reason = "its quota is reserved, and admission check provision is Pending: waiting for nodes"
+    check(cluster.explain("train"), "suspended-by-kueue", "wait for the admission check", reason=reason)
+
+
+def test_kueue_admitted_it_and_does_not_resume_it() -> None:
+    """Kueue resumes what it has admitted, so no person keeps it suspended (kueue#11931)."""
+    cluster = Cluster()
+    workload(cluster, state("Admitted", "True"))
+    found = cluster.explain("train")
+    check(found, "suspended-by-kueue", "patch trainjob train -n vision --type merge --dry-run=server", workload="w")
+    assert "has admitted it, and not resumed it" in found.message
+    assert len(found.causes) == 1
+    job = cluster.find("TrainJob", "train")
+    job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    assert cluster.causes("train") == ["managed-elsewhere"]
 
 
 def test_managed_by_another_controller() -> None:
