@@ -500,3 +500,65 @@ def test_how_a_job_failed_has_one_cause(reason: str, cause: str) -> None:
     assert causes & set(cluster.causes("train")) == {cause}
     job.train_job["status"] = {"conditions": [{**job.train_job["status"]["conditions"][0], "status": "False"}]}
     assert not causes & set(cluster.causes("train"))
+
+
+REJECTED = {
+    "phase": "Failed",
+    "reason": "UnexpectedAdmissionError",
+    "message": "Pod Allocate failed due to no healthy devices present",
+}
+REASON = "UnexpectedAdmissionError: Pod Allocate failed due to no healthy devices present"
+
+
+def test_pods_that_their_nodes_reject_are_lost_members() -> None:
+    """After a reboot, a node rejects pods until its devices are there (kubernetes#125579); they have no containers."""
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    for pod in job.pods:
+        pod["status"] = dict(REJECTED)
+    found = cluster.explain("train")
+    check(found, "gang-restarting", "ask the platform team about rack-0-node-0", restarts=0)
+    assert f"pod train-node-0-0 failed ({REASON})" in found.message
+    job.job_set["status"]["restarts"] = 1
+    check(cluster.explain("train"), "gang-restarting", "ask the platform team about rack-0-node-0", restarts=1)
+    for pod in job.pods:
+        pod["status"] = {"phase": "Running"}
+    job.job_set["status"]["restarts"] = 0
+    assert cluster.causes("train") == []
+
+
+def test_a_failed_job_names_pods_that_their_nodes_rejected_and_no_log() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.train_job["status"] = ended("Failed", "FailedJobs")
+    state = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    for pod in job.pods:
+        pod["status"] = {**REJECTED, "containerStatuses": [{"name": "node", "state": state}]}
+    found = cluster.explain("train")
+    check(found, "job-failed", "ask the platform team about rack-0-node-0; then delete the job")
+    assert f"pod train-node-0-0 failed ({REASON})" in found.message
+    assert "kubectl logs" not in found.fix
+    job.pods[0]["status"] |= {"reason": "DeadlineExceeded", "message": ""}
+    check(cluster.explain("train"), "job-failed", "use a longer activeDeadlineSeconds")
+
+
+def test_an_init_container_that_failed_is_named_with_its_log() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.train_job["status"] = ended("Failed", "FailedJobs")
+    fetch = {"name": "fetch", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}
+    done = {"name": "check", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    for pod in job.pods:
+        pod["status"] = {"phase": "Failed", "initContainerStatuses": [done, fetch], "containerStatuses": waiting("")}
+    found = cluster.explain("train")
+    check(found, "job-failed", "kubectl logs -n vision train-node-0-0 -c fetch`")
+    assert "init container fetch of pod train-node-0-0 ended with exit code 3 (Error)" in found.message
+
+
+def test_an_initializer_that_its_node_rejected_has_no_log() -> None:
+    cluster = Cluster()
+    job = with_initializer(cluster, failed=1)
+    job.pods[0]["status"] = dict(REJECTED)
+    found = cluster.explain("train")
+    check(found, "initializer-failed", "ask the platform team about", ended=f", last with {REASON}")
+    assert "kubectl logs" not in found.fix

@@ -65,8 +65,8 @@ def waits_for(job_state: JobState, queue: str) -> KueueWait:
         return KueueWait(
             name,
             _said(workload, "Evicted") or "its Workload is deactivated",
-            "correct what kept its pods from running; then delete the job and create it again, or ask the platform team "
-            f"to activate Workload {name}",
+            "correct what kept its pods from running; then delete the job and create it again, "
+            f"or ask the platform team to activate Workload {name}",
         )
     if again := text(workload, "status", "requeueState", "requeueAt"):
         reason = _said(workload, "Evicted", "QuotaReserved") or "it was evicted"

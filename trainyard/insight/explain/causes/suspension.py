@@ -12,11 +12,12 @@ from trainyard.api.constants import (
     MANAGED_BY_TRAINER,
     RUNTIME_NOT_SUPPORTED_REASON,
 )
-from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, whole
+from trainyard.cluster_state.body_fields import condition, mapping, text, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.job_state import ExplainedState, JobState, gated_by_kueue
 from trainyard.insight.explain.kueue_workload import patched_object, waits_for
+from trainyard.insight.explain.pod_ends import ends_of
 
 _MAXIMUM: Final = 300
 
@@ -86,13 +87,13 @@ ABORTED: Final = Cause(
 FAILED: Final = Cause(
     "job-failed",
     "Failed job",
-    "condition Failed of the job; exit codes of its containers",
+    "condition Failed of the job; status of its pods, and exit codes of their containers",
     "it failed at {when}: {reason}{containers}",
-    "read the logs: `kubectl logs -n {namespace} {pod}`; then delete the job and create it again",
+    "{remedy}; then delete the job and create it again",
     {
         **{"when": "2026-11-24T10:00:00Z", "reason": "FailedJobs: jobset failed due to one or more job failures"},
         **{"containers": "; container node of pod train-node-0-0 ended with exit code 1 (Error)"},
-        **{"namespace": "vision", "pod": "train-node-0-0"},
+        "remedy": "read its log: `kubectl logs -n vision train-node-0-0`",
     },
 )
 
@@ -148,25 +149,15 @@ def _failed(job_state: JobState) -> Iterator[Found]:
             ending = ", and its pods are being deleted" if phase == "Aborting" else ""
             yield ABORTED.found(when=when, ending=ending, reason=reason, namespace=home, name=job_state.name)
             return
-        pod, containers = _ended_container(job_state)
+        end = next((each for pod in job_state.all_pods for each in ends_of(pod)), None)
         yield FAILED.found(
             when=when,
             reason=reason,
-            containers=containers,
+            containers=f"; {end.message}" if end else "",
             namespace=home,
-            pod=pod,
+            pod=end.pod if end else "POD",
+            remedy=end.remedy if end else f"read the logs: `kubectl logs -n {home} POD`",
         )
-
-
-def _ended_container(job_state: JobState) -> tuple[str, str]:
-    for pod in job_state.all_pods:
-        for status in sequence(pod, "status", "containerStatuses"):
-            ended = mapping(status, "state", "terminated") or mapping(status, "lastState", "terminated")
-            if code := whole(ended, "exitCode"):
-                name = name_of(pod)
-                reason = f" ({text(ended, 'reason')})" if text(ended, "reason") else ""
-                return name, f"; container {text(status, 'name')} of pod {name} ended with exit code {code}{reason}"
-    return "POD", ""
 
 
 FAMILY: Final = Family(
