@@ -27,7 +27,9 @@ def waiting(reason: str, message: str = "") -> list[dict[str, Any]]:
     return [{"name": "node", "image": "train:1", "state": state}]
 
 
-@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
+@pytest.mark.parametrize(
+    "reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageInspectError", "SignatureValidationFailed"]
+)
 def test_image_that_cannot_be_pulled(reason: str) -> None:
     cluster = Cluster()
     placed(cluster, containerStatuses=waiting(reason, "manifest unknown"))
@@ -57,6 +59,15 @@ def test_container_that_cannot_be_created() -> None:
     placed(cluster, containerStatuses=waiting("CreateContainerConfigError", 'secret "token" not found'))
     found = cluster.explain("train")
     check(found, "container-configuration", "namespace vision", container="node", pod="train-node-0-0")
+
+
+@pytest.mark.parametrize("reason", ["RunContainerError", "CreateContainerError", "PostStartHookError"])
+def test_a_program_that_the_image_lacks_is_missing_in_no_namespace(reason: str) -> None:
+    cluster = Cluster()
+    placed(cluster, containerStatuses=waiting(reason, 'exec: "torchrun": executable file not found in $PATH'))
+    found = cluster.explain("train")
+    check(found, "container-configuration", "correct the command", container="node", reason=reason)
+    assert "namespace" not in found.fix
 
 
 def crash(code: int, restarts: int) -> list[dict[str, Any]]:
@@ -124,6 +135,24 @@ def test_volume_that_cannot_be_mounted() -> None:
     check(cluster.explain("train"), "volume-mount", "create what is missing", pod="train-node-0-0")
     for pod in job.pods:
         pod["status"]["phase"] = "Running"
+    assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize("reason", ["FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources"])
+def test_a_pod_that_its_node_cannot_start(reason: str) -> None:
+    """Its container is created for ever, and only an event says why (kubernetes#92903)."""
+    cluster = Cluster()
+    job = placed(cluster, containerStatuses=waiting("ContainerCreating"))
+    cluster.event(job.pods[1], reason, 'plugin type="multus" failed: network rdma not found')
+    found = cluster.explain("train")
+    check(found, "pod-sandbox", "platform team about rack-0-node-1", pod="train-node-0-1", node="rack-0-node-1")
+    assert "network rdma not found" in found.message
+    conditions = [{"type": "PodReadyToStartContainers", "status": "False"}]
+    job.pods[1]["status"] |= {"podIP": "10.0.0.7", "conditions": conditions}  # that of its machine
+    assert cluster.causes("train") == ["pod-sandbox"]
+    conditions[0]["status"] = "True"
+    assert cluster.causes("train") == []
+    job.pods[1]["status"]["conditions"] = []
     assert cluster.causes("train") == []
 
 
