@@ -132,7 +132,14 @@ def test_pods_on_a_failed_node_and_without_a_volume_are_explained(platform: Live
                 text = "Failed to create pod sandbox: network rdma not found"
                 events.append(event(mounts, "Warning", "FailedCreatePodSandBox", text))
                 require(platform.apply(events[2]))
-                found.has("ex-mounting", "vision", "pod-sandbox", "RuntimeClass", node=mounts["spec"]["nodeName"], pod=pod_name)
+                found.has(
+                    "ex-mounting",
+                    "vision",
+                    "pod-sandbox",
+                    "RuntimeClass",
+                    node=mounts["spec"]["nodeName"],
+                    pod=pod_name,
+                )
                 patched(platform, mounts, mounts["status"])
                 found.is_("ex-mounting", "vision", "Running", None)
     finally:
