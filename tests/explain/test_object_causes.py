@@ -140,7 +140,7 @@ def test_volume_that_cannot_be_mounted() -> None:
 
 @pytest.mark.parametrize("reason", ["FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources"])
 def test_a_pod_that_its_node_cannot_start(reason: str) -> None:
-    """Its container is created for ever, and only an event says why (kubernetes#92903)."""
+    """Its container stays in ContainerCreating, and only an event names the reason (kubernetes#92903)."""
     cluster = Cluster()
     job = placed(cluster, containerStatuses=waiting("ContainerCreating"))
     cluster.event(job.pods[1], reason, 'plugin type="multus" failed: network rdma not found')

@@ -1,4 +1,4 @@
-"""What Kueue says about a job that it keeps suspended: the reason in its Workload, and what to do about it."""
+"""Reason for which Kueue keeps a job suspended, from its Workload, and what to do about it."""
 
 from __future__ import annotations
 

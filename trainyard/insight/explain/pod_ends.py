@@ -1,4 +1,4 @@
-"""How pods ended: containers with an exit code, and pods that their node rejected or evicted, which have no log."""
+"""Failed ends of pods: containers with an exit code, and pods that their node rejected or evicted, without a log."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def unresolved_names(job: ResolvedJob, *, rendezvous: bool) -> Iterator[Finding]
 
 
 def _nameless_pods(job: ResolvedJob) -> Iterator[Finding]:
-    """Yield pods that get no name, or one that nobody can know: JobSet's Service and the index of the Job make it."""
+    """Yield pods without a predictable name, which consists of the index in the Job and JobSet's Service."""
     members = [each for each in job.pod_sets if each.ancestor == TRAINER or each.name == CONTAINER_NODE]
     network = job.job_set_spec.get("network") or {}
     if network.get("enableDNSHostnames", True) is False and sum(each.pods for each in members) > 1:
