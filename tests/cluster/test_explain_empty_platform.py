@@ -127,6 +127,19 @@ def test_pods_on_a_failed_node_and_without_a_volume_are_explained(platform: Live
                 fix, pod_name = "create what is missing", mounts["metadata"]["name"]
                 waits = found.is_("ex-mounting", "vision", "Starting", "volume-mount", fix, pod=pod_name)
                 found.says(waits, 'secret "keys" not found')
+                found.lacks("ex-mounting", "vision", "pod-sandbox")
+                patched(platform, mounts, {**status, "podIP": None, "podIPs": None})
+                text = "Failed to create pod sandbox: network rdma not found"
+                events.append(event(mounts, "Warning", "FailedCreatePodSandBox", text))
+                require(platform.apply(events[2]))
+                found.has(
+                    "ex-mounting",
+                    "vision",
+                    "pod-sandbox",
+                    "RuntimeClass",
+                    node=mounts["spec"]["nodeName"],
+                    pod=pod_name,
+                )
                 patched(platform, mounts, mounts["status"])
                 found.is_("ex-mounting", "vision", "Running", None)
     finally:

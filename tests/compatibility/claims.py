@@ -187,6 +187,13 @@ _SITUATIONS: Final[_Rows] = {
     "`hostNetwork` without dnsPolicy `ClusterFirstWithHostNet`, or dnsPolicy `Default`": (
         "render/test_hosts.py::test_pods_that_do_not_resolve_names_of_the_cluster_are_warned_about",
     ),
+    "`network.enableDNSHostnames: false`, or completionMode `NonIndexed`, in a runtime with a framework": (
+        "render/test_hosts.py::test_pods_without_the_names_that_their_framework_uses_are_warned_about",
+    ),
+    "`network.subdomain` in a runtime": ("render/test_runtimes.py::test_a_subdomain_is_a_service_of_one_train_job",),
+    "`ttlSecondsAfterFinished` in the Job template of a replicatedJob": (
+        "render/test_runtimes.py::test_a_job_that_is_deleted_after_its_end_runs_again",
+    ),
     "MPI launcher whose container is named `launcher`": (
         "render/test_mpi.py::test_a_launcher_container_that_the_sdk_does_not_find_is_warned_about",
     ),

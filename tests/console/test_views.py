@@ -279,6 +279,15 @@ def test_history_records_changes_and_is_bounded() -> None:
     }
 
 
+def test_a_pod_that_its_node_rejected_shows_the_reason() -> None:
+    cluster = Cluster()
+    job = cluster.job("one", nodes=cluster.names[:2])
+    job.pods[0]["status"] = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
+    page = job_page(PlatformView(cluster.observed), "trainjob/vision/one", ())
+    assert page is not None
+    assert [(pod.phase, pod.detail) for pod in page.pods] == [("Failed", "UnexpectedAdmissionError"), ("Running", "")]
+
+
 def test_another_job_of_the_same_name_has_a_history_of_its_own() -> None:
     history = StateHistory()
     cluster = Cluster()

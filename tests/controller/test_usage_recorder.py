@@ -569,7 +569,8 @@ async def test_a_month_follows_another_one_and_the_oldest_are_removed(api: FakeA
     assert sorted(kept) == [name_of("team", "2025-01"), name_of("team", "2025-02")]
 
 
-async def test_a_job_has_its_history(api: FakeApi, clock: Clock) -> None:
+@pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
+async def test_a_job_has_its_history(api: FakeApi, clock: Clock, kind: str) -> None:
     install(api)
     group = pod_group()
     group["spec"]["priorityClassName"] = "high"
@@ -581,6 +582,7 @@ async def test_a_job_has_its_history(api: FakeApi, clock: Clock) -> None:
         failed = pod(bound=10, ended=40)
         failed["status"] |= {"phase": "Failed"}
         failed["status"]["containerStatuses"][0]["state"]["terminated"] |= {"exitCode": 137, "reason": "OOMKilled"}
+        failed["status"][kind] = failed["status"].pop("containerStatuses")
         await recorder.at(40)
         api.put(PODS, failed)
         await recorder.flush(40)

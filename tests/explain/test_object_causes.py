@@ -27,7 +27,9 @@ def waiting(reason: str, message: str = "") -> list[dict[str, Any]]:
     return [{"name": "node", "image": "train:1", "state": state}]
 
 
-@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
+@pytest.mark.parametrize(
+    "reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageInspectError", "SignatureValidationFailed"]
+)
 def test_image_that_cannot_be_pulled(reason: str) -> None:
     cluster = Cluster()
     placed(cluster, containerStatuses=waiting(reason, "manifest unknown"))
@@ -57,6 +59,15 @@ def test_container_that_cannot_be_created() -> None:
     placed(cluster, containerStatuses=waiting("CreateContainerConfigError", 'secret "token" not found'))
     found = cluster.explain("train")
     check(found, "container-configuration", "namespace vision", container="node", pod="train-node-0-0")
+
+
+@pytest.mark.parametrize("reason", ["RunContainerError", "CreateContainerError", "PostStartHookError"])
+def test_a_program_that_the_image_lacks_is_missing_in_no_namespace(reason: str) -> None:
+    cluster = Cluster()
+    placed(cluster, containerStatuses=waiting(reason, 'exec: "torchrun": executable file not found in $PATH'))
+    found = cluster.explain("train")
+    check(found, "container-configuration", "correct the command", container="node", reason=reason)
+    assert "namespace" not in found.fix
 
 
 def crash(code: int, restarts: int) -> list[dict[str, Any]]:
@@ -124,6 +135,24 @@ def test_volume_that_cannot_be_mounted() -> None:
     check(cluster.explain("train"), "volume-mount", "create what is missing", pod="train-node-0-0")
     for pod in job.pods:
         pod["status"]["phase"] = "Running"
+    assert cluster.causes("train") == []
+
+
+@pytest.mark.parametrize("reason", ["FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources"])
+def test_a_pod_that_its_node_cannot_start(reason: str) -> None:
+    """Its container stays in ContainerCreating, and only an event names the reason (kubernetes#92903)."""
+    cluster = Cluster()
+    job = placed(cluster, containerStatuses=waiting("ContainerCreating"))
+    cluster.event(job.pods[1], reason, 'plugin type="multus" failed: network rdma not found')
+    found = cluster.explain("train")
+    check(found, "pod-sandbox", "platform team about rack-0-node-1", pod="train-node-0-1", node="rack-0-node-1")
+    assert "network rdma not found" in found.message
+    conditions = [{"type": "PodReadyToStartContainers", "status": "False"}]
+    job.pods[1]["status"] |= {"podIP": "10.0.0.7", "conditions": conditions}  # that of its machine
+    assert cluster.causes("train") == ["pod-sandbox"]
+    conditions[0]["status"] = "True"
+    assert cluster.causes("train") == []
+    job.pods[1]["status"]["conditions"] = []
     assert cluster.causes("train") == []
 
 
@@ -340,18 +369,24 @@ def test_suspended_by_a_person() -> None:
     assert "suspended-by-user" not in cluster.causes("train")
 
 
-def workload(cluster: Cluster, **condition: str) -> None:
+def workload(cluster: Cluster, *conditions: dict[str, str], **status: Any) -> dict[str, Any]:
+    """Add a suspended job of a Kueue queue, and its Workload."""
+    job = cluster.job("train", suspend=True)
+    cluster.without(*job.pods)
+    job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
     metadata = {"ownerReferences": owner("trainjob", "train")}
-    status = {"conditions": [condition]}
+    status = {"conditions": list(conditions), **status}
     cluster.bodies.append(body("kueue.x-k8s.io/v1beta2", "Workload", "w", "vision", metadata=metadata, status=status))
+    return cluster.bodies[-1]
+
+
+def state(kind: str, status: str, reason: str = "", message: str = "") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
 def test_suspended_by_kueue() -> None:
     cluster = Cluster()
-    job = cluster.job("train", suspend=True)
-    cluster.without(*job.pods)
-    job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
-    workload(cluster, type="QuotaReserved", status="False", message="insufficient quota")
+    workload(cluster, state("QuotaReserved", "False", message="insufficient quota"))
     found = cluster.explain("train")
     check(
         found, "suspended-by-kueue", "kubectl describe workload w -n vision", queue="local", reason="insufficient quota"
@@ -359,13 +394,63 @@ def test_suspended_by_kueue() -> None:
     assert len(found.causes) == 1
 
 
-def test_suspended_by_a_person_though_kueue_admitted_it() -> None:
+def test_kueue_does_not_queue_a_deactivated_workload_again() -> None:
+    """Its quota may be free for days: nothing admits it (kueue#15255)."""
     cluster = Cluster()
-    job = cluster.job("train", suspend=True)
-    cluster.without(*job.pods)
-    job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
-    workload(cluster, type="Admitted", status="True")
-    assert cluster.causes("train") == ["suspended-by-user"]
+    why = "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
+    made = workload(
+        cluster,
+        state("QuotaReserved", "False", "Pending", "Exceeded the PodsReady timeout vision/w"),
+        state("Evicted", "True", "Deactivated", why),
+    )
+    made["spec"] = {"active": False}
+    found = cluster.explain("train")
+    check(found, "suspended-by-kueue", "ask the platform team to activate Workload w", reason=why)
+    assert "quota" not in found.fix
+    made["spec"]["active"] = True
+    check(cluster.explain("train"), "suspended-by-kueue", "wait until quota of local is free")
+
+
+def test_kueue_queues_an_evicted_workload_again_later() -> None:
+    cluster = Cluster()
+    again = {"count": 1, "requeueAt": "2026-11-24T12:05:00Z"}
+    message = "Exceeded the PodsReady timeout vision/w"
+    workload(cluster, state("Evicted", "True", "PodsReadyTimeout", message), requeueState=again)
+    reason = f"{message}; it is queued again at 2026-11-24T12:05:00Z"
+    check(cluster.explain("train"), "suspended-by-kueue", "kept its pods from running", reason=reason)
+
+
+@pytest.mark.parametrize("message", ["LocalQueue local doesn't exist", "ClusterQueue vision is inactive"])
+def test_no_quota_of_a_missing_or_stopped_queue_becomes_free(message: str) -> None:
+    cluster = Cluster()
+    workload(cluster, state("QuotaReserved", "False", "Inadmissible", message))
+    found = cluster.explain("train")
+    check(found, "suspended-by-kueue", "kubectl get localqueues -n vision", reason=message)
+    assert "wait" not in found.fix
+
+
+def test_kueue_waits_for_admission_checks_after_it_has_reserved_quota() -> None:
+    cluster = Cluster()
+    checks = [
+        {"name": "east", "state": "Ready", "message": "connected"},
+        {"name": "provision", "state": "Pending", "message": "waiting for nodes"},
+    ]
+    workload(cluster, state("QuotaReserved", "True", message="Quota reserved in vision"), admissionChecks=checks)
+    reason = "its quota is reserved, and admission check provision is Pending: waiting for nodes"
+    check(cluster.explain("train"), "suspended-by-kueue", "wait for the admission check", reason=reason)
+
+
+def test_kueue_admitted_it_and_does_not_resume_it() -> None:
+    """Kueue resumes what it has admitted, so no person keeps it suspended (kueue#11931)."""
+    cluster = Cluster()
+    workload(cluster, state("Admitted", "True"))
+    found = cluster.explain("train")
+    check(found, "suspended-by-kueue", "patch trainjob train -n vision --type merge --dry-run=server", workload="w")
+    assert "has admitted it, and not resumed it" in found.message
+    assert len(found.causes) == 1
+    job = cluster.find("TrainJob", "train")
+    job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    assert cluster.causes("train") == ["managed-elsewhere"]
 
 
 def test_managed_by_another_controller() -> None:
@@ -444,3 +529,65 @@ def test_how_a_job_failed_has_one_cause(reason: str, cause: str) -> None:
     assert causes & set(cluster.causes("train")) == {cause}
     job.train_job["status"] = {"conditions": [{**job.train_job["status"]["conditions"][0], "status": "False"}]}
     assert not causes & set(cluster.causes("train"))
+
+
+REJECTED = {
+    "phase": "Failed",
+    "reason": "UnexpectedAdmissionError",
+    "message": "Pod Allocate failed due to no healthy devices present",
+}
+REASON = "UnexpectedAdmissionError: Pod Allocate failed due to no healthy devices present"
+
+
+def test_pods_that_their_nodes_reject_are_lost_members() -> None:
+    """After a reboot, a node rejects pods until its devices are there (kubernetes#125579); they have no containers."""
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    for pod in job.pods:
+        pod["status"] = dict(REJECTED)
+    found = cluster.explain("train")
+    check(found, "gang-restarting", "ask the platform team about rack-0-node-0", restarts=0)
+    assert f"pod train-node-0-0 failed ({REASON})" in found.message
+    job.job_set["status"]["restarts"] = 1
+    check(cluster.explain("train"), "gang-restarting", "ask the platform team about rack-0-node-0", restarts=1)
+    for pod in job.pods:
+        pod["status"] = {"phase": "Running"}
+    job.job_set["status"]["restarts"] = 0
+    assert cluster.causes("train") == []
+
+
+def test_a_failed_job_names_pods_that_their_nodes_rejected_and_no_log() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.train_job["status"] = ended("Failed", "FailedJobs")
+    state = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    for pod in job.pods:
+        pod["status"] = {**REJECTED, "containerStatuses": [{"name": "node", "state": state}]}
+    found = cluster.explain("train")
+    check(found, "job-failed", "ask the platform team about rack-0-node-0; then delete the job")
+    assert f"pod train-node-0-0 failed ({REASON})" in found.message
+    assert "kubectl logs" not in found.fix
+    job.pods[0]["status"] |= {"reason": "DeadlineExceeded", "message": ""}
+    check(cluster.explain("train"), "job-failed", "use a longer activeDeadlineSeconds")
+
+
+def test_an_init_container_that_failed_is_named_with_its_log() -> None:
+    cluster = Cluster()
+    job = cluster.job("train", nodes=cluster.names[:2])
+    job.train_job["status"] = ended("Failed", "FailedJobs")
+    fetch = {"name": "fetch", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}
+    done = {"name": "check", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    for pod in job.pods:
+        pod["status"] = {"phase": "Failed", "initContainerStatuses": [done, fetch], "containerStatuses": waiting("")}
+    found = cluster.explain("train")
+    check(found, "job-failed", "kubectl logs -n vision train-node-0-0 -c fetch`")
+    assert "init container fetch of pod train-node-0-0 ended with exit code 3 (Error)" in found.message
+
+
+def test_an_initializer_that_its_node_rejected_has_no_log() -> None:
+    cluster = Cluster()
+    job = with_initializer(cluster, failed=1)
+    job.pods[0]["status"] = dict(REJECTED)
+    found = cluster.explain("train")
+    check(found, "initializer-failed", "ask the platform team about", ended=f", last with {REASON}")
+    assert "kubectl logs" not in found.fix

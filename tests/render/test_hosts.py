@@ -90,3 +90,41 @@ def test_every_role_on_the_network_of_its_machine_is_named_once() -> None:
     of = launched(node(pod=pod), launcher(pod=pod))
     finding = only(verdict(train_job(), of).warnings)
     assert "replicatedJobs launcher, node" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("framework", "of", "nodes", "warned"),
+    [
+        ("torch", {"jobset": {"network": {"enableDNSHostnames": False}}}, 2, "enableDNSHostnames"),
+        ("jax", {"jobset": {"network": {"enableDNSHostnames": False}}}, 2, "enableDNSHostnames"),
+        ("torch", {"jobset": {"network": {"enableDNSHostnames": False}}}, 1, ""),
+        ("torch", {"jobset": {"network": {"enableDNSHostnames": True}}}, 2, ""),
+        (None, {"jobset": {"network": {"enableDNSHostnames": False}}}, 2, ""),
+        ("torch", {"job": {"completionMode": "NonIndexed"}}, 2, "completionMode"),
+        ("xgboost", {"job": {"completionMode": "NonIndexed"}}, 2, "completionMode"),
+        ("torch", {"job": {"completionMode": "NonIndexed"}}, 1, "completionMode"),  # PET_NODE_RANK is its index
+        ("torch", {"job": {"completionMode": "Indexed"}}, 2, ""),
+        (None, {"job": {"completionMode": "NonIndexed"}}, 2, ""),
+    ],
+)
+def test_pods_without_the_names_that_their_framework_uses_are_warned_about(
+    framework: str | None, of: dict[str, Any], nodes: int, warned: str
+) -> None:
+    """JobSet gives only pods of indexed Jobs names that others know, and none without its Service (jobset#138)."""
+    policy = {"mlPolicy": {framework: {}}} if framework else {}
+    made = runtime(
+        initializer(job=of.get("job", {})), trainer(job=of.get("job", {})), **policy, jobset=of.get("jobset", {})
+    )
+    found = verdict(train_job(trainer={"numNodes": nodes}), made)
+    assert not found.errors
+    named = [
+        each for each in found.warnings if "enableDNSHostnames" in each.message or "completionMode" in each.message
+    ]
+    assert [each.path for each in named] == (["spec.runtimeRef"] if warned else [])
+    assert all(warned in each.message for each in named)
+
+
+def test_a_launcher_needs_no_name() -> None:
+    batch = {"completionMode": "NonIndexed"}
+    assert not verdict(train_job(), launched(node(), launcher(job=batch))).warnings
+    assert "replicatedJob node" in only(verdict(train_job(), launched(node(job=batch), launcher())).warnings).message

@@ -9,6 +9,7 @@ import pytest
 from tests.render.builders import (
     ANCESTOR,
     container,
+    initializer,
     objects,
     only,
     pods,
@@ -165,6 +166,27 @@ def test_zero_replicas_are_unset_as_for_kubeflow_trainer_and_kueue() -> None:
     assert "replicas" not in made["JobSet"]["spec"]["replicatedJobs"][1]
     assert made["PodGroup"]["spec"]["minMember"] == 2
     assert not validate_runtime(runtime(trainer(replicas=0))).allowed
+
+
+def test_a_job_that_is_deleted_after_its_end_runs_again() -> None:
+    """JobSet creates a Job that does not exist, whether it has ended or not (jobset#279)."""
+    of = runtime(initializer(job={"ttlSecondsAfterFinished": 0}), trainer())
+    found = validate_runtime(of)
+    assert (found.errors, only(found.warnings).path) == ((), f"{JOBS}[0].template.spec.ttlSecondsAfterFinished")
+    assert "runs again and again" in only(verdict(train_job(), of).warnings).message
+    whole = runtime(initializer(), trainer(), jobset={"ttlSecondsAfterFinished": 0})
+    assert validate_runtime(whole) == AdmissionDecision()
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_a_subdomain_is_a_service_of_one_train_job(cluster: bool) -> None:
+    """JobSet creates the Service once, and it selects the pods of one JobSet (jobset#136)."""
+    of = runtime(trainer(), jobset={"network": {"subdomain": "ring"}}, cluster=cluster)
+    found = validate_runtime(of)
+    assert (found.errors, only(found.warnings).path) == ((), f"{TEMPLATE}.network.subdomain")
+    assert 'share Service "ring"' in only(found.warnings).message
+    nameless = runtime(trainer(), jobset={"network": {"subdomain": "ring", "enableDNSHostnames": False}})
+    assert validate_runtime(nameless) == AdmissionDecision()
 
 
 def test_an_empty_scheduler_name_is_unset() -> None:

@@ -16,8 +16,8 @@ PATCHED: Final = frozenset(
     }
 )
 """Causes shown on the real control plane with a patched status: simulated nodes run no container and never fail."""
-EVENTS: Final = frozenset({"volume-mount"})
-"""Causes shown on the real control plane with a patched status and an event: simulated nodes mount no volume."""
+EVENTS: Final = frozenset({"volume-mount", "pod-sandbox"})
+"""Causes shown on the real control plane with a patched status and an event: simulated nodes have no kubelet."""
 LIVE: Final = frozenset(
     {
         *("queue-missing", "queue-not-leaf", "queue-tree-stopped", "queue-over-capability", "queue-capability-full"),

@@ -133,13 +133,17 @@ def seconds(text: object) -> int:
 def _failure(status: Mapping[str, Any]) -> str:
     if status.get("phase") != "Failed":
         return ""
-    states = [(each.get("state") or {}).get("terminated") or {} for each in status.get("containerStatuses") or ()]
-    codes = [each for each in states if each.get("exitCode")]
+    codes = [each for each in _terminated(status) if each.get("exitCode")]
     failed = min(codes, key=lambda each: str(each.get("finishedAt")), default={})
     reason = str(status.get("reason") or failed.get("reason") or "Failed")
     return f"{reason} (exit code {failed['exitCode']})" if failed else reason
 
 
 def _ended(status: Mapping[str, Any]) -> int:
-    states = ((each.get("state") or {}).get("terminated") or {} for each in status.get("containerStatuses") or ())
-    return max((seconds(each.get("finishedAt")) for each in states), default=0)
+    return max((seconds(each.get("finishedAt")) for each in _terminated(status)), default=0)
+
+
+def _terminated(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return how the containers of a pod ended; one that failed in an init container has started no other."""
+    statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    return [(each.get("state") or {}).get("terminated") or {} for each in statuses]

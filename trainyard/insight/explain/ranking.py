@@ -20,7 +20,8 @@ RANKS: Final = (
     # What runs before the gang has failed.
     "initializer-failed",
     # Placed pods do not start.
-    *("image-pull", "container-configuration", "volume-missing", "volume-pending", "volume-mount", "container-crash"),
+    *("image-pull", "container-configuration", "volume-missing", "volume-pending", "volume-mount", "pod-sandbox"),
+    "container-crash",
     # What must leave first does not.
     "pods-terminating",
     # The gang is never placed.

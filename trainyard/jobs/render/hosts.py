@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.api import Body
-from trainyard.api.constants import DATASET_INITIALIZER, MODEL_INITIALIZER
+from trainyard.api.constants import CONTAINER_NODE, DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER
 from trainyard.checks.finding import Finding
 from trainyard.jobs.render.job_view import JobView
-from trainyard.jobs.render.pod_set import PodSet
+from trainyard.jobs.render.pod_set import LAUNCHER, PodSet
 from trainyard.jobs.render.resolved_job import ResolvedJob
 
 MOST_PODS: Final = 100_000
@@ -29,6 +29,7 @@ HOST_NETWORK_DNS: Final = "ClusterFirstWithHostNet"
 """The dnsPolicy with which a pod on the network of its machine resolves names of the cluster."""
 
 _CLUSTER_DNS: Final = "ClusterFirst"
+_INDEXED: Final = "Indexed"
 _INITIALIZERS: Final = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 
 
@@ -71,8 +72,16 @@ def check_pods(job: ResolvedJob) -> Iterator[Finding]:
             )
 
 
-def unresolved_names(job: ResolvedJob) -> Iterator[Finding]:
-    """Warn about pods that ask the name servers of their machine, which do not know the names of the other pods."""
+def unresolved_names(job: ResolvedJob, *, rendezvous: bool) -> Iterator[Finding]:
+    """Warn about pods that do not find each other by name.
+
+    Parameters
+    ----------
+    rendezvous
+        Whether the framework gives the pods the names of others, and their index.
+    """
+    if rendezvous:
+        yield from _nameless_pods(job)
     found = [pod_set for pod_set in job.pod_sets if pod_set.ancestor not in _INITIALIZERS]
     alone = sum(pod_set.pods for pod_set in found) < 2
     names = sorted(pod_set.name for pod_set in found if not alone and _asks_the_machine(pod_set.pod))
@@ -83,6 +92,27 @@ def unresolved_names(job: ResolvedJob) -> Iterator[Finding]:
             "pods: they ask the name servers of their machine",
             f"set dnsPolicy: {HOST_NETWORK_DNS} (with hostNetwork) or {_CLUSTER_DNS} in the runtime",
         )
+
+
+def _nameless_pods(job: ResolvedJob) -> Iterator[Finding]:
+    """Yield pods without a predictable name, which consists of the index in the Job and JobSet's Service."""
+    members = [each for each in job.pod_sets if each.ancestor == TRAINER or each.name == CONTAINER_NODE]
+    network = job.job_set_spec.get("network") or {}
+    if network.get("enableDNSHostnames", True) is False and sum(each.pods for each in members) > 1:
+        yield Finding.warning(
+            "spec.runtimeRef",
+            "the pods have no names by which they find each other: network.enableDNSHostnames is false",
+            "remove it from the runtime",
+        )
+    for pod_set in members:
+        mode = pod_set.job["template"]["spec"].get("completionMode", _INDEXED)
+        if mode != _INDEXED and pod_set.name != LAUNCHER:
+            yield Finding.warning(
+                "spec.runtimeRef",
+                f"the pods of replicatedJob {pod_set.name} have neither the index nor the names that the framework "
+                f"uses: completionMode is {mode}",
+                f"use completionMode {_INDEXED} in the runtime",
+            )
 
 
 def _asks_the_machine(pod: Body) -> bool:

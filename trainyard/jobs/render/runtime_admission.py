@@ -102,7 +102,8 @@ def runtime_warnings(runtime: Runtime) -> tuple[Finding, ...]:
     """Return warnings about valid settings with unexpected effects."""
     if runtime_errors(runtime):
         return ()
-    return (*_label_warnings(template_of(runtime)), *_replica_warnings(runtime))
+    template = template_of(runtime)
+    return (*_label_warnings(template), *_replica_warnings(runtime), *_job_set_warnings(template))
 
 
 def step_errors(job: Body, path: str) -> Iterator[Finding]:
@@ -151,6 +152,25 @@ def _replica_warnings(runtime: Runtime) -> Iterator[Finding]:
         if job.get("replicas") == 0:
             message = "0 is unset, which means 1, for Kubeflow Trainer and Kueue: one Job runs"
             yield Finding(f"{_JOBS}[{index}].replicas", message, "remove the replicatedJob if it should not run")
+
+
+def _job_set_warnings(template: Template) -> Iterator[Finding]:
+    """Yield fields that JobSet accepts, and that break jobs (``shouldCreateJob``, ``createHeadlessSvcIfNecessary``)."""
+    for index, job in enumerate(template.jobs):
+        if job["template"]["spec"].get("ttlSecondsAfterFinished") is not None:
+            yield Finding(
+                f"{_JOBS}[{index}].template.spec.ttlSecondsAfterFinished",
+                "deletes the Job after its end, and JobSet creates it again while others run: it runs again and again",
+                f"remove it; {_SPEC}.ttlSecondsAfterFinished deletes the whole JobSet after its end",
+            )
+    network = template.spec.get("network") or {}
+    if (subdomain := network.get("subdomain")) and network.get("enableDNSHostnames", True):
+        yield Finding(
+            f"{_SPEC}.network.subdomain",
+            f'all TrainJobs of a namespace share Service "{subdomain}", which selects the pods of the first: the pods '
+            "of the others do not resolve each other",
+            "remove it: each TrainJob then has a Service of its own name",
+        )
 
 
 def _label_warnings(template: Template) -> Iterator[Finding]:

@@ -115,9 +115,9 @@ def job_findings(job: ResolvedJob) -> Iterator[Finding]:
     if too_many := tuple(check_pods(job)):
         yield from too_many
         return
-    yield from unresolved_names(job)
-    yield from check_kueue(job)
     framework = framework_of(job.runtime)
+    yield from unresolved_names(job, rendezvous=framework is not frameworks.FRAMEWORKS[frameworks.PLAIN])
+    yield from check_kueue(job)
     yield from framework.validate(job)
     yield from fixed_ranks(job, framework)
     chosen = gang_schedulers_of(job.runtime)

@@ -191,7 +191,7 @@ def _runtime(job_state: JobState) -> tuple[str, str]:
 
 def _pod(view: PlatformView, pod: Body) -> PodRow:
     statuses = [*sequence(pod, "status", "initContainerStatuses"), *sequence(pod, "status", "containerStatuses")]
-    reasons = [text(each, "state", "waiting", "reason") for each in statuses]
+    reasons = [text(pod, "status", "reason"), *(text(each, "state", "waiting", "reason") for each in statuses)]
     reasons += [text(each, "state", "terminated", "reason") for each in statuses]
     unplaced = text(condition(pod, "PodScheduled", "False"), "message")
     node = text(pod, "spec", "nodeName")

@@ -7,22 +7,23 @@ from typing import Final
 
 from trainyard.api.constants import REPLICATED_JOB_LABEL
 from trainyard.checks.report.text import counted
-from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, whole
+from trainyard.cluster_state.body_fields import Body, condition, name_of, text, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.job_state import ExplainedState, JobState
+from trainyard.insight.explain.pod_ends import ends_of
 
 _MAXIMUM: Final = 300
 
 FAILED: Final = Cause(
     "initializer-failed",
     "Failed initializer",
-    "conditions of the Jobs that others wait for; exit codes of their containers",
+    "conditions of the Jobs that others wait for; status of their pods, and exit codes of their containers",
     "{initializer}, which the gang waits for, failed (failed pods: {times}){ended}",
-    "read its log: `kubectl logs -n {namespace} {pod}`; check storageUri and the credentials",
+    "{remedy}; check storageUri and the credentials",
     {
         **{"initializer": "dataset-initializer", "times": 1, "ended": ", last with exit code 1 (Error)"},
-        **{"namespace": "vision", "pod": "train-dataset-initializer-0-0-x7k2p"},
+        "remedy": "read its log: `kubectl logs -n vision train-dataset-initializer-0-0-x7k2p`",
     },
 )
 RUNNING: Final = Cause(
@@ -49,12 +50,15 @@ def _find(job_state: JobState) -> Iterator[Found]:
         own = [pod for pod in job_state.index.children(job, Kind.POD) if text(pod, "status", "phase") == "Failed"]
         failures = max(whole(job, "status", "failed"), len(own))
         if failures or condition(job, "Failed") is not None:
+            name = name_of(own[-1]) if own else "POD"
+            end = next((each for pod in reversed(own) for each in ends_of(pod)), None)
             yield FAILED.found(
                 initializer=text(job, "metadata", "labels", REPLICATED_JOB_LABEL),
                 times=max(1, failures),
-                ended=_ended(own),
+                ended=f", last with {end.short}" if end else "",
                 namespace=namespace,
-                pod=name_of(own[-1]) if own else "POD",
+                pod=name,
+                remedy=end.remedy if end else f"read its log: `kubectl logs -n {namespace} {name}`",
             )
     live = [pod for pod in pods if text(pod, "status", "phase") in ("Pending", "Running", "")]
     yield RUNNING.found(
@@ -63,16 +67,6 @@ def _find(job_state: JobState) -> Iterator[Found]:
         namespace=namespace,
         pod=name_of(live[0]) if live else "POD",
     )
-
-
-def _ended(pods: list[Body]) -> str:
-    for pod in reversed(pods):
-        for status in sequence(pod, "status", "containerStatuses"):
-            state = mapping(status, "state", "terminated")
-            if code := whole(state, "exitCode"):
-                reason = f" ({text(state, 'reason')})" if text(state, "reason") else ""
-                return f", last with exit code {code}{reason}"
-    return ""
 
 
 def _progress(pods: list[Body]) -> str:

@@ -6,16 +6,29 @@ import datetime
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard.cluster_state.body_fields import Body, mapping, name_of, sequence, text, time, whole
+from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, time, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.job_state import ExplainedState, JobState, gated, gated_by_kueue
 
 _MAXIMUM: Final = 300
-_IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
-_CONFIGURATION: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_IMAGE: Final = frozenset(
+    {
+        *("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"),
+        *("ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"),
+    }
+)
+_REFERENCE: Final = "CreateContainerConfigError"
+"""Reason of a container that refers to a missing object of the namespace."""
+_CONFIGURATION: Final = frozenset(
+    {
+        *(_REFERENCE, "CreateContainerError", "RunContainerError"),
+        *("PreCreateHookError", "PreStartHookError", "PostStartHookError"),
+    }
+)
 _CRASH: Final = "CrashLoopBackOff"
-_MOUNT: Final = frozenset({"FailedMount", "FailedAttachVolume"})
+_MOUNT: Final = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+_SANDBOX: Final = frozenset({"FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources"})
 _WAITS: Final = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
 _SHOWN: Final = 3
 _CREATED_WITHIN: Final = datetime.timedelta(seconds=10)
@@ -37,10 +50,11 @@ CONFIGURATION: Final = Cause(
     "Container that cannot be created",
     "`status.containerStatuses` of the pods",
     "container {container} of pod {pod} cannot be created ({reason}): {message}",
-    "create what is missing in namespace {namespace}, or correct the reference",
+    "{remedy}",
     {
         **{"container": "node", "pod": "train-node-0-0", "reason": "CreateContainerConfigError"},
-        **{"message": 'secret "token" not found', "namespace": "vision"},
+        "message": 'secret "token" not found',
+        "remedy": "create what is missing in namespace vision, or correct the reference",
     },
 )
 CRASH: Final = Cause(
@@ -81,6 +95,17 @@ MOUNT: Final = Cause(
     "create what is missing, or ask the platform team to look at the volume",
     {"pod": "train-node-0-0", "message": 'MountVolume.SetUp failed for volume "keys": secret "keys" not found'},
 )
+SANDBOX: Final = Cause(
+    "pod-sandbox",
+    "Pod that its node cannot start",
+    "events of the pods with reason FailedCreatePodSandBox, NetworkNotReady or FailedPrepareDynamicResources",
+    "node {node} cannot start pod {pod}: {message}",
+    "correct the network, RuntimeClass or ResourceClaim that the message names, or ask the platform team about {node}",
+    {
+        **{"node": "rack-0-node-0", "pod": "train-node-0-0"},
+        "message": 'Failed to create pod sandbox: plugin type="multus" failed: network rdma not found',
+    },
+)
 GATED: Final = Cause(
     "pods-gated",
     "Scheduling gates",
@@ -120,7 +145,13 @@ def _containers(job_state: JobState) -> Iterator[Found]:
                 pulling.append((pod, status, waiting))
             elif reason in _CONFIGURATION:
                 message = text(waiting, "message")[:_MAXIMUM]
-                yield CONFIGURATION.found(**where, reason=reason, message=message, namespace=_home(job_state))
+                home = _home(job_state)
+                remedy = (
+                    f"create what is missing in namespace {home}, or correct the reference"
+                    if reason == _REFERENCE
+                    else "correct the command, the mounts or the image of the container, as the message says"
+                )
+                yield CONFIGURATION.found(**where, reason=reason, message=message, namespace=home, remedy=remedy)
             elif reason == _CRASH:
                 last = mapping(status, "lastState", "terminated")
                 yield CRASH.found(
@@ -188,13 +219,26 @@ def _claim_names(job_state: JobState) -> dict[str, str]:
 
 
 def _mounts(job_state: JobState) -> Iterator[Found]:
-    for pod in job_state.pods:
-        if not text(pod, "spec", "nodeName") or text(pod, "status", "phase") == "Running":
-            continue
-        found = [each for each in job_state.index.events(pod) if text(each, "reason") in _MOUNT]
-        if found:
+    """Yield what keeps nodes from starting the pods that are placed on them."""
+    starting = [
+        pod for pod in job_state.pods if text(pod, "spec", "nodeName") and text(pod, "status", "phase") != "Running"
+    ]
+    for pod in starting:
+        if found := [each for each in job_state.index.events(pod) if text(each, "reason") in _MOUNT]:
             yield MOUNT.found(pod=name_of(pod), message=text(found[-1], "message")[:_MAXIMUM])
+            break
+    for pod in starting:
+        found = [each for each in job_state.index.events(pod) if text(each, "reason") in _SANDBOX]
+        if found and not _has_sandbox(pod):
+            message = text(found[-1], "message")[:_MAXIMUM]
+            yield SANDBOX.found(node=text(pod, "spec", "nodeName"), pod=name_of(pod), message=message)
             return
+
+
+def _has_sandbox(pod: Body) -> bool:
+    """Return whether a pod has its network: its events are of an earlier attempt."""
+    ready = condition(pod, "PodReadyToStartContainers", None)
+    return text(ready, "status") == "True" if ready is not None else bool(text(pod, "status", "podIP"))
 
 
 def _home(job_state: JobState) -> str:
@@ -204,6 +248,6 @@ def _home(job_state: JobState) -> str:
 FAMILY: Final = Family(
     "Pods",
     6,
-    (IMAGE, CONFIGURATION, CRASH, VOLUME_MISSING, VOLUME_PENDING, MOUNT, GATED),
+    (IMAGE, CONFIGURATION, CRASH, VOLUME_MISSING, VOLUME_PENDING, MOUNT, SANDBOX, GATED),
     _find,
 )

@@ -13,7 +13,6 @@ from trainyard.cluster_state.body_fields import (
     mapping,
     name_of,
     namespace_of,
-    sequence,
     text,
     time,
     whole,
@@ -21,6 +20,7 @@ from trainyard.cluster_state.body_fields import (
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.job_state import ExplainedState, JobState
+from trainyard.insight.explain.pod_ends import ends_of
 
 _EXHAUSTED: Final = "ReachedMaxRestarts"
 _EVICTED: Final = frozenset({"Evict", "Evicted", "TaintManagerEviction", "Preempted", "DisruptionTarget"})
@@ -75,12 +75,19 @@ def _find(job_state: JobState) -> Iterator[Found]:
     if ended is not None and text(ended, "reason") == _EXHAUSTED:
         limit = whole(job_set, "spec", "failurePolicy", "maxRestarts")
         yield EXHAUSTED.found(restarts=restarts or limit, reason=_reason(job_state)[0])
-    elif not job_state.ended and restarts:
+    elif not job_state.ended and (restarts or _lost(job_state)):
         maximum = mapping(job_set, "spec", "failurePolicy").get("maxRestarts")
         reason, remedy = _reason(job_state)
         bound = f" of at most {maximum}" if isinstance(maximum, int) else ""
         cause = RESTARTED if job_state.state is ExplainedState.RUNNING else RESTARTING
         yield cause.found(restarts=restarts, bound=bound, reason=reason, remedy=remedy)
+
+
+def _lost(job_state: JobState) -> bool:
+    """Return whether pods failed that the Job of the gang replaces, without a restart of the JobSet."""
+    if job_state.state not in (ExplainedState.WAITING, ExplainedState.STARTING) or job_state.initializers:
+        return False
+    return any(text(pod, "status", "phase") == "Failed" for pod in job_state.all_pods)
 
 
 def _reason(job_state: JobState) -> tuple[str, str]:
@@ -120,19 +127,13 @@ def _evictions(job_state: JobState) -> Iterator[tuple[datetime.datetime, str, st
 
 def _failures(job_state: JobState) -> Iterator[tuple[datetime.datetime, str, str]]:
     """Yield when containers and Jobs of the gang failed, how, and what to do."""
-    read = _logs(job_state)
     for pod in job_state.all_pods:
-        for status in sequence(pod, "status", "containerStatuses"):
-            last = mapping(status, "state", "terminated") or mapping(status, "lastState", "terminated")
-            if code := whole(last, "exitCode"):
-                container, why = text(status, "name"), text(last, "reason") or "Error"
-                reason = f"container {container} of pod {name_of(pod)} ended with exit code {code} ({why})"
-                yield time(last, "finishedAt") or _UNKNOWN, reason, read
+        yield from ((end.when, end.message, end.remedy) for end in ends_of(pod, previous=True))
     for job in job_state.jobs:
         failed = condition(job, "Failed")
         if failed is not None:
             why = f"{text(failed, 'reason')}: {text(failed, 'message')[:_MAXIMUM]}"
-            yield time(failed, "lastTransitionTime") or _UNKNOWN, f"Job {name_of(job)} failed ({why})", read
+            yield time(failed, "lastTransitionTime") or _UNKNOWN, f"Job {name_of(job)} failed ({why})", _logs(job_state)
 
 
 def _belongs(job_state: JobState, event: Body) -> bool:

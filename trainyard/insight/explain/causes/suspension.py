@@ -12,11 +12,12 @@ from trainyard.api.constants import (
     MANAGED_BY_TRAINER,
     RUNTIME_NOT_SUPPORTED_REASON,
 )
-from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text, whole
+from trainyard.cluster_state.body_fields import condition, mapping, text, whole
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.explain.cause import Cause, Family, Found
 from trainyard.insight.explain.job_state import ExplainedState, JobState, gated_by_kueue
-from trainyard.insight.explain.named_objects import short_kind
+from trainyard.insight.explain.kueue_workload import patched_object, waits_for
+from trainyard.insight.explain.pod_ends import ends_of
 
 _MAXIMUM: Final = 300
 
@@ -30,13 +31,14 @@ BY_USER: Final = Cause(
 )
 BY_KUEUE: Final = Cause(
     "suspended-by-kueue",
-    "Suspended until Kueue admits it",
-    "label `kueue.x-k8s.io/queue-name`; condition QuotaReserved of the Workload",
-    "Kueue queue {queue} has not admitted it: {reason}",
-    "wait until quota of {queue} is free; see `kubectl describe workload {workload} -n {namespace}`",
+    "Suspended by Kueue",
+    "label `kueue.x-k8s.io/queue-name`; `spec.active`, conditions and admission checks of the Workload",
+    "Kueue queue {queue} has {verdict}: {reason}",
+    "{remedy}",
     {
-        **{"queue": "vision", "workload": "trainjob-train-1a2b3", "namespace": "vision"},
+        **{"queue": "vision", "verdict": "not admitted it"},
         "reason": "insufficient unused quota for nvidia.com/gpu in flavor default-flavor, 8 more needed",
+        "remedy": "wait until quota of vision is free; see `kubectl describe workload trainjob-train-1a2b3 -n vision`",
     },
 )
 ELSEWHERE: Final = Cause(
@@ -85,13 +87,13 @@ ABORTED: Final = Cause(
 FAILED: Final = Cause(
     "job-failed",
     "Failed job",
-    "condition Failed of the job; exit codes of its containers",
+    "condition Failed of the job; status of its pods, and exit codes of their containers",
     "it failed at {when}: {reason}{containers}",
-    "read the logs: `kubectl logs -n {namespace} {pod}`; then delete the job and create it again",
+    "{remedy}; then delete the job and create it again",
     {
         **{"when": "2026-11-24T10:00:00Z", "reason": "FailedJobs: jobset failed due to one or more job failures"},
         **{"containers": "; container node of pod train-node-0-0 ended with exit code 1 (Error)"},
-        **{"namespace": "vision", "pod": "train-node-0-0"},
+        "remedy": "read its log: `kubectl logs -n vision train-node-0-0`",
     },
 )
 
@@ -102,47 +104,30 @@ def _find(job_state: JobState) -> Iterator[Found]:
     if job_state.ended:
         return
     manager = text(job_state.root, "spec", "managedBy")
-    if job_state.kind == Kind.TRAIN_JOB and manager not in ("", MANAGED_BY_TRAINER):
+    elsewhere = job_state.kind == Kind.TRAIN_JOB and manager not in ("", MANAGED_BY_TRAINER)
+    if elsewhere:
         yield ELSEWHERE.found(manager=manager)
     gated = gated_by_kueue(job_state)
     if job_state.state is not ExplainedState.SUSPENDED and not gated:
         return
     labeled = gated or [job_state.root]
-    kueue = text(labeled[0], "metadata", "labels", KUEUE_QUEUE_LABEL)
-    workload = _workload(job_state)
-    if kueue and not (workload is not None and condition(workload, "Admitted")):
+    queue = text(labeled[0], "metadata", "labels", KUEUE_QUEUE_LABEL)
+    suspended = mapping(job_state.root, "spec").get("suspend") is True
+    waits = waits_for(job_state, queue) if queue else None
+    # MultiKueue resumes a job that it has admitted in another cluster.
+    if waits is not None and (waits.admitted is False or (suspended and not elsewhere)):
         yield BY_KUEUE.found(
-            queue=kueue,
-            reason=_kueue_reason(job_state, workload),
-            workload=name_of(workload) if workload is not None else job_state.name,
+            queue=queue,
+            verdict="admitted it, and not resumed it" if waits.admitted else "not admitted it",
+            reason=waits.reason,
+            workload=waits.workload,
             namespace=job_state.namespace,
+            remedy=waits.remedy,
         )
-    elif mapping(job_state.root, "spec").get("suspend") is True:
-        suspended = condition(job_state.root, "Suspended")
-        since = text(suspended, "lastTransitionTime") or text(job_state.root, "metadata", "creationTimestamp")
-        yield BY_USER.found(
-            since=since or "its creation",
-            kind=short_kind(job_state.kind).lower().replace("volcano job", "vcjob"),
-            name=job_state.name,
-            namespace=job_state.namespace or "default",
-        )
-
-
-def _workload(job_state: JobState) -> Body | None:
-    owners = (body for body in (job_state.root, job_state.job_set, *job_state.pods) if body is not None)
-    return next((each for body in owners for each in job_state.index.children(body, Kind.WORKLOAD)), None)
-
-
-def _kueue_reason(job_state: JobState, workload: Body | None) -> str:
-    if workload is None and not job_state.reads(Kind.WORKLOAD):
-        return "its Workload may not be read"
-    if workload is None:
-        return "it has no Workload yet"
-    for kind in ("QuotaReserved", "Admitted"):
-        found = condition(workload, kind, "False")
-        if found is not None and text(found, "message"):
-            return text(found, "message")[:_MAXIMUM]
-    return "its Workload waits"
+    elif suspended and waits is None:
+        since = text(condition(job_state.root, "Suspended"), "lastTransitionTime")
+        created = text(job_state.root, "metadata", "creationTimestamp")
+        yield BY_USER.found(since=since or created or "its creation", **patched_object(job_state))
 
 
 def _failed(job_state: JobState) -> Iterator[Found]:
@@ -164,25 +149,15 @@ def _failed(job_state: JobState) -> Iterator[Found]:
             ending = ", and its pods are being deleted" if phase == "Aborting" else ""
             yield ABORTED.found(when=when, ending=ending, reason=reason, namespace=home, name=job_state.name)
             return
-        pod, containers = _ended_container(job_state)
+        end = next((each for pod in job_state.all_pods for each in ends_of(pod)), None)
         yield FAILED.found(
             when=when,
             reason=reason,
-            containers=containers,
+            containers=f"; {end.message}" if end else "",
             namespace=home,
-            pod=pod,
+            pod=end.pod if end else "POD",
+            remedy=end.remedy if end else f"read the logs: `kubectl logs -n {home} POD`",
         )
-
-
-def _ended_container(job_state: JobState) -> tuple[str, str]:
-    for pod in job_state.all_pods:
-        for status in sequence(pod, "status", "containerStatuses"):
-            ended = mapping(status, "state", "terminated") or mapping(status, "lastState", "terminated")
-            if code := whole(ended, "exitCode"):
-                name = name_of(pod)
-                reason = f" ({text(ended, 'reason')})" if text(ended, "reason") else ""
-                return name, f"; container {text(status, 'name')} of pod {name} ended with exit code {code}{reason}"
-    return "POD", ""
 
 
 FAMILY: Final = Family(
