@@ -130,6 +130,24 @@ def test_a_host_is_named_by_its_whole_name(text: str, named: bool) -> None:
     assert bool(lost(conversion_of(mpi({"command": ["run", text]})))) == named
 
 
+def test_a_name_that_is_no_host_is_not_reported_as_one() -> None:
+    """Containers, labels and volumes are often named as the operator names its pods."""
+    body = mpi(volumes=[{"name": "old-worker-0", "emptyDir": {}}], serviceAccountName="old-launcher")
+    launcher = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
+    launcher["spec"]["containers"][0]["name"] = "old-launcher"
+    launcher["metadata"] = {"labels": {"app": "old-launcher"}}
+    launcher["spec"]["affinity"] = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "old-launcher"}}}
+            ]
+        }
+    }
+    assert not lost(conversion_of(body))
+    launcher["spec"]["containers"][0]["env"] = [{"name": "MASTER", "value": "old-launcher"}]
+    assert len(lost(conversion_of(body))) == 1
+
+
 def role(kind: str, field: str, container: str, **more: Any) -> Body:
     pod = {"containers": [{"name": container, "image": "registry.example/a:1", "command": ["python", "train.py"]}]}
     spec = {field: {"Worker": {"replicas": 2, "template": {"spec": pod}, **more}}}
