@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, parse
@@ -43,11 +43,14 @@ class Conversion:
         Objects to apply, in this order; empty if the job cannot be converted.
     notes
         Notes about its fields.
+    hosts
+        First new host by host names of the legacy job, or by their beginnings before a number.
     """
 
     source: str
     objects: tuple[Body, ...]
     notes: tuple[FieldFinding, ...]
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lost(self) -> tuple[FieldFinding, ...]:
@@ -108,7 +111,7 @@ def convert(
     source.finish()
     objects = _objects(draft, catalog, runtime)
     notes = (*source.notes, *_rejections(objects, catalog))
-    return Conversion(source.label, objects, notes)
+    return Conversion(source.label, objects, notes, source.hosts)
 
 
 def _drafted(

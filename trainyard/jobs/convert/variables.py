@@ -127,6 +127,9 @@ def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new:
         Noun for the message.
     """
     old = list(old)
+    if what == "host" and not new.startswith("$"):
+        job = source.peek("metadata.name")
+        source.hosts |= {f"{job}{name}" if name.startswith("-") else name: new for name in old}
     if any(name.endswith("-") for name in old):
         _note_pod_names(source, part, new)
     texts = [text for _, text in texts_with_hosts(source.peek(part.path))]
