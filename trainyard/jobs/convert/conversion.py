@@ -13,6 +13,7 @@ from trainyard.jobs.convert.draft import Draft, Refused
 from trainyard.jobs.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.fit import Catalog, catalog_runtime, on_runtime, unexpressed
+from trainyard.jobs.convert.gang_metadata import read_gang_metadata
 from trainyard.jobs.convert.gang_scheduling import place_queue
 from trainyard.jobs.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
 from trainyard.jobs.convert.operator_labels import label_keys, resolve_operator_labels
@@ -128,6 +129,7 @@ def _drafted(
         read_pod_annotations(draft, part)
         resolve_on_host_network(draft.source, part)
     resolve_operator_labels(draft)
+    read_gang_metadata(draft)
     place_queue(draft)
     return draft
 
