@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.convert.conversions import conversion_of, lost
+from tests.convert.conversions import catalog, conversion_of, lost
 from trainyard.api import Body
 from trainyard.jobs.convert.conversion import Conversion
 from trainyard.jobs.convert.conversion_report import as_yaml
+from trainyard.jobs.convert.converted_documents import convert_documents
 from trainyard.jobs.render.rendered_documents import render_documents
 
 HOSTS = {"name": "mpi-job-config", "mountPath": "/etc/mpi"}
@@ -130,6 +132,24 @@ def test_a_host_is_named_by_its_whole_name(text: str, named: bool) -> None:
     assert bool(lost(conversion_of(mpi({"command": ["run", text]})))) == named
 
 
+def test_a_name_that_is_no_host_is_not_reported_as_one() -> None:
+    """Containers, labels and volumes are often named as the operator names its pods."""
+    body = mpi(volumes=[{"name": "old-worker-0", "emptyDir": {}}], serviceAccountName="old-launcher")
+    launcher = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
+    launcher["spec"]["containers"][0]["name"] = "old-launcher"
+    launcher["metadata"] = {"labels": {"app": "old-launcher"}}
+    launcher["spec"]["affinity"] = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "old-launcher"}}}
+            ]
+        }
+    }
+    assert not lost(conversion_of(body))
+    launcher["spec"]["containers"][0]["env"] = [{"name": "MASTER", "value": "old-launcher"}]
+    assert len(lost(conversion_of(body))) == 1
+
+
 def role(kind: str, field: str, container: str, **more: Any) -> Body:
     pod = {"containers": [{"name": container, "image": "registry.example/a:1", "command": ["python", "train.py"]}]}
     spec = {field: {"Worker": {"replicas": 2, "template": {"spec": pod}, **more}}}
@@ -137,6 +157,41 @@ def role(kind: str, field: str, container: str, **more: Any) -> Body:
 
 
 PYTORCH = ("PyTorchJob", "pytorchReplicaSpecs", "pytorch")
+
+
+def second(text: str, **metadata: Any) -> Body:
+    body = role(*PYTORCH)
+    body["metadata"] = {"name": "second", "namespace": "vision", **metadata}
+    body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["args"] = [text]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("text", "namespace", "named"),
+    [
+        ("--server=old-worker-0:80", "vision", True),
+        ("old-worker-0.vision.svc", "language", True),
+        ("old-worker-$i", "vision", True),
+        ("old-worker-0.old", "language", False),
+        ("old-worker-image", "vision", False),
+        ("old-worker-", "vision", False),
+        ("s3://bucket/old-worker-0", "vision", False),
+    ],
+)
+def test_a_host_of_another_job_of_the_input_is_lost_where_it_is_named(text: str, namespace: str, named: bool) -> None:
+    documents = json.dumps(second(text, namespace=namespace)), json.dumps(mpi())
+    first, other = convert_documents({"a": "\n---\n".join(documents)}, catalog())
+    assert not other.lost
+    found = [note.path for note in first.lost if "of MPIJob vision/old" in note.message]
+    assert found == (["spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].args[0]"] if named else [])
+
+
+def test_a_host_that_a_config_map_names_is_lost_in_the_job() -> None:
+    hosts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hosts", "namespace": "vision"}}
+    hosts["data"] = {"hosts.txt": "old-worker-0\nold-worker-1\n"}
+    (note,) = conversion_of(hosts, {"apiVersion": "v1", "kind": "Unnamed"}, mpi()).lost
+    assert note.message == "ConfigMap vision/hosts names the host old-worker-0, which is not there any more"
+    assert note.fix == "use names such as old-node-0-0.old there"
 
 
 KINDS = (

@@ -332,3 +332,48 @@ def test_a_submitter_with_a_command_of_its_own_waits_for_the_head() -> None:
 def test_workers_that_came_back_without_end_have_a_limit() -> None:
     found = [each.path for each in conversion_of(job("a", None, group())).notes if "6 failures" in each.message]
     assert found == ["spec.rayClusterSpec.workerGroupSpecs[0].template.spec.restartPolicy"]
+
+
+def test_a_command_that_fails_does_not_keep_ray_from_starting() -> None:
+    """KubeRay joins ``COMMAND && ulimit -n 65536; ray start``: Ray starts either way."""
+    head, worker = group({"command": ["mkdir /data"]}), group({"args": ["false"]})
+    conversion = conversion_of(ray("RayCluster", cluster(head, worker)))
+    for name, own in (("head", "mkdir /data"), ("node", "false")):
+        script = main_container(conversion, name)["command"][-2]
+        assert script.startswith(f"{own}\n")
+
+
+def test_a_queue_and_gang_settings_on_the_pods_are_those_of_the_job() -> None:
+    body = job("a", None, group())
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/pod-group-name": "g", "team": "a"}
+    spec = body["spec"]["rayClusterSpec"]
+    for template in (spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]):
+        template["metadata"] = {"labels": dict(labels)}
+    conversion = conversion_of(body)
+    assert conversion.objects[-1]["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "lq"}
+    assert {each["metadata"]["labels"]["team"] for each in pod_templates(conversion).values()} == {"a"}
+    assert "kueue" not in json.dumps(replicated_jobs(conversion))
+    for path in ("headGroupSpec", "workerGroupSpecs[0]"):
+        for key in ("queue-name", "pod-group-name"):
+            assert f"spec.rayClusterSpec.{path}.template.metadata.labels[kueue.x-k8s.io/{key}]" in notes(conversion)
+
+
+@pytest.mark.parametrize("submits", [False, True])
+def test_a_container_beside_the_driver_ends_with_it(submits: bool) -> None:
+    """KubeRay ends a job with its driver, whatever else runs in the pod of the head; a Job waits for all containers."""
+    head, worker = group(), group()
+    for each in (head, worker):
+        each["template"]["spec"]["containers"].append({"name": "logs", "image": "registry.example/logs:1"})
+    fields = {"submitterPodTemplate": {"spec": {"containers": [{"name": "submit", "image": IMAGE}]}}} if submits else {}
+    conversion = conversion_of(job("python train.py", head, worker, **fields))
+    pod = pod_templates(conversion)["head"]["spec"]
+    assert [each["name"] for each in pod["containers"]] == (["ray", "logs"] if submits else ["ray"])
+    assert [each["name"] for each in pod_templates(conversion)["node"]["spec"]["containers"]] == ["node", "logs"]
+    path = "spec.rayClusterSpec.headGroupSpec.template.spec.containers[1]"
+    assert (path in notes(conversion)) is not submits
+    if not submits:
+        assert pod["initContainers"][-1] == {
+            "name": "logs",
+            "image": "registry.example/logs:1",
+            "restartPolicy": "Always",
+        }

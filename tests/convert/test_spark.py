@@ -503,3 +503,31 @@ def test_an_application_is_restarted_as_often_as_the_operator_does(policy: Body,
     assert found["maxRestarts"] == restarts
     lost = losses(conversion)
     assert ("3 restarts after failures" in lost.get("spec.restartPolicy.type", "")) == (policy["type"] == "Always")
+
+
+def test_a_container_beside_the_driver_ends_with_it() -> None:
+    """The operator ends an application with the driver's container, whatever else runs in its pod."""
+    logs = {"name": "logs", "image": "registry.example/logs:1"}
+    both = {"sidecars": [logs], "initContainers": [{"name": "wait", "image": "registry.example/a:1"}]}
+    template = {"spec": {"containers": [{"name": "mesh", "image": "registry.example/mesh:1"}, {"name": "driver"}]}}
+    template["spec"]["containers"].reverse()
+    conversion = conversion_of(application(driver={**both, "template": template}, executor=both))
+    pods = {name: template["spec"] for name, template in pod_templates(conversion).items()}
+    assert [each["name"] for each in pods["driver"]["containers"]] == ["node"]
+    assert [each["name"] for each in pods["driver"]["initContainers"]] == ["wait", "mesh", "logs"]
+    assert [each.get("restartPolicy") for each in pods["driver"]["initContainers"]] == [None, "Always", "Always"]
+    assert [each["name"] for each in pods["executor"]["containers"]] == ["executor", "logs"]
+    said = notes(conversion)
+    assert "ends with the driver" in said["spec.driver.sidecars"]
+    assert "ends with the driver" in said["spec.driver.template.spec.containers[1]"]
+
+
+def test_executors_that_came_back_have_a_limit() -> None:
+    """Spark makes lost executors again: without end up to 3.4, then up to spark.executor.maxNumFailures."""
+    found = [each.path for each in conversion_of(application()).notes if "6 failures" in each.message]
+    assert found == ["spec.executor"]
+    conversion = conversion_of(application({"spark.executor.maxNumFailures": "40"}))
+    assert not [each for each in conversion.notes if "6 failures" in each.message]
+    assert replicated_jobs(conversion)["executor"]["template"]["spec"]["backoffLimit"] == 40
+    assert "maxNumFailures" not in str(main_container(conversion, "driver"))
+    assert notes(conversion)[conf_path("spark.executor.maxNumFailures")] == "backoffLimit of the Job"

@@ -248,3 +248,31 @@ def test_no_minimum_is_the_whole_gang(least: int, fidelity: str) -> None:
     """Volcano's webhook sets a minimum of 0 to all pods."""
     found = messages(conversion_of(job(task("a", 2), minAvailable=least)))["spec.minAvailable"]
     assert found == f"{fidelity}: the gang is all pods of the job"
+
+
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+def test_what_volcano_copies_to_its_pods_is_set_there(kind: str) -> None:
+    conversion = conversion_of(job(task("a", 1), task("b", 2), metadata={kind: {"volcano.sh/preemptable": "true"}}))
+    for template in pod_templates(conversion).values():
+        assert template["metadata"][kind] == {"volcano.sh/preemptable": "true"}
+    assert kind not in conversion.objects[-1]["metadata"]
+    assert messages(conversion)[f"metadata.{kind}[volcano.sh/preemptable]"].startswith("changed: ")
+
+
+@pytest.mark.parametrize("key", ["sla-waiting-time", "volcano.sh/task-topology-affinity"])
+@pytest.mark.parametrize("kind", ["Job", "PyTorchJob"])
+def test_what_the_scheduler_reads_from_the_pod_group_is_lost(kind: str, key: str) -> None:
+    body = job(task("a", 2))
+    if kind != "Job":
+        roles = {"Worker": {"replicas": 2, "template": body["spec"]["tasks"][0]["template"]}}
+        body |= {"apiVersion": "kubeflow.org/v1", "kind": kind, "spec": {"pytorchReplicaSpecs": roles}}
+    body["metadata"]["annotations"] = {key: "1h", "team": "a"}
+    conversion = conversion_of(body)
+    assert conversion.objects[-1]["metadata"]["annotations"] == {"team": "a"}
+    assert key in " ".join(note.path for note in conversion.lost)
+
+
+def test_a_label_that_a_plug_in_may_read_from_the_pod_group_is_said_to_change() -> None:
+    conversion = conversion_of(job(task("a", 2), metadata={"labels": {"fault-scheduling": "grace"}}))
+    assert conversion.objects[-1]["metadata"]["labels"] == {"fault-scheduling": "grace"}
+    assert messages(conversion)["metadata.labels.fault-scheduling"].startswith("changed: ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, parse
@@ -13,6 +13,7 @@ from trainyard.jobs.convert.draft import Draft, Refused
 from trainyard.jobs.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.fit import Catalog, catalog_runtime, on_runtime, unexpressed
+from trainyard.jobs.convert.gang_metadata import read_gang_metadata
 from trainyard.jobs.convert.gang_scheduling import place_queue
 from trainyard.jobs.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
 from trainyard.jobs.convert.operator_labels import label_keys, resolve_operator_labels
@@ -43,11 +44,14 @@ class Conversion:
         Objects to apply, in this order; empty if the job cannot be converted.
     notes
         Notes about its fields.
+    hosts
+        First new host by host names of the legacy job, or by their beginnings before a number.
     """
 
     source: str
     objects: tuple[Body, ...]
     notes: tuple[FieldFinding, ...]
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lost(self) -> tuple[FieldFinding, ...]:
@@ -108,7 +112,7 @@ def convert(
     source.finish()
     objects = _objects(draft, catalog, runtime)
     notes = (*source.notes, *_rejections(objects, catalog))
-    return Conversion(source.label, objects, notes)
+    return Conversion(source.label, objects, notes, source.hosts)
 
 
 def _drafted(
@@ -125,6 +129,7 @@ def _drafted(
         read_pod_annotations(draft, part)
         resolve_on_host_network(draft.source, part)
     resolve_operator_labels(draft)
+    read_gang_metadata(draft)
     place_queue(draft)
     return draft
 

@@ -14,6 +14,7 @@ from trainyard.jobs.convert.fit import Catalog
 from trainyard.jobs.convert.kinds import KINDS, RETIRED, converter_of
 from trainyard.jobs.convert.metadata import job_name
 from trainyard.jobs.convert.operator_labels import label_keys
+from trainyard.jobs.convert.other_hosts import note_other_hosts
 from trainyard.jobs.convert.schedules import SCHEDULES, server_note
 from trainyard.jobs.convert.source import LegacySource
 from trainyard.manifests.documents import in_namespace, objects
@@ -65,7 +66,7 @@ def convert_documents(
             found.append(schedule.convert(body, convert_one) if schedule else convert_one(body))
         except TrainyardError as error:
             raise TrainyardError(f"{where}: {error.message}", fix=error.fix, findings=error.findings) from error
-    return found
+    return note_other_hosts([body for _, body in bodies], found)
 
 
 def _converted(

@@ -15,6 +15,7 @@ from trainyard.jobs.render.hosts import HOST_NETWORK_DNS, MOST_PODS
 from trainyard.jobs.render.pod_editing import copied
 from trainyard.jobs.render.shape import JOB_SET_SPEC
 
+SIDECAR_MESSAGE: Final = "a sidecar (an init container that stays): it ends with the driver"
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _CLUSTER_DNS: Final = "ClusterFirst"
 _AMOUNT_MAPS: Final = ("limits", "requests", "overhead")
@@ -175,6 +176,20 @@ def set_trainer(source: LegacySource, part: Part) -> None:
         f"the training container is named {CONTAINER_NODE}",
         f"use `kubectl logs POD -c {CONTAINER_NODE}`",
     )
+
+
+def end_with_main(part: Part) -> list[int]:
+    """Make the other containers sidecars, which end with the main one, and return their positions.
+
+    Operators that watch the driver's container end the job with it; a Job waits for all containers of a pod.
+    """
+    main, containers = part.container, part.pod["containers"]
+    others = [(position, each) for position, each in enumerate(containers) if each is not main]
+    if others:
+        sidecars = [{**each, "restartPolicy": "Always"} for _, each in others]
+        part.pod["initContainers"] = [*part.pod.get("initContainers", ()), *sidecars]
+        part.pod["containers"] = [main]
+    return [position for position, _ in others]
 
 
 def resolve_on_host_network(source: LegacySource, part: Part) -> None:

@@ -33,11 +33,17 @@ class LegacySource:
     ----------
     body
         The object; null values are unset, as in Kubernetes.
+
+    Attributes
+    ----------
+    hosts
+        First new host by host names of the object's pods, or by their beginnings before a number.
     """
 
     def __init__(self, body: Body) -> None:
         self.body: Body = copied(body)
         self.notes: list[FieldFinding] = []
+        self.hosts: dict[str, str] = {}
         self._taken: set[tuple[str | int, ...]] = set()
 
     @property

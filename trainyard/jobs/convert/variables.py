@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.constants import COMPLETION_INDEX_LABEL, JOB_COMPLETION_INDEX_FIELD
@@ -18,6 +18,8 @@ from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
 GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
 """Pod field with the index of its Job among all Jobs of the JobSet."""
 
+_NAMING: Final = re.compile(r"^(?:name|image)$|Name$")
+_LABELS: Final = frozenset(("labels", "matchLabels", "matchExpressions", "nodeSelector", "selector"))
 _SPLITS: Final = re.compile(r"(?i)\bhostname\b[^;&|\n]*\|\s*(?:cut|awk|sed)\b")
 
 
@@ -125,9 +127,12 @@ def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new:
         Noun for the message.
     """
     old = list(old)
+    if what == "host" and not new.startswith("$"):
+        job = source.peek("metadata.name")
+        source.hosts |= {f"{job}{name}" if name.startswith("-") else name: new for name in old}
     if any(name.endswith("-") for name in old):
         _note_pod_names(source, part, new)
-    texts = [text for _, text in texts_in(source.peek(part.path))]
+    texts = [text for _, text in texts_with_hosts(source.peek(part.path))]
     for name in old:
         pattern = _name_of(name, host=what == "host")
         if any(pattern.search(text) for text in texts):
@@ -140,6 +145,15 @@ def note_legacy_hosts(source: LegacySource, part: Part, old: Iterable[str], new:
                     f"use the variables of the framework, or names such as {new}",
                 )
             )
+
+
+def texts_with_hosts(value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the texts of an object in which a host can stand, with their paths: not names, images and labels."""
+    for path, text in texts_in(value):
+        key = path[-1] if path else ""
+        if text == key or (isinstance(key, str) and _NAMING.search(key)) or not _LABELS.isdisjoint(path):
+            continue
+        yield path, text
 
 
 def _note_pod_names(source: LegacySource, part: Part, new: str) -> None:

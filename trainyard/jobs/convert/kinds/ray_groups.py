@@ -9,7 +9,7 @@ from trainyard.api.constants import CONTAINER_NODE
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.kinds.ray_options import FIXED, METRICS_PORT, as_arguments, ray_options
 from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
-from trainyard.jobs.convert.part import Part
+from trainyard.jobs.convert.part import SIDECAR_MESSAGE, Part, end_with_main
 from trainyard.jobs.convert.variables import (
     Variable,
     indexed,
@@ -25,6 +25,7 @@ from trainyard.jobs.render.frameworks.ray_scripts import WORKER as WORKER_SCRIPT
 from trainyard.jobs.render.pod_editing import prepend_env, section
 
 HEAD: Final = "head"
+_PREFIX: Final = "ray.io/"
 _METRICS: Final = "metrics"
 _BASH: Final = ("/bin/bash", "-c")
 _START: Final = "ray start"
@@ -79,6 +80,9 @@ def read_groups(draft: Draft, path: str, driver: list[str] | None, *, submitted:
     for part in workers:
         _start(draft, part, WORKER_SCRIPT, None, kept=kept, extra=part is not first)
     _set_kuberay_variables(draft, head)
+    if driver:
+        for position in end_with_main(head):
+            source.changed(f"{head.path}.spec.containers[{position}]", SIDECAR_MESSAGE)
     source.text(f"{path}.rayVersion")
     source.same(f"{path}.rayVersion", "the images say which version runs")
     _read_rest(draft, path)
@@ -133,8 +137,8 @@ def _label_as_kuberay(draft: Draft, part: Part, node: str, group: str) -> None:
     }
     static = {"ray.io/cluster": name, "ray.io/node-type": node, "ray.io/group": group}
     static |= {key: value for key, value in weak.items() if key not in own}
-    label_part(draft, part, OperatorLabels("ray.io/", static))
-    part.known_labels |= frozenset(own)
+    label_part(draft, part, OperatorLabels(_PREFIX, static))
+    part.known_labels |= frozenset(key for key in own if key.startswith(_PREFIX))
 
 
 def _group_name(draft: Draft, group: str) -> str:
@@ -175,8 +179,8 @@ def _start(draft: Draft, part: Part, script: str, driver: list[str] | None, *, k
         return
     before = _own_command(draft, part)
     text = script.replace("@PORT@", str(PORT)).replace("@OPTIONS@", arguments)
-    setup = f"{before} || exit 1\n" if before else ""
-    part.container["command"] = [*_BASH, f"{setup}{text}", "ray"]
+    # KubeRay starts Ray even if the command fails.
+    part.container["command"] = [*_BASH, f"{before}\n{text}" if before else text, "ray"]
     if driver:
         part.container["args"] = driver
 

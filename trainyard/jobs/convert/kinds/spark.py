@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard.jobs.convert.draft import Draft
+from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.gang_scheduling import COMPUTED_MESSAGE, read_priority, read_queue, read_schedulers
 from trainyard.jobs.convert.kinds.spark_pods import read_pod
 from trainyard.jobs.convert.kinds.spark_settings import SparkSettings
@@ -21,11 +22,12 @@ from trainyard.jobs.convert.kinds.spark_sizes import (
     offer_devices,
 )
 from trainyard.jobs.convert.kinds.spark_submit import submit_options
-from trainyard.jobs.convert.part import Part
+from trainyard.jobs.convert.part import Part, end_with_main
 from trainyard.jobs.convert.restarts import NEVER
 from trainyard.jobs.convert.run_policy import read_lifetime, read_suspend
 
 _PORT: Final = 7077
+_FAILURES: Final = "spark.executor.maxNumFailures"
 _BASH: Final = ("/bin/bash", "-c")
 _HOST: Final = "SPARK_DRIVER_HOST"
 # The pods have the size of Spark on Kubernetes, which runs neither master nor worker; by default, each takes 1 GiB.
@@ -59,9 +61,11 @@ def convert(draft: Draft) -> None:
     executor = read_pod(draft, settings, EXECUTOR, executors)
     if account := driver.pod.get("serviceAccountName"):
         executor.pod.setdefault("serviceAccountName", account)
+    _limit_failures(settings, executor)
     draft.nodes = 1
     draft.train(driver)
     draft.succeed_with(driver.name)
+    end_with_main(driver)
     host = driver.first_host(draft.name)
     options = submit_options(draft, settings, executors)
     driver.container["command"] = [*_BASH, _LEAD, DRIVER]
@@ -89,6 +93,17 @@ def convert(draft: Draft) -> None:
     read_suspend(draft, "spec.suspend")
     read_lifetime(draft, "spec.timeToLiveSeconds")
     _read_scheduler(draft)
+
+
+def _limit_failures(settings: SparkSettings, executor: Part) -> None:
+    """Read how many executors may fail; Spark makes others in their place."""
+    limit = settings.whole("", _FAILURES, "backoffLimit of the Job")
+    if limit is not None:
+        executor.job["backoffLimit"] = limit
+        return
+    message = "a Job gives up after 6 failures of its pods, where Spark makes executors again"
+    note = FieldFinding.of(executor.role, None, Fidelity.CHANGED, message, f"set sparkConf {_FAILURES}")
+    settings.source.notes.append(note)
 
 
 def _read_type(draft: Draft) -> None:

@@ -9,9 +9,9 @@ from trainyard.api import Body
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.kinds.spark_conf_pods import NO_SERVICE, apply_conf, set_local_directories
 from trainyard.jobs.convert.kinds.spark_settings import SparkSettings
-from trainyard.jobs.convert.kinds.spark_sizes import set_resources
+from trainyard.jobs.convert.kinds.spark_sizes import DRIVER, set_resources
 from trainyard.jobs.convert.operator_labels import OperatorLabels, label_part
-from trainyard.jobs.convert.part import Part, read_part
+from trainyard.jobs.convert.part import SIDECAR_MESSAGE, Part, read_part
 from trainyard.jobs.convert.source import LegacySource, parts_of
 from trainyard.jobs.convert.template_fields import drop_unused_fields, known_fields
 from trainyard.jobs.render.pod_editing import copied, section, upsert_env, upsert_mount, upsert_volume
@@ -70,7 +70,13 @@ def read_pod(draft: Draft, settings: SparkSettings, name: str, pods: int) -> Par
     others = [each for each in own if each is not main]
     sidecars = known_fields(source, source.items(f"{path}.sidecars"), f"{path}.sidecars", "containers")
     pod["containers"] = [{**main, "name": name}, *others, *sidecars]
-    source.same(f"{path}.sidecars", "containers of the pods")
+    if name == DRIVER:
+        source.changed(f"{path}.sidecars", SIDECAR_MESSAGE)
+        for position, each in enumerate(own):
+            if each is not main:
+                source.changed(f"{path}.template.spec.containers[{position}]", SIDECAR_MESSAGE)
+    else:
+        source.same(f"{path}.sidecars", "containers of the pods")
     part = _checked(source, path, name, pods, template)
     apply_conf(settings, name, part.template, part.container)
     part.container.update(_image(source, path))
