@@ -37,6 +37,6 @@ async def test_nodes_of_a_kwok_that_has_ended_are_released_and_other_leases_stay
 async def test_bootstrapping_twice_changes_nothing(api: FakeApi) -> None:
     async with api.client() as client:
         await bootstrap(client)
-        version = api.version
+        version = api.server.version
         await bootstrap(client)
-    assert api.version == version
+    assert api.server.version == version

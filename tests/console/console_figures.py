@@ -50,7 +50,7 @@ def api_server(parent: Connection) -> None:
         async with serving(FakeApi()) as api:
             for body in cluster().bodies:
                 put(api, body)
-            api.log.clear()
+            api.lose_events()
             parent.send(api.port)
             await asyncio.to_thread(parent.recv)
 

@@ -358,9 +358,9 @@ async def test_a_renewal_takes_the_certificate_back_and_leaves_what_else_another
         await eventually(lambda: state.data()["tls.crt"] != b"x")
         renewed = api.find("secrets", OURS.secret, OURS.namespace)
         assert renewed is not None
-        owners = api.ownership.of(renewed)
+        owners = api.owners("secrets", OURS.secret, OURS.namespace)
     assert renewed["metadata"]["labels"]["theirs"] == "yes"
-    assert owners["another client"] == {"metadata.labels.theirs"}
+    assert owners["another client Update"] == {"metadata.labels.theirs"}
     assert "data.tls.crt" in owners["trainyard-controller Apply"]
 
 

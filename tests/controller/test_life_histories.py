@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.controller.harness import runtime
 from tests.controller.test_lifecycle import COUNTS, JOB_UID, NOW, condition_of, job_of
-from tests.kube.fake_api import merged
+from tests.simulation.patches import merged
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainJob, parse
 from trainyard.controller import actions, lifecycle
 from trainyard.controller import status as statuses

@@ -33,7 +33,7 @@ async def started_by_upstream(api: FakeApi, **spec: Any) -> None:
     async with controller(api) as process:
         await process.settle()
     unmark(api)
-    del api.objects[(CONFIG_MAPS, "team", "job-runtime-snapshot")]
+    api.lose(CONFIG_MAPS, "team", "job-runtime-snapshot")
 
 
 def snapshot_of(api: FakeApi) -> dict[str, Any] | None:
@@ -94,7 +94,7 @@ async def test_a_rejected_snapshot_does_not_keep_a_job_from_being_suspended(api:
 
 async def test_a_job_without_its_runtime_gets_the_snapshot_when_it_returns(api: FakeApi) -> None:
     await started_by_upstream(api)
-    del api.objects[(CLUSTER_RUNTIMES, "", "torch")]
+    api.lose(CLUSTER_RUNTIMES, "", "torch")
     async with controller(api) as process:
         await process.settle()
         assert snapshot_of(api) is None

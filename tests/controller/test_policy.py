@@ -115,7 +115,7 @@ async def test_rules_get_the_platform_the_tenant_the_namespace_the_runtime_and_t
     api.put(CLUSTER_RUNTIMES, runtime())
     decisions = Decisions()
     async with serving(api, gate(decisions)) as server:
-        api._tell = lambda kind, path, body: None  # type: ignore[method-assign]
+        api.freeze_watches()
         api.put(PLATFORMS, {"kind": "Platform", "metadata": {"name": "platform"}, "spec": {"leafQueues": ["a"]}})
         policy = {
             "kind": "TenantPolicy",

@@ -158,7 +158,7 @@ async def test_records_are_kept_again_after_the_definition_that_prunes_them_was_
     api: FakeApi, step: datetime.timedelta
 ) -> None:
     clock = Clock()
-    api.pruned["trainjobs"] = {"jobSet"}
+    api.server.pruned["trainjobs"] = {"jobSet"}
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
     async with controller(api, clock) as process:
@@ -168,7 +168,7 @@ async def test_records_are_kept_again_after_the_definition_that_prunes_them_was_
         process.manager.queue.add(("team", "job"))
         await process.settle()
         assert len(api.writes) == writes, "what is pruned is not written at every look"
-        api.pruned.clear()
+        api.server.pruned.clear()
         clock.now += step
         process.manager.queue.add(("team", "job"))
         await process.settle()

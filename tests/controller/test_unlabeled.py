@@ -27,7 +27,6 @@ from tests.controller.harness import (
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually, serving
-from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import summary
 from trainyard.controller.observation import Observer, ReconcileAttempt
 from trainyard.kube.client import Client
@@ -57,9 +56,7 @@ def unlabel(api: FakeApi, path: str, plural: str) -> None:
     """Remove the labels of an object: watches by label report it as deleted."""
     body = api.find(plural, "job", "team")
     assert body is not None
-    stored = api.put(path, {**body, "metadata": {**body["metadata"], "labels": {}}})
-    version = stored["metadata"]["resourceVersion"]
-    api._tell("DELETED", path, {**body, "metadata": {**body["metadata"], "resourceVersion": version}})
+    api.put(path, {**body, "metadata": {**body["metadata"], "labels": {}}})
 
 
 no_patch_of_job_sets = refusing("PATCH", "/jobsets/", 403, "Forbidden", "admission webhook denied the request")
@@ -202,18 +199,11 @@ async def test_a_job_set_that_is_being_deleted_is_created_again_when_it_is_gone(
         assert api.of("trainjobs")[0]["status"]["jobSet"]["uid"] != body["metadata"]["uid"]
 
 
-class Removing(FakeApi):
-    """A mutating webhook removes the label of JobSets."""
-
-    def put(self, path: str, body: dict[str, Any], **options: Any) -> dict[str, Any]:
-        if path == JOB_SETS:
-            labels = {name: value for name, value in body["metadata"]["labels"].items() if name != TRAIN_JOB_LABEL}
-            body = {**body, "metadata": {**body["metadata"], "labels": labels}}
-        return super().put(path, body, **options)
-
-
-async def test_a_job_whose_label_is_removed_on_admission_is_recorded_suspended_reported_and_has_its_end() -> None:
-    async with serving(Removing()) as api, running_job(api, gang=False) as process:
+async def test_a_job_whose_label_is_removed_on_admission_is_recorded_suspended_reported_and_has_its_end(
+    api: FakeApi,
+) -> None:
+    api.job_set_webhook.removes_label = True
+    async with running_job(api, gang=False) as process:
         uid = api.of("jobsets")[0]["metadata"]["uid"]
         await eventually(lambda: (api.of("trainjobs")[0].get("status") or {}).get("jobSet") == {"uid": uid})
         await eventually(process.manager.blocked)

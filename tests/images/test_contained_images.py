@@ -11,8 +11,9 @@ from typing import Any
 
 from tests.images.small_project import RECIPE, builder, project
 from trainyard.errors import TrainyardError
+from trainyard.local.images.built_image import BuiltImage
 from trainyard.local.images.file_tree import FileEntry, FileTree
-from trainyard.local.images.image_build import BuiltImage, ImageBuilder
+from trainyard.local.images.image_build import ImageBuilder
 
 NODE = """\
 title: A node

@@ -9,7 +9,7 @@ import pytest
 
 from tests.images.small_project import builder, project
 from trainyard.errors import TrainyardError
-from trainyard.local.images.image_build import BuiltImage
+from trainyard.local.images.built_image import BuiltImage
 from trainyard.local.images.load_targets import LoadTarget, detect, load
 
 

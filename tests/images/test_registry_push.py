@@ -12,7 +12,7 @@ from tests.images.small_project import builder, project
 from tests.images.upload_registry import UploadRegistry, accepting
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.images.image_reference import parse_image
-from trainyard.local.images.image_build import BuiltImage
+from trainyard.local.images.built_image import BuiltImage
 from trainyard.local.images.image_lock import moved
 from trainyard.local.images.oci_archive import read_archive
 from trainyard.local.images.registry_push import push_images

@@ -1,4 +1,8 @@
-"""An API server in memory, spoken to over real HTTP: pages, watches, applies, preconditions, and faults on request."""
+"""The model of the API server, spoken to over real HTTP, with what tests record, break and hold back.
+
+What it stores and answers is `tests/simulation/api_server.py`; here it serves kinds of every name, in namespaces that
+need not exist, and removes dependents at once.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +15,25 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.kube.field_ownership import FieldOwnership, manager_of
-from tests.simulation.patches import PatchError
-from tests.simulation.webhooks import immutable_changes
+from tests.simulation.api_server import ApiServer, Call, Event, RefusedError, decode
+from tests.simulation.kinds import Kind, any_kind
+from tests.simulation.webhooks import JobSetWebhook
 from trainyard.kube.client import Client
 from trainyard.kube.credentials import Connection
+from trainyard.kube.resource import key_of
 
 Body = dict[str, Any]
 Fault = Callable[["FakeApi", web.Request], web.StreamResponse | None]
-WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 
 class FakeApi:
-    """Objects by (collection path without namespace, namespace, name); every write has its own resourceVersion."""
+    """The API server of a test: objects by (collection path without namespace, namespace, name)."""
 
     def __init__(self) -> None:
-        self.objects: dict[tuple[str, str, str], Body] = {}
-        self.version = 10
-        self.last: dict[str, int] = {}
-        self.log: list[tuple[int, str, str, Body]] = []
+        self.job_set_webhook = JobSetWebhook()
+        self.server = ApiServer(self.job_set_webhook, namespaces=False)
+        self.server.version = 10
+        self.server.listeners.append(self._on_event)
         self.requests: list[tuple[str, str]] = []
         self.accepts: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []
@@ -40,20 +44,14 @@ class FakeApi:
         self.review: Callable[[Body], Body] = lambda spec: {"authenticated": False}
         self.reviewed: list[Body] = []
         self.access: Callable[[Body], bool] = lambda spec: False
-        self.ownership = FieldOwnership()
         self.unserved: set[str] = set()
-        self.pruned: dict[str, set[str]] = {}
-        """By plural, fields of the status that the CustomResourceDefinition does not know."""
         self.collects = True
         """Whether dependents are removed with their last owner."""
-        self.compacted = 0
         self.stale_at: int | None = None
         self.lagging: dict[str, int] = {}
         """By path of a collection, the version after which its watches tell nothing."""
         self.port = 0
-        self._uids = 0
         self._news = asyncio.Event()
-        self._continues: dict[str, list[Body]] = {}
         self._cut = asyncio.Event()
 
     @property
@@ -63,88 +61,97 @@ class FakeApi:
     def client(self, **options: Any) -> Client:
         return Client(self.connection, **options)
 
+    @property
+    def objects(self) -> dict[tuple[str, str, str], Body]:
+        """What is stored; a change of this has no effect."""
+        stored = [(each.kind.resource.path(), each) for each in self.server.everything()]
+        return {(path, *each.key): each.body for path, each in sorted(stored, key=lambda pair: (pair[0], pair[1].key))}
+
+    @property
+    def log(self) -> list[tuple[int, str, str, Body]]:
+        """Version, kind, path and object of each write."""
+        events = [each for events in self.server.history.values() for each in events]
+        events.sort(key=lambda each: each.version)
+        kinds = ("ADDED" if each.old is None else "DELETED" if each.new is None else "MODIFIED" for each in events)
+        writes = zip(events, kinds, strict=True)
+        return [(each.version, kind, each.last.kind.resource.path(), each.last.body) for each, kind in writes]
+
+    @property
+    def last(self) -> dict[str, int]:
+        """Version of the last write by path of the collection."""
+        return {kind.resource.path(): events[-1].version for kind, events in self.server.history.items() if events}
+
     def find(self, plural: str, name: str, namespace: str = "") -> Body | None:
-        found = [
-            body
-            for (path, ns, n), body in self.objects.items()
-            if path.endswith("/" + plural) and (ns, n) == (namespace, name)
-        ]
-        return found[0] if found else None
+        return next((body for body in self.of(plural) if key_of(body) == (namespace, name)), None)
 
     def of(self, plural: str) -> list[Body]:
-        return [body for (path, _, _), body in sorted(self.objects.items()) if path.endswith("/" + plural)]
+        return [body for (path, _, _), body in self.objects.items() if path.endswith("/" + plural)]
+
+    def owners(self, plural: str, name: str, namespace: str = "") -> dict[str, set[str]]:
+        """Return the owned fields of an object by manager, as dotted paths."""
+        keys = (each for each in self.objects if each[0].endswith("/" + plural) and each[1:] == (namespace, name))
+        stored = self.server.objects[_kind(next(keys)[0])][namespace, name]
+        return {manager: {".".join(path) for path in paths} for manager, paths in stored.owners.items() if paths}
 
     def compact(self) -> None:
-        """Forget the history: watches from before are answered 410."""
-        self.compacted = self.version
+        """Forget the history: watches and pages from before are answered 410."""
+        self.server.compact()
+
+    def expire_pages(self) -> None:
+        self.server.pages.clear()
+
+    def lose_events(self) -> None:
+        """Forget the history, and answer watches from before as if there had been none."""
+        for events in self.server.history.values():
+            events.clear()
+
+    def lose(self, path: str, namespace: str, name: str) -> None:
+        """Forget an object without an event."""
+        self.server.objects[_kind(path)].pop((namespace, name))
 
     def freeze_watches(self, path: str | None = None) -> None:
         """Let all watches, or those of one collection, lag: they tell nothing from now on; lists stay consistent."""
         if path is None:
-            self.stale_at = self.version
+            self.stale_at = self.server.version
         else:
-            self.lagging[path] = self.version
+            self.lagging[path] = self.server.version
 
     def thaw_watches(self) -> None:
         """Let watches catch up."""
         self.stale_at = None
         self.lagging.clear()
-        self._news.set()
-        self._news = asyncio.Event()
+        self._wake()
 
     def cut_watches(self) -> None:
         """End every open watch in the middle of a line."""
         self._cut.set()
         self._cut = asyncio.Event()
 
-    def put(self, path: str, body: Body, *, manager: str | None = "another client") -> Body:
-        """Store an object as another client would, or for a manager; None: its fields' owners are known already."""
-        metadata = body["metadata"]
-        key = path, metadata.get("namespace", ""), metadata["name"]
-        old = self.objects.get(key)
-        new = copy.deepcopy(body)
-        for field in self.pruned.get(path.rsplit("/", 1)[-1], ()):
-            (new.get("status") or {}).pop(field, None)
-        if old is not None and new == old:
-            return old
-        self.version += 1
-        self.last[path] = self.version
-        if old is None:
-            self._uids += 1
-            new["metadata"].setdefault("uid", f"uid-{self._uids}")
-            new["metadata"].setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
-            new["metadata"]["generation"] = 1
-        else:
-            for name in ("uid", "creationTimestamp"):
-                new["metadata"][name] = old["metadata"][name]
-            changed = old.get("spec") != new.get("spec")
-            new["metadata"]["generation"] = old["metadata"]["generation"] + (1 if changed else 0)
-        new["metadata"]["resourceVersion"] = str(self.version)
-        self.objects[key] = new
-        if manager is not None:
-            self.ownership.updated(old, new, manager)
-        self._tell("ADDED" if old is None else "MODIFIED", path, new)
-        return new
+    def put(self, path: str, body: Body) -> Body:
+        """Store an object as another client would, with the defaults of JobSets."""
+        kind = _kind(path)
+        return self.server.put(kind, self.job_set_webhook.mutate(Call("update", kind), None, copy.deepcopy(body))).body
 
     def remove(self, path: str, namespace: str, name: str) -> None:
-        body = copy.deepcopy(self.objects.pop((path, namespace, name)))
-        self.version += 1
-        self.last[path] = self.version
-        body["metadata"]["resourceVersion"] = str(self.version)
-        self.ownership.forget(body["metadata"]["uid"])
-        self._tell("DELETED", path, body)
+        self.server.remove(_kind(path), name, namespace)
+
+    def _on_event(self, event: Event) -> None:
         if self.collects:
-            self._collect(body["metadata"]["uid"])
+            self._collect(event)
+        self._wake()
 
-    def _collect(self, uid: str) -> None:
-        """Remove the objects that the removed one was the last owner of, as the garbage collector does."""
-        for (path, namespace, name), body in list(self.objects.items()):
-            owners = [each["uid"] for each in body["metadata"].get("ownerReferences") or ()]
-            if owners == [uid] and (path, namespace, name) in self.objects:
-                self.remove(path, namespace, name)
+    def _collect(self, event: Event) -> None:
+        """Remove the objects that the removed one was the last owner of, and what is deleted in the foreground."""
+        gone = event.last
+        if event.new is None:
+            for stored in list(self.server.everything()):
+                owners = [each["uid"] for each in stored.metadata.get("ownerReferences") or ()]
+                if owners == [gone.metadata["uid"]] and self.server.find(stored.kind, *reversed(stored.key)):
+                    self.server.remove(stored.kind, *reversed(stored.key))
+        elif gone.metadata.get("deletionTimestamp") and gone.metadata.get("finalizers") == ["foregroundDeletion"]:
+            self.server.remove(gone.kind, *reversed(gone.key))
 
-    def _tell(self, kind: str, path: str, body: Body) -> None:
-        self.log.append((self.version, kind, path, copy.deepcopy(body)))
+    def _wake(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
@@ -160,140 +167,65 @@ class FakeApi:
                 return answer
         if request.path == "/version":
             return web.json_response({"gitVersion": "v0.0.0"})
-        path, namespace, name, sub = parse_path(request.path)
-        if path.rsplit("/", 1)[-1] in self.unserved:
-            return web.Response(status=404, text="404 page not found\n")
-        if request.method == "GET":
-            if name:
-                body = self.objects.get((path, namespace, name))
-                if body and "as=PartialObjectMetadata" in request.headers.get("Accept", ""):
-                    body = {"kind": "PartialObjectMetadata", "metadata": body["metadata"]}
-                return web.json_response(body) if body else missing(name)
-            if request.query.get("watch") == "true":
-                return await self._watch(request, path, namespace)
-            return self._list(request, path, namespace)
-        if request.query.get("dryRun") == "All":
-            return web.json_response(await request.json())  # it stores nothing
-        answer = await self._write(request, path, namespace, name, sub)
-        if answer.status < 300:
+        try:
+            call = decode(
+                *(request.method, request.path, request.query, await request.read()),
+                content_type=request.content_type,
+                accept=request.headers.get("Accept", ""),
+                kinds=any_kind,
+            )
+            plural = call.kind.resource.plural
+            if plural in self.unserved:
+                return web.Response(status=404, text="404 page not found\n")
+            if call.verb == "watch":
+                return await self._watch(request, call)
+            if plural.endswith("reviews"):
+                return web.json_response({**call.body, "status": self._reviewed(request, call)}, status=201)
+            status, body = self._carry_out(request, call)
+        except RefusedError as refused:
+            return web.Response(status=refused.status, body=refused.payload, content_type="application/json")
+        return web.Response(status=status, body=body, content_type="application/json")
+
+    def _carry_out(self, request: web.Request, call: Call) -> tuple[int, bytes]:
+        stores = call.writes and request.query.get("dryRun") != "All"
+        unguarded = stores and call.verb != "create" and not conditional(request, call.body or {})
+        if unguarded and call.kind.resource.plural != "events":
+            self.unconditional.append((request.method, request.path_qs))
+        answer = self.server.carry_out(call)
+        if stores:
             self.writes.append((request.method, request.path))
             if self.after_write is not None:
                 self.after_write(self)
         return answer
 
-    async def _write(self, request: web.Request, path: str, namespace: str, name: str, sub: str) -> web.Response:
-        sent = await request.json()
-        if not (request.method == "POST" or path.endswith("/events") or conditional(request, sent)):
-            self.unconditional.append((request.method, request.path_qs))
-        held = self.objects.get((path, namespace, name))
-        by = request.query.get("fieldManager", "")
-        manager = manager_of(by, "Update", sub)
-        if request.method == "POST" and path.endswith("/tokenreviews"):
-            self.reviewed.append(sent["spec"])
-            return web.json_response({**sent, "status": self.review(sent["spec"])}, status=201)
-        if request.method == "POST" and path.endswith("/selfsubjectreviews"):
-            user = self.review({"token": request.headers["Authorization"].removeprefix("Bearer ")})["user"]
-            return web.json_response({**sent, "status": {"userInfo": user}}, status=201)
-        if request.method == "POST" and path.endswith("/subjectaccessreviews"):
-            return web.json_response({**sent, "status": {"allowed": self.access(sent["spec"])}}, status=201)
-        if request.method == "POST":
-            name = sent["metadata"]["name"]
-            if (path, namespace, name) in self.objects:
-                return error(409, "AlreadyExists", f"{name} already exists")
-            return web.json_response(self.put(path, sent, manager=manager), status=201)
-        if request.method == "DELETE":
-            if held is None:
-                return missing(name)
-            for field, value in (sent.get("preconditions") or {}).items():
-                if value != held["metadata"][field]:
-                    return error(409, "Conflict", f"{field} does not match")
-            self.remove(path, namespace, name)
-            return web.json_response({"kind": "Status", "status": "Success"})
-        apply = "apply-patch" in request.headers["Content-Type"]
-        if held is None and not apply:
-            return missing(name)
-        wanted = {} if isinstance(sent, list) else sent.get("metadata") or {}
-        for field in ("resourceVersion",) if sub else ("resourceVersion", "uid"):
-            if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
-                if field == "uid" and request.method == "PATCH":
-                    said = f'metadata.uid: Invalid value: "{wanted[field]}": field is immutable'
-                    return error(422, "Invalid", f'"{name}" is invalid: {said}')
-                return error(409, "Conflict", f"{field} does not match")
-        if held is None and wanted.get("uid"):
-            return error(409, "Conflict", "no existing object has this uid")
-        if held is None:
-            new = self.put(path, sent, manager=None)
-            self.ownership.created(new, sent, by)
-            return web.json_response(new, status=201)
-        if "json-patch" in request.headers["Content-Type"]:
-            new = json_patched(held, sent)
-            if new is None:
-                return error(422, "Invalid", "the server rejected our request due to an error in our request")
-        elif apply:
-            force = request.query.get("force") == "true"
-            try:
-                new = self.ownership.applied(held, sent, by, subresource=sub, force=force)
-            except PatchError as conflict:
-                return error(409, "Conflict", str(conflict))
-        elif request.method == "PUT":
-            new = sent
-        else:
-            new = merged(held, sent)
-        if sub == "status":
-            new = {**held, "status": new.get("status", {})}
-        unchanged = new == held or (request.method == "PUT" and {**new, "metadata": 0} == {**held, "metadata": 0})
-        if unchanged and not isinstance(sent, list):
-            return web.json_response(held)
-        if path.endswith("/jobsets") and (wrong := sorted(immutable_changes(held["spec"], new["spec"]))):
-            said = "; ".join(f"{field}: Invalid value: field is immutable" for field in wrong)
-            return error(422, "Invalid", f'admission webhook "vjobset.kb.io" denied the request: {said}')
-        return web.json_response(self.put(path, new, manager=None if apply else manager))
+    def _reviewed(self, request: web.Request, call: Call) -> Body:
+        """Return the status of a review of a token, of the sender or of access."""
+        match call.kind.resource.plural:
+            case "tokenreviews":
+                self.reviewed.append(call.body["spec"])
+                return self.review(call.body["spec"])
+            case "selfsubjectreviews":
+                token = request.headers["Authorization"].removeprefix("Bearer ")
+                return {"userInfo": self.review({"token": token})["user"]}
+        return {"allowed": self.access(call.body["spec"])}
 
-    def _list(self, request: web.Request, path: str, namespace: str) -> web.Response:
-        token = request.query.get("continue")
-        if token:
-            if token not in self._continues:
-                return error(410, "Expired", "the continue token is too old")
-            items = self._continues.pop(token)
-        else:
-            items = [
-                body
-                for (p, ns, _), body in sorted(self.objects.items())
-                if p == path and (not namespace or ns == namespace)
-            ]
-            items = [body for body in items if selected(body, request)]
-        limit = int(request.query.get("limit", 0)) or len(items)
-        metadata = {"resourceVersion": str(self.version)}
-        if len(items) > limit:
-            metadata["continue"] = f"c{len(self._continues)}-{self.version}"
-            self._continues[metadata["continue"]] = items[limit:]
-        return web.json_response({"kind": "List", "metadata": metadata, "items": items[:limit]})
-
-    def expire_pages(self) -> None:
-        self._continues.clear()
-
-    async def _watch(self, request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, call: Call) -> web.StreamResponse:
         version = int(request.query["resourceVersion"])
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        if version < self.compacted:
-            gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
-            await response.write(line("ERROR", gone))
-            return response
         cut = asyncio.ensure_future(self._cut.wait())
         clock = asyncio.get_running_loop().time
         end = clock() + int(request.query.get("timeoutSeconds") or 600)
         try:
             while not cut.done():
-                now = self.version if self.stale_at is None else self.stale_at
-                now = min(now, self.lagging.get(path, now))
-                for at, kind, where, body in self.log:
-                    inside = where == path and (not namespace or body["metadata"].get("namespace", "") == namespace)
-                    if version < at <= now and inside and selected(body, request):
-                        await response.write(line(kind, body))
-                version = max(version, now)
-                bookmark = {"metadata": {"resourceVersion": str(version)}}
-                await response.write(line("BOOKMARK", bookmark))
+                now = self.server.version if self.stale_at is None else self.stale_at
+                now = min(now, self.lagging.get(call.kind.resource.path(), now))
+                try:
+                    lines, version = self.server.watch_lines(call, version, now)
+                except RefusedError as refused:
+                    await response.write(line("ERROR", refused.body()))
+                    return response
+                await response.write(lines + line("BOOKMARK", {"metadata": {"resourceVersion": str(version)}}))
                 news = asyncio.ensure_future(self._news.wait())
                 await asyncio.wait((news, cut), return_when=asyncio.FIRST_COMPLETED, timeout=max(0.0, end - clock()))
                 news.cancel()
@@ -323,15 +255,8 @@ async def serving(api: FakeApi) -> AsyncIterator[FakeApi]:
         await runner.cleanup()
 
 
-def parse_path(path: str) -> tuple[str, str, str, str]:
-    parts = path.strip("/").split("/")
-    base = 2 if parts[0] == "api" else 3
-    prefix, rest = parts[:base], parts[base:]
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2:
-        namespace, rest = rest[1], rest[2:]
-    rest = [*rest, "", ""]
-    return "/" + "/".join([*prefix, rest[0]]), namespace, rest[1], rest[2]
+def _kind(path: str) -> Kind:
+    return any_kind(*path.rsplit("/", 1))
 
 
 def conditional(request: web.Request, sent: Any) -> bool:
@@ -341,49 +266,6 @@ def conditional(request: web.Request, sent: Any) -> bool:
         return bool(tested & {"/metadata/uid", "/metadata/resourceVersion"})
     named = sent.get("preconditions" if request.method == "DELETE" else "metadata") or {}
     return bool(named.get("uid") or named.get("resourceVersion"))
-
-
-def selected(body: Body, request: web.Request) -> bool:
-    field = request.query.get("fieldSelector", "")
-    if field.startswith("metadata.name=") and body["metadata"]["name"] != field.partition("=")[2]:
-        return False
-    labels = body["metadata"].get("labels") or {}
-    return all(_matches(term, labels) for term in request.query.get("labelSelector", "").split(",") if term)
-
-
-def _matches(term: str, labels: dict[str, str]) -> bool:
-    """Whether labels meet one term of a selector: name=value, name (it is there) or !name (it is not)."""
-    name, equals, value = term.partition("=")
-    if equals:
-        return labels.get(name) == value
-    return name.removeprefix("!") not in labels if name.startswith("!") else name in labels
-
-
-def merged(old: Any, new: Any) -> Any:
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return copy.deepcopy(new)
-    result = copy.deepcopy(old)
-    for name, value in new.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(old.get(name), value)
-    return result
-
-
-def json_patched(body: Body, operations: list[Body]) -> Body | None:
-    body = copy.deepcopy(body)
-    for operation in operations:
-        *parents, last = operation["path"].strip("/").split("/")
-        target: Any = body
-        for part in parents:
-            target = target[int(part)] if isinstance(target, list) else target[part]
-        if operation["op"] == "test":
-            if target.get(last) != operation["value"]:
-                return None
-        else:
-            target[last] = operation["value"]
-    return body
 
 
 def line(kind: str, body: Body) -> bytes:

@@ -50,7 +50,7 @@ async def test_a_response_is_returned_whatever_its_status(within: In) -> None:
             session.request("GET", f"{PATH}/b"),
         ]
         assert found[2].body["data"] == {"x": "1"}
-        assert found[1].message == "a already exists"
+        assert found[1].message == 'configmaps "a" already exists'
         return [(each.status, each.ok) for each in found]
 
     assert await within(requests) == [(201, True), (409, False), (200, True), (404, False)]

@@ -77,7 +77,11 @@ async def test_a_repeated_event_is_counted(api: FakeApi) -> None:
 
 
 async def test_an_event_the_server_forgot_is_written_again(api: FakeApi) -> None:
-    await write(api, "again", api.objects.clear, "again", datetime.timedelta(hours=2), "again")
+    def forget() -> None:
+        for key in api.objects:
+            api.lose(*key)
+
+    await write(api, "again", forget, "again", datetime.timedelta(hours=2), "again")
     assert sorted(event["count"] for event in api.of("events")) == [1, 2]
 
 

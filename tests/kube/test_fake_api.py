@@ -43,9 +43,9 @@ async def test_an_apply_of_what_another_manager_owns_conflicts_unless_it_is_forc
     with pytest.raises(ApiError, match="red Apply") as caught:
         await client.apply(SECRETS, secret(one="2"), field_manager="blue", force=False)
     assert (caught.value.status, data(api)) == (409, {"one": "1"})
-    stored = await client.apply(SECRETS, secret(one="2"), field_manager="blue", force=True)
+    await client.apply(SECRETS, secret(one="2"), field_manager="blue", force=True)
     assert data(api) == {"one": "2"}
-    assert api.ownership.of(stored) == {"blue Apply": {"data.one"}}
+    assert api.owners("secrets", "keys", "team") == {"blue Apply": {"data.one"}}
 
 
 async def test_equal_values_are_owned_by_both_and_stay_until_neither_applies_them(api: FakeApi, client: Client) -> None:
@@ -85,7 +85,7 @@ async def test_a_new_object_of_the_same_name_has_no_former_owners(api: FakeApi, 
 
 async def test_an_apply_to_the_status_owns_the_status_only(api: FakeApi, client: Client) -> None:
     metadata = {"name": "job", "namespace": "team"}
-    stored = api.put(JOBS, {"metadata": metadata, "spec": {"suspend": True}, "status": {"conditions": []}})
+    api.put(JOBS, {"metadata": metadata, "spec": {"suspend": True}, "status": {"conditions": []}})
     body = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata}
     report = {**body, "spec": {"suspend": False}, "status": {"trainerStatus": {"metrics": [], "progress": 5}}}
     await client.apply(TRAIN_JOBS, report, field_manager="red", subresource="status")
@@ -94,7 +94,7 @@ async def test_an_apply_to_the_status_owns_the_status_only(api: FakeApi, client:
     )
     assert stored["spec"] == {"suspend": True}
     assert stored["status"] == {"conditions": [], "trainerStatus": {"progress": 6}}
-    assert api.ownership.of(stored)["red Apply status"] == {"status.trainerStatus.progress"}
+    assert api.owners("trainjobs", "job", "team")["red Apply status"] == {"status.trainerStatus.progress"}
 
 
 def job_set(name: str, seconds: int | None, *, ended: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually, line
+from tests.simulation.api_server import Call
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.informer import Informer
 from trainyard.kube.resource import Resource
@@ -102,7 +103,6 @@ async def test_deletions_missed_before_an_expired_version_are_delivered(api: Fak
         api.remove(PATH, "ns", "goes")
         api.put(PATH, config_map("comes"))
         api.compact()
-        api.log.clear()
         blocked = False
         await eventually(lambda: state.names() == ["comes", "stays"])
     assert "deleted goes" in state.changes
@@ -199,10 +199,10 @@ async def test_an_error_event_that_is_not_an_expiry_resumes_the_watch(api: FakeA
 
     original = api._watch
 
-    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+    async def watch(request: web.Request, call: Call) -> web.StreamResponse:
         nonlocal streams
         streams += 1
-        return await (broken(request) if streams <= 2 else original(request, path, namespace))
+        return await (broken(request) if streams <= 2 else original(request, call))
 
     api._watch = watch  # type: ignore[method-assign]
     async with running(api) as state:
@@ -216,11 +216,11 @@ async def test_a_silent_watch_is_cut_and_resumed(api: FakeApi) -> None:
     streams = 0
     original = api._watch
 
-    async def silent(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+    async def silent(request: web.Request, call: Call) -> web.StreamResponse:
         nonlocal streams
         streams += 1
         if streams > 1:
-            return await original(request, path, namespace)
+            return await original(request, call)
         response = web.StreamResponse()
         await response.prepare(request)
         await asyncio.sleep(30)
@@ -242,7 +242,7 @@ async def test_events_survive_any_cut_of_the_bytes_and_truncated_lines_are_not_e
         "ADDED", {**config_map("half"), "metadata": {"name": "half", "namespace": "ns", "resourceVersion": "51"}}
     )[:-9]
 
-    async def pieces(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+    async def pieces(request: web.Request, call: Call) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         if int(request.query["resourceVersion"]) >= 50:
@@ -274,7 +274,7 @@ async def test_repeated_and_late_events_are_delivered_once(api: FakeApi) -> None
         ("MODIFIED", versioned(21, "y")),
     ]
 
-    async def repeat(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+    async def repeat(request: web.Request, call: Call) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         if int(request.query["resourceVersion"]) < 20:
@@ -292,13 +292,14 @@ async def test_repeated_and_late_events_are_delivered_once(api: FakeApi) -> None
 
 
 async def test_a_server_restored_from_a_backup_is_believed(api: FakeApi) -> None:
-    api.version = 1000
+    api.server.version = 1000
     api.put(PATH, config_map("lost"))
     async with running(api) as state:
         await eventually(lambda: state.informer.synced)
-        api.objects.clear()
-        api.log.clear()
-        api.version = 100
+        for key in api.objects:
+            api.lose(*key)
+        api.lose_events()
+        api.server.version = 100
         api.put(PATH, config_map("kept"))
         message = "Too large resource version: 1001, current: 101"
         future = lambda request: int(request.query.get("resourceVersion") or 0) > 1000  # noqa: E731
@@ -340,11 +341,11 @@ async def test_no_event_of_any_shape_ends_the_informer(api: FakeApi, kind: Any) 
     streams = 0
     original = api._watch
 
-    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+    async def watch(request: web.Request, call: Call) -> web.StreamResponse:
         nonlocal streams
         streams += 1
         if streams > len(POISON):
-            return await original(request, path, namespace)
+            return await original(request, call)
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(line(kind, POISON[streams - 1]))
@@ -396,7 +397,7 @@ async def test_an_object_nested_deeper_than_the_decoder_reads_hides_no_other(api
         f'{{"metadata": {{"resourceVersion": "11"}}, "items": [{text.replace(chr(34) + "12", chr(34) + "9")}, {flat}]}}'
     )
 
-    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+    async def watch(request: web.Request, call: Call) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         if request.query["resourceVersion"] == "11":
@@ -428,10 +429,10 @@ async def test_a_list_of_unexpected_shape_is_tried_again(api: FakeApi, answer: s
 async def test_an_unreadable_event_is_not_met_again_and_again(api: FakeApi) -> None:
     original = api._watch
 
-    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+    async def watch(request: web.Request, call: Call) -> web.StreamResponse:
         if int(request.query["resourceVersion"]) >= 15:
-            return await original(request, path, namespace)
-        api.version = 15
+            return await original(request, call)
+        api.server.version = 15
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b'{"type":"ADDED","object":\n')
@@ -506,7 +507,7 @@ async def test_a_refresh_heals_a_watch_that_lost_an_event(api: FakeApi) -> None:
     async with running(api) as state:
         await eventually(lambda: state.informer.synced)
         api.put(PATH, config_map("lost"))
-        api.log.clear()
+        api.lose_events()
         await state.informer.refresh()
         assert state.names() == ["lost"]
 

@@ -141,11 +141,11 @@ async def test_a_frozen_server_is_waited_for_and_found_again(api: FakeApi) -> No
 async def test_a_quiet_watch_goes_on_over_one_connection_from_its_last_bookmark(api: FakeApi) -> None:
     async with proxied(api) as (proxy, client), following(client) as informer:
         watches = [path for _, path in api.requests if "watch=true" in path]
-        api.version += 100
+        api.server.version += 100
         await eventually(lambda: sum("watch=true" in path for _, path in api.requests) >= len(watches) + 2)
         assert proxy.opened == 1
-        assert informer.store.observed == api.version
-        assert f"resourceVersion={api.version}" in api.requests[-1][1]
+        assert informer.store.observed == api.server.version
+        assert f"resourceVersion={api.server.version}" in api.requests[-1][1]
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.kinds import PODS
 from trainyard.kube.resource import Resource
 from trainyard.kube.training_kinds import POD_GROUPS, QUEUES
+from trainyard.scheduling.queues.usage import draw_usage
 
 GROUP = {"metadata": {"name": "one", "namespace": "vision"}, "spec": {"minMember": 1}, "status": {"phase": "Running"}}
 QUEUE = {"metadata": {"name": "a"}, "spec": {}, "status": {"allocated": {"nvidia.com/gpu": "8", "cpu": "0"}}}
@@ -35,15 +36,17 @@ class Cluster:
 
 
 def test_pods_are_read_beside_the_gangs() -> None:
-    live = asyncio.run(read_shares(cast("Client", Cluster([]))))
-    assert (live.pods, live.allocated) == ((), {"a": {"nvidia.com/gpu": 8000}})
-    assert [job.running for job in live.jobs] == [False]
+    shares = asyncio.run(read_shares(cast("Client", Cluster([]))))
+    assert (shares.usage["a"].used, shares.usage["a"].source) == ({}, "pods")
+    assert [job.running for job in shares.jobs] == [False]
 
 
-def test_without_the_right_to_list_pods_amounts_are_those_of_the_gangs() -> None:
-    live = asyncio.run(read_shares(cast("Client", Cluster(403))))
-    assert live.pods is None
-    assert [(job.running, job.counted) for job in live.jobs] == [(True, False)]
+def test_without_the_right_to_list_pods_amounts_are_the_last_count_of_the_scheduler_and_those_of_the_gangs() -> None:
+    shares = asyncio.run(read_shares(cast("Client", Cluster(403))))
+    used = shares.usage["a"]
+    assert (used.used["nvidia.com/gpu"], used.source) == (8000, "Queue.status.allocated")
+    assert "8 used (last count of the scheduler)" in draw_usage([used], "nvidia.com/gpu")
+    assert [(job.running, job.counted) for job in shares.jobs] == [(True, False)]
 
 
 def test_other_errors_are_reported() -> None:

@@ -59,8 +59,9 @@ def test_a_quota_that_is_not_counted_yet_is_waited_for() -> None:
             await eventually(lambda: any("watch=true" in path for _, path in api.requests))
             assert api.find("trainjobs", "smoke", "vision") is None
             api.put(QUOTAS, quota(**{COUNT: "0"}))
+            stored = await eventually(lambda: api.find("trainjobs", "smoke", "vision"))
+            api.put(JOBS, {**stored, "status": JOB["status"]})
             assert await running
-            assert api.find("trainjobs", "smoke", "vision")
         return reports
 
     assert "waiting for the first count of its namespace's quota" in asyncio.run(scenario())

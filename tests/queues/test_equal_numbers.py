@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
 from tests.usage.test_record import body
 from tests.usage.test_usage_command import DAY, HOUR, SPAN, usage
+from trainyard.cluster_state.observed import Kind
 from trainyard.cluster_state.recorded_file import observed_of_text, recorded
 from trainyard.controller.usage_objects import facts_of, reduced_pod
 from trainyard.insight.console.views.platform_view import PlatformView
@@ -27,12 +29,18 @@ PODS, DEVICES = 3, 7
 
 
 def platform() -> Cluster:
-    """Return a cluster on which pods that request devices in each of their parts fill a queue."""
+    """Return a cluster on which pods that request devices in each of their parts fill a queue.
+
+    The status of the queue is behind, as between two cycles of the scheduler.
+    """
 
     def part(name: str, gpus: int, **fields: Any) -> dict[str, Any]:
         return {"name": name, "resources": {"requests": {"cpu": "2", GPU: str(gpus)}}, **fields}
 
     cluster = Cluster().queue("vision", "research", deserved=PODS * DEVICES, capability=PODS * DEVICES)
+    for each in cluster.bodies:
+        if each["kind"] == "Queue":
+            each["status"] = {**each.get("status", {}), "allocated": {GPU: "1"}}
     cluster.fill("vision", cluster.names[:PODS], gpus=2, name="wide").everywhere(
         initContainers=[part("agent", 1, restartPolicy="Always"), part("load", DEVICES - 1)],
         overhead={"cpu": "100m"},
@@ -86,6 +94,11 @@ def test_one_recorded_cluster_has_the_same_numbers_everywhere(tmp_path: Path) ->
         assert (bar.used, [each.request for each in bar.waiting]) == (whole, ["8"])
         assert [(each.resource, each.shown(each.used)) for each in view.devices] == [(GPU, whole)]
         assert view.cluster.shares.usage["vision"].as_json() == queue
+
+    hidden = tuple(each for each in cluster.observed.objects if each["kind"] != "Pod")
+    view = PlatformView(replace(cluster.observed, objects=hidden, unread=frozenset({Kind.POD})))
+    (bar,) = (each for each in queue_bars(view, GPU) if each.usage.queue == "vision")
+    assert bar.used == "1 (last count of the scheduler)"
 
     hours = device_hours(cluster, tmp_path)
     assert (hours["allocated"], hours["waited"]) == (int(whole), 8)

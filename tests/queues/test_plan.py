@@ -13,13 +13,12 @@ from typer.testing import CliRunner
 from tests.golden import assert_golden
 from tests.queues.test_forecast import gpus, job
 from trainyard.cli.app import build
-from trainyard.cluster_state.queues import LiveQueues
 from trainyard.errors import TrainyardError
 from trainyard.scheduling.queues.amounts import units
 from trainyard.scheduling.queues.plan import Plan, PlannedEffect, plan
 from trainyard.scheduling.queues.plan_report import as_json, as_markdown, as_text
 from trainyard.scheduling.queues.queue import Queue
-from trainyard.scheduling.queues.queued_gangs import GangPod, QueuedJob
+from trainyard.scheduling.queues.queued_gangs import GangPod, QueuedJob, read_jobs
 from trainyard.scheduling.queues.snapshot import Snapshot, snapshot_of_cluster, snapshot_of_file
 from trainyard.scheduling.queues.tree import QueueTree
 from trainyard.scheduling.queues.usage import draw_usage, drawn_resources, queue_usage
@@ -206,18 +205,19 @@ def test_a_closed_queue_of_a_cluster_is_closed() -> None:
 
 
 def test_used_amounts_are_those_of_the_scheduler_or_of_pods() -> None:
-    group = {"metadata": {"name": "one"}, "spec": {"queue": "a", "minResources": gpus(64)}, "status": {}}
+    group = {"kind": "PodGroup", "metadata": {"name": "one"}, "spec": {"queue": "a", "minResources": gpus(64)}}
     pod = {
+        "kind": "Pod",
         "metadata": {"name": "one-0", "annotations": {"scheduling.k8s.io/group-name": "one"}},
         "spec": {"nodeName": "n", "containers": [{"name": "node", "resources": {"requests": gpus(4)}}]},
     }
-    live = LiveQueues((manifest("a"),), (group,), pods=(pod,))
-    assert [each.request for each in live.jobs] == [units(gpus(4))]
-    seen = {each.queue: each for each in queue_usage(live.snapshot, live.jobs, {}, {"a": units(gpus(6))})}
+    snapshot, jobs = snapshot_of_cluster([manifest("a")], []), read_jobs([group, pod])
+    assert [each.request for each in jobs] == [units(gpus(4))]
+    seen = {each.queue: each for each in queue_usage(snapshot, jobs, {}, {"a": units(gpus(6))})}
     assert (seen["a"].used, seen["a"].source) == (units(gpus(6)), "Queue.status.allocated")
     assert (seen["root"].used, seen["root"].source) == (units(gpus(4)), "pods")
-    hidden = LiveQueues((manifest("a"),), ({**group, "status": {"phase": "Running"}},), pods=None)
-    (_, usage) = queue_usage(hidden.snapshot, hidden.jobs, {})[:2]
+    hidden = read_jobs([{**group, "status": {"phase": "Running"}}], pods=False)
+    (_, usage) = queue_usage(snapshot, hidden, {})[:2]
     assert (usage.used, usage.source, usage.as_json()["usedFrom"]) == (units(gpus(64)), *["minResources"] * 2)
     assert "64 used (estimate)" in draw_usage([usage], "nvidia.com/gpu")
 

@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
+from trainyard.api.constants import FRAMEWORK_LABEL
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
+from trainyard.jobs.render.frameworks import FRAMEWORKS
 from trainyard.jobs.render.pipeline import render
 from trainyard.jobs.render.result import RenderContext, Rendered
 from trainyard.jobs.render.runtime_admission import validate_runtime
@@ -285,10 +287,23 @@ def test_the_names_of_config_maps_and_secrets_are_reserved(name: str) -> None:
 def test_the_framework_of_each_runtime_is_one_that_the_rules_know() -> None:
     (rule,) = (rule for rule in load_rules() if rule.id == "LBL-002")
     known = rule.parameter_values({})["frameworks"]
-    labels = {name: OBJECTS[name]["metadata"]["labels"]["trainer.kubeflow.org/framework"] for name in NAMES}
+    labels = {name: OBJECTS[name]["metadata"]["labels"][FRAMEWORK_LABEL] for name in NAMES}
     assert isinstance(known, list)
     assert set(labels.values()) <= set(known)
     assert {name: labels[name] for name in UPSTREAM} == UPSTREAM
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_framework_of_each_runtime_is_that_of_its_name_and_of_its_policy(name: str) -> None:
+    """A runtime whose name begins with no framework has the one of its policy."""
+    (rule,) = (rule for rule in load_rules() if rule.id == "LBL-002")
+    known = rule.parameter_values({})["frameworks"]
+    assert isinstance(known, list)
+    of_policy = next((each for each in FRAMEWORKS if each in OBJECTS[name]["spec"]["mlPolicy"]), "plainml")
+    of_name = name.partition("-")[0]
+    label = OBJECTS[name]["metadata"]["labels"][FRAMEWORK_LABEL]
+    assert label == (of_name if of_name in known else of_policy)
+    assert label == of_policy or label not in FRAMEWORKS
 
 
 def pods(name: str) -> list[dict[str, Any]]:

@@ -55,6 +55,12 @@ def test_names_and_titles_are_escaped(tmp_path: Path) -> None:
     assert "<b>" not in page
 
 
+def test_the_drawing_is_named_and_control_characters_are_spaces(tmp_path: Path) -> None:
+    drawing = ElementTree.fromstring(draw(played(tmp_path, title="Two\x01teams")))
+    assert drawing.findtext(f"{SVG}title") == "Two teams"
+    assert "8 nodes" in (drawing.findtext(f"{SVG}desc") or "")
+
+
 def test_many_nodes_and_jobs_are_folded(tmp_path: Path) -> None:
     racks = [{"name": f"rack-{number}", "nodes": 50} for number in range(20)]
     done = played(tmp_path, fabric={"tierNames": ["rack"], "domains": racks}, jobs={"job": {"copies": 400, "for": 60}})

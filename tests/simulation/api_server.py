@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from tests.simulation.kinds import Kind, kind_of
+from tests.simulation.kinds import NAMESPACES, Kind, kind_of
 from tests.simulation.patches import Owners, PatchError, apply, json_patched, merged, owned_after_update
 from tests.simulation.selectors import selected
 from trainyard.kube.resource import Object
@@ -152,16 +152,26 @@ class ApiServer:
         Webhooks and policies, in order.
     now
         Returns the time as the API writes it.
+    namespaces
+        Whether objects are created in existing namespaces only.
     """
 
-    def __init__(self, *admission: Admission, now: Callable[[], str] = lambda: "2026-01-01T00:00:00Z") -> None:
+    def __init__(
+        self,
+        *admission: Admission,
+        now: Callable[[], str] = lambda: "2026-01-01T00:00:00Z",
+        namespaces: bool = True,
+    ) -> None:
         self.version = 100
         self.compacted = 0
+        self.pruned: dict[str, set[str]] = {}
+        """By plural, fields of the status that the CustomResourceDefinition does not know."""
+        self._namespaces = namespaces
         self.history: dict[Kind, list[Event]] = {}
         self.listeners: list[Callable[[Event], None]] = []
         self.admission = list(admission)
-        self._objects: dict[Kind, dict[tuple[str, str], Stored]] = {}
-        self._pages: dict[str, list[Stored]] = {}
+        self.objects: dict[Kind, dict[tuple[str, str], Stored]] = {}
+        self.pages: dict[str, list[Stored]] = {}
         self._uids = 0
         self._now = now
 
@@ -169,15 +179,15 @@ class ApiServer:
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Stored | None:
         """Return an object, None where it does not exist."""
-        return self._objects.get(kind, {}).get((namespace, name))
+        return self.objects.get(kind, {}).get((namespace, name))
 
     def all(self, kind: Kind) -> list[Stored]:
         """Return all objects of a kind by key."""
-        return [stored for _, stored in sorted(self._objects.get(kind, {}).items())]
+        return [stored for _, stored in sorted(self.objects.get(kind, {}).items())]
 
     def everything(self) -> Iterator[Stored]:
         """Yield all objects."""
-        for stored in self._objects.values():
+        for stored in self.objects.values():
             yield from list(stored.values())
 
     def compact(self) -> None:
@@ -185,7 +195,7 @@ class ApiServer:
         self.compacted = self.version
         for events in self.history.values():
             events.clear()
-        self._pages.clear()
+        self.pages.clear()
 
     # Requests
 
@@ -228,8 +238,35 @@ class ApiServer:
                 return self._patch(call)
         return 200, self._delete(call)
 
-    def watch_lines(self, call: Call, after: int) -> tuple[bytes, int]:
+    def put(self, kind: Kind, body: Object, call: Call | None = None) -> Stored:
+        """Store an object as it is, without admission, or return what is stored if it is the same."""
+        metadata = dict(body["metadata"])
+        old = self.find(kind, metadata["name"], metadata.get("namespace", ""))
+        new = self._without_pruned(kind, {**body, "metadata": metadata})
+        if old is not None and new == old.body:
+            return old
+        if old is None:
+            self._uids += 1
+            metadata.setdefault("uid", f"00000000-0000-4000-8000-{self._uids:012d}")
+            metadata.setdefault("creationTimestamp", self._now())
+            metadata["generation"] = 1
+        else:
+            metadata |= {name: old.metadata[name] for name in ("uid", "creationTimestamp")}
+            changed = new.get("spec") != old.body.get("spec")
+            metadata["generation"] = old.metadata.get("generation", 1) + (1 if changed else 0)
+        call = call or Call("update", kind, user="another client")
+        return self._store(call, old, new, self._owners(call, old, new))
+
+    def remove(self, kind: Kind, name: str, namespace: str = "") -> Stored:
+        """Remove an object, whatever holds it."""
+        stored = self.find(kind, name, namespace)
+        assert stored is not None
+        return self._remove(Call("delete", kind), stored)
+
+    def watch_lines(self, call: Call, after: int, until: int | None = None) -> tuple[bytes, int]:
         """Return what a watch delivers after a version, and the version up to which it is then complete.
+
+        A watch that lags delivers nothing after a version.
 
         Raises
         ------
@@ -239,13 +276,14 @@ class ApiServer:
         if after < self.compacted:
             raise RefusedError(410, "Expired", f"too old resource version: {after} ({self.compacted})")
         lines = []
+        until = self.version if until is None else until
         for event in reversed(self.history.get(call.kind, ())):
             if event.version <= after:
                 break
-            line = _line(call, event)
+            line = _line(call, event) if event.version <= until else b""
             if line:
                 lines.append(line)
-        return b"".join(reversed(lines)), self.version
+        return b"".join(reversed(lines)), max(after, until)
 
     def bookmark(self, call: Call) -> bytes:
         """Return a bookmark of now."""
@@ -265,7 +303,7 @@ class ApiServer:
     def _list(self, call: Call) -> bytes:
         token = call.query.get("continue")
         if token is not None:
-            found = self._pages.pop(token, None)
+            found = self.pages.pop(token, None)
             if found is None:
                 raise RefusedError(410, "Expired", "The provided continue parameter is too old")
             version = token.split("-")[0]
@@ -279,8 +317,8 @@ class ApiServer:
         limit = int(call.query.get("limit") or 0) or len(found)
         metadata = {"resourceVersion": version}
         if len(found) > limit:
-            metadata["continue"] = f"{version}-{len(self._pages)}-{len(found)}"
-            self._pages[metadata["continue"]] = found[limit:]
+            metadata["continue"] = f"{version}-{len(self.pages)}-{len(found)}"
+            self.pages[metadata["continue"]] = found[limit:]
         if "as=PartialObjectMetadataList" in call.accept:
             items = [orjson.dumps({"metadata": stored.metadata}) for stored in found[:limit]]
         else:
@@ -304,7 +342,7 @@ class ApiServer:
         new: Object = {**body, "metadata": metadata}
         if call.kind.status:
             new.pop("status", None)
-        if call.namespace and kind_of("/api/v1", "namespaces") is not None:
+        if call.namespace and self._namespaces:
             self._require_namespace(call)
         for admission in self.admission:
             new = admission.mutate(call, None, new)
@@ -320,16 +358,12 @@ class ApiServer:
         metadata["creationTimestamp"] = self._now()
         if call.kind.counts:
             metadata["generation"] = 1
-        if call.query.get("dryRun") == "All":
-            return Stored(call.kind, {**new, "metadata": metadata})
         if owners is None:
             owners = self._owners(call, None, new)
         return self._store(call, None, {**new, "metadata": metadata}, owners)
 
     def _require_namespace(self, call: Call) -> None:
-        namespaces = kind_of("/api/v1", "namespaces")
-        assert namespaces is not None
-        home = self.find(namespaces, call.namespace)
+        home = self.find(NAMESPACES, call.namespace)
         if home is None:
             raise RefusedError(404, "NotFound", f'namespaces "{call.namespace}" not found', name=call.namespace)
         if home.metadata.get("deletionTimestamp"):
@@ -349,25 +383,29 @@ class ApiServer:
             try:
                 new = json_patched(old.body, call.body) if call.content_type == _JSON else merged(old.body, call.body)
             except PatchError as error:
-                raise RefusedError(422, "Invalid", f"the server rejected our request: {error}") from error
+                text = "the server rejected our request due to an error in our request"
+                raise RefusedError(422, "Invalid", text) from error
             return new, self._owners(call, old, new)
 
         return 200, self._update(call, change).raw
 
     def _apply(self, call: Call) -> tuple[int, bytes]:
         old = self.find(call.kind, call.name, call.namespace)
-        manager, force = call.query["fieldManager"], call.query.get("force") == "true"
+        manager, force = _manager(call, "Apply"), call.query.get("force") == "true"
+        sent = call.body
+        if call.subresource:
+            sent = {name: sent[name] for name in ("apiVersion", "kind", "metadata", call.subresource) if name in sent}
         uid = call.body["metadata"].get("uid")
         if old is None:
             if uid:
                 text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 raise self._conflict(call, text)
-            body, owners = apply(None, {}, call.body, manager, force=force)
+            body, owners = apply(None, {}, sent, manager, force=force)
             return 201, self._create(call, body, owners).raw
 
         def change(old: Stored) -> tuple[Object, Owners]:
             try:
-                return apply(old.body, old.owners, call.body, manager, force=force)
+                return apply(old.body, old.owners, sent, manager, force=force)
             except PatchError as error:
                 raise RefusedError(409, "Conflict", str(error)) from error
 
@@ -390,6 +428,7 @@ class ApiServer:
             # The status subresource starts from the stored object, so a uid in the request is no precondition.
             status = {"status": new["status"]} if "status" in new else {}
             new = {**{name: value for name, value in old.body.items() if name != "status"}, **status}
+            new = self._without_pruned(call.kind, new)
         else:
             new = self._settled(call, old, {**new, "metadata": sent if new["metadata"] is sent else new["metadata"]})
         if not call.subresource:
@@ -397,7 +436,7 @@ class ApiServer:
                 admission.validate(call, old.body, new)
         if new == old.body:
             if owners != old.owners and call.content_type == _APPLY:
-                self._objects[call.kind][old.key] = replace(old, owners=owners)
+                self.objects[call.kind][old.key] = replace(old, owners=owners)
             return old
         if new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers"):
             return self._remove(call, replace(old, body=new))
@@ -449,17 +488,27 @@ class ApiServer:
             return old.raw
         return self._store(call, old, {**old.body, "metadata": metadata}, old.owners).raw
 
+    def _without_pruned(self, kind: Kind, body: Object) -> Object:
+        status, pruned = body.get("status"), self.pruned.get(kind.resource.plural)
+        if not status or not pruned:
+            return body
+        return {**body, "status": {name: value for name, value in status.items() if name not in pruned}}
+
     def _store(self, call: Call, old: Stored | None, body: Object, owners: Owners) -> Stored:
+        if call.query.get("dryRun") == "All":
+            return Stored(call.kind, body, owners)
         self.version += 1
         body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
         stored = Stored(call.kind, body, owners)
-        self._objects.setdefault(call.kind, {})[stored.key] = stored
+        self.objects.setdefault(call.kind, {})[stored.key] = stored
         self._tell(Event(self.version, old, stored, stored, call))
         return stored
 
     def _remove(self, call: Call, old: Stored) -> Stored:
+        if call.query.get("dryRun") == "All":
+            return old
         self.version += 1
-        held = self._objects[call.kind].pop(old.key)
+        held = self.objects[call.kind].pop(old.key)
         last = replace(old, body={**old.body, "metadata": {**old.metadata, "resourceVersion": str(self.version)}})
         self._tell(Event(self.version, held, None, last, call))
         return last
@@ -472,10 +521,8 @@ class ApiServer:
     def _owners(self, call: Call, old: Stored | None, new: Object) -> Owners:
         if not call.kind.owned:
             return {}
-        manager = call.query.get("fieldManager") or call.user or "unknown"
         before, body = (old.owners, old.body) if old is not None else ({}, None)
-        # What a client updates and what the same name applies are two managers.
-        return owned_after_update(before, body, new, f"{manager} (update)")
+        return owned_after_update(before, body, new, _manager(call, "Update"))
 
     def _conflict(self, call: Call, text: str) -> RefusedError:
         what = f'Operation cannot be fulfilled on {call.kind.resource} "{call.name}"'
@@ -483,6 +530,12 @@ class ApiServer:
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def _manager(call: Call, operation: str) -> str:
+    """Return the key of an entry of managedFields: what a client updates and what it applies are two managers."""
+    name = call.query.get("fieldManager") or call.user or "unknown"
+    return f"{name} {operation} {call.subresource}".strip()
 
 
 def decode(
@@ -494,6 +547,7 @@ def decode(
     content_type: str = "",
     accept: str = "",
     user: str = "",
+    kinds: Callable[[str, str], Kind | None] = kind_of,
 ) -> Call:
     """Return a request in the terms of the API server.
 
@@ -502,7 +556,7 @@ def decode(
     RefusedError
         With 404 where nothing is served.
     """
-    kind, namespace, name, subresource = _addressed(path)
+    kind, namespace, name, subresource = _addressed(path, kinds)
     if kind is None or (subresource and not (kind.status and subresource == "status")):
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     if method == "GET":
@@ -514,7 +568,7 @@ def decode(
 
 
 @functools.lru_cache(maxsize=4096)
-def _addressed(path: str) -> tuple[Kind | None, str, str, str]:
+def _addressed(path: str, kinds: Callable[[str, str], Kind | None]) -> tuple[Kind | None, str, str, str]:
     parts = [unquote(part) for part in path.strip("/").split("/")]
     length = 2 if parts[0] == "api" else 3
     prefix, rest = "/" + "/".join(parts[:length]), parts[length:]
@@ -522,7 +576,7 @@ def _addressed(path: str) -> tuple[Kind | None, str, str, str]:
     if rest[:1] == ["namespaces"] and len(rest) > 2:
         namespace, rest = rest[1], rest[2:]
     padded = [*rest, "", "", ""]
-    return kind_of(prefix, padded[0]), namespace, padded[1], padded[2]
+    return kinds(prefix, padded[0]), namespace, padded[1], padded[2]
 
 
 def _line(call: Call, event: Event) -> bytes:

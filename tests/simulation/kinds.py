@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trainyard.kube import kinds, training_kinds
 from trainyard.kube.event_recorder import EVENTS
@@ -30,6 +31,7 @@ class Kind:
     owned: bool = True
 
 
+NAMESPACES = Kind(kinds.NAMESPACES, counts=False)
 KINDS = (
     Kind(training_kinds.TRAIN_JOBS, status=True),
     Kind(training_kinds.TRAINING_RUNTIMES),
@@ -43,7 +45,7 @@ KINDS = (
     Kind(kinds.JOBS, status=True),
     Kind(kinds.CONFIG_MAPS, counts=False),
     Kind(kinds.SECRETS, counts=False),
-    Kind(kinds.NAMESPACES, counts=False),
+    NAMESPACES,
     Kind(kinds.PRIORITY_CLASSES, counts=True),
     Kind(EVENTS, counts=False, owned=False),
     Kind(LEASES, counts=False, owned=False),
@@ -54,3 +56,10 @@ _BY_PATH = {kind.resource.path(): kind for kind in KINDS}
 def kind_of(group_version: str, plural: str) -> Kind | None:
     """Return the kind served at ``/api/v1`` or ``/apis/group/version``, None where there is none."""
     return _BY_PATH.get(f"{group_version}/{plural}")
+
+
+@lru_cache(maxsize=256)
+def any_kind(group_version: str, plural: str) -> Kind:
+    """Return a kind of any name, for servers that serve every path."""
+    group, _, version = group_version.removeprefix("/api").removeprefix("s").strip("/").rpartition("/")
+    return kind_of(group_version, plural) or Kind(Resource(group, version, plural, plural), status=True)

@@ -88,10 +88,10 @@ def test_a_fabric_of_different_domains_is_counted() -> None:
 
 
 def test_the_picture_is_accessible() -> None:
-    svg = picture(compile_fabric(MIXED), title="Hall <1> & 2")
+    svg = picture(compile_fabric(MIXED), title="Hall <1> & 2\x1b")
     root = ElementTree.fromstring(svg)
     assert root.get("role") == "img"
-    assert root.findtext(f"{SVG}title") == "Hall <1> & 2"
+    assert root.findtext(f"{SVG}title") == "Hall <1> & 2 "
     assert (root.findtext(f"{SVG}desc") or "").startswith("8,000 nodes in 1 × hall (tier 3)")
 
 

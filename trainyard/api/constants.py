@@ -70,6 +70,8 @@ COMPLETION_INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
 """Label of a pod with its index in its Job; an annotation, too."""
 JOB_COMPLETION_INDEX_FIELD: Final = f"metadata.annotations['{COMPLETION_INDEX_LABEL}']"
 
+FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
+"""Label of runtimes, by which the SDK lists them."""
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
 WEBHOOK_VALIDATION_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
 WEBHOOK_VALIDATION_DISABLED: Final = "disabled"

@@ -13,7 +13,7 @@ from trainyard.cli.common import Output, line_progress
 from trainyard.local.images.load_targets import LoadTarget
 
 if TYPE_CHECKING:
-    from trainyard.local.images.image_build import BuiltImage
+    from trainyard.local.images.built_image import BuiltImage
     from trainyard.progress import Progress
 
 

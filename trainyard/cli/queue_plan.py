@@ -63,10 +63,10 @@ def _plan(
 
 def _live(after: Snapshot, from_: Path | None, stack: str, kubeconfig: Path | None, context: str | None) -> Plan:
     from trainyard.cluster_state.plan import live_plan, plan_from
-    from trainyard.cluster_state.queues import recorded_shares
+    from trainyard.cluster_state.shares import Shares
 
     if from_ is not None:
-        return plan_from(recorded_shares(recorded_state(from_)), after)
+        return plan_from(Shares.required(recorded_state(from_)), after)
 
     async def read() -> Plan:
         async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:

@@ -13,7 +13,7 @@ from trainyard.cli.common import KubeconfigContext, Output, client_of, recorded_
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.cluster_state.queues import LiveQueues
+    from trainyard.cluster_state.shares import Shares
     from trainyard.scheduling.queues.usage import QueueUsage
 
 
@@ -57,14 +57,14 @@ def _of_file(file: str) -> list[QueueUsage]:
 
 
 def _of_cluster(from_: Path | None, stack: str, kubeconfig: Path | None, context: str | None) -> list[QueueUsage]:
-    from trainyard.cluster_state.queues import read_shares, recorded_shares
-    from trainyard.scheduling.queues.usage import queue_usage
+    from trainyard.cluster_state.queues import read_shares
+    from trainyard.cluster_state.shares import Shares
 
-    async def read() -> LiveQueues:
+    async def read() -> Shares:
         async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:
             return await read_shares(client)
 
-    live = recorded_shares(recorded_state(from_)) if from_ is not None else asyncio.run(read())
-    if not live.queues:
+    shares = Shares.required(recorded_state(from_)) if from_ is not None else asyncio.run(read())
+    if not shares.snapshot.tree.queues:
         raise TrainyardError("The cluster has no queues", fix="install the platform with `trainyard up`")
-    return queue_usage(live.snapshot, live.jobs, live.states, live.allocated)
+    return list(shares.usage.values())

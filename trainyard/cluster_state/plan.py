@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trainyard.cluster_state.queues import LiveQueues, read_shares
+from trainyard.cluster_state.queues import read_shares
+from trainyard.cluster_state.shares import Shares
 from trainyard.kube.client import Client
 from trainyard.scheduling.queues.plan import Plan, plan
 from trainyard.scheduling.queues.snapshot import Snapshot
@@ -13,16 +14,16 @@ async def live_plan(client: Client, after: Snapshot) -> Plan:
     return plan_from(await read_shares(client), after)
 
 
-def plan_from(live: LiveQueues, after: Snapshot) -> Plan:
+def plan_from(shares: Shares, after: Snapshot) -> Plan:
     """Return the effect of another queue tree on a cluster that was read.
 
     The capacity is that of the live nodes; a change of the fabric is not part of the plan.
     """
-    before = live.snapshot
+    before = shares.snapshot
     return plan(
         before.tree,
         after.tree,
-        jobs=live.jobs,
+        jobs=shares.jobs,
         capacity=before.capacity,
         tenants=after.tenants,
         node=before.node,

@@ -8,15 +8,13 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from trainyard.api.constants import RESOURCES_CREATION_FAILED
 from trainyard.checks.finding import Finding
 from trainyard.controller import actions, lifecycle
 from trainyard.controller import status as statuses
 from trainyard.controller.actions import Inputs
 from trainyard.controller.cluster_cache import ClusterCache
-from trainyard.controller.execution import ActionEffect, Executor, RejectedError
-from trainyard.controller.failure_events import FailureEvents, age, passed
-from trainyard.controller.job_ownership import OwnershipConflictError
+from trainyard.controller.execution import ActionEffect, Executor
+from trainyard.controller.failure_events import FailureEvents, age, is_transient, passed, rejection_of
 from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import (
     ObservedJob,
@@ -32,7 +30,6 @@ from trainyard.controller.observation import Observer, ReconcileAttempt
 from trainyard.controller.policy_review import PolicyReviewer
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.unrecorded import UnrecordedJobSets
-from trainyard.errors import TrainyardError
 from trainyard.kube.api_errors import ApiError, FencedError, TransportError
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
@@ -54,7 +51,6 @@ _UNLABELED_SECONDS = 5.0
 """Seconds after which a JobSet is read again that the watch does not report: it lacks the label."""
 _LEAST_SECONDS = 1.0
 _LONGEST_SECONDS = 86_400.0
-_REJECTED = (400, 403, 413, 422)
 _UNCHANGED = "JobSetUnchanged"
 _REMADE = "JobSetRemade"
 
@@ -353,8 +349,8 @@ class Reconciler:
 
     def _blocked(self, attempt: ReconcileAttempt, error: Exception) -> tuple[str, str] | None:
         """Return reason and message of the condition, or None if the error is retried, or does not last."""
-        rejection = _rejection(error)
-        if rejection is None or self._failure_events.too_early(attempt.train_job, defer=_is_transient(error)):
+        rejection = rejection_of(error)
+        if rejection is None or self._failure_events.too_early(attempt.train_job, defer=is_transient(error)):
             return None
         findings, reason = rejection
         return reason, self._failure_events.message(findings)
@@ -362,7 +358,7 @@ class Reconciler:
     def _failed(self, key: Key, attempt: ReconcileAttempt, error: Exception) -> ReconcileResult:
         """Record an event about an error and return when to retry; reraise errors that the queue retries."""
         job = attempt.train_job
-        rejection = _rejection(error)
+        rejection = rejection_of(error)
         if rejection is None:
             match error:
                 case DecisionUnavailableError():
@@ -371,7 +367,7 @@ class Reconciler:
                     self._failure_events.record(job, (Finding("", error.message),))
             raise error
         findings, reason = rejection
-        transient = _is_transient(error)
+        transient = is_transient(error)
         text = self._failure_events.record(job, findings, reason, defer=transient)
         backoff = self._backoffs.setdefault(key, Backoff(*_RETRY_SECONDS, uniform=self._uniform))
         waits = [backoff.next()]
@@ -381,21 +377,3 @@ class Reconciler:
             waits.append(due)
         blocked = BlockedReconcile(reason, text)
         return ReconcileResult(requeue_after=min(waits), blocked=blocked, writes=tuple(attempt.writes))
-
-
-def _rejection(error: Exception) -> tuple[tuple[Finding, ...], str] | None:
-    """Return the findings and the reason of an error outside this process, or None if the queue retries it."""
-    match error:
-        case RejectedError():
-            return error.findings, error.reason
-        case DecisionUnavailableError():
-            return None
-        case TrainyardError():
-            return error.as_findings(), RESOURCES_CREATION_FAILED
-        case ApiError() if not error.conflict and (error.status in _REJECTED or error.too_large):
-            return (Finding("", error.message),), RESOURCES_CREATION_FAILED
-    return None
-
-
-def _is_transient(error: Exception) -> bool:
-    return isinstance(error, OwnershipConflictError) and error.transient

@@ -22,8 +22,8 @@ from trainyard.api.constants import (
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, namespace_of, sequence, text, whole
 from trainyard.cluster_state.cluster_index import ClusterIndex, kind_of
 from trainyard.cluster_state.observed import Kind, Observed
+from trainyard.cluster_state.shares import Shares
 from trainyard.insight.explain.node_table import Demand, NodeTable
-from trainyard.insight.explain.shares import Shares
 from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.queue import DEFAULT
 from trainyard.scheduling.queues.queued_gangs import QueuedJob

@@ -10,9 +10,9 @@ from typing import Any
 
 from trainyard.cluster_state.body_fields import Body, condition, mapping, name_of, sequence, text
 from trainyard.cluster_state.cluster_index import ClusterIndex
+from trainyard.cluster_state.gang_bodies import amounts_of
 from trainyard.cluster_state.observed import Kind
-from trainyard.insight.explain.gang_bodies import valid_quantities
-from trainyard.scheduling.queues.amounts import Amounts, total, units
+from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.pod_requests import counted_by_volcano
 from trainyard.scheduling.topology.graph import Graph
 from trainyard.scheduling.topology.hypernode_manifests import read_manifests
@@ -101,11 +101,6 @@ class HyperNodeDomain:
     tier: int
     tier_name: str
     nodes: tuple[str, ...]
-
-
-def amounts_of(value: object) -> Amounts:
-    """Return resources in units; invalid quantities are left out."""
-    return units(valid_quantities(mapping(value)))
 
 
 def request_of(spec: Body) -> Amounts:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, parse
+from trainyard.api.constants import FRAMEWORK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.jobs.convert.draft import Draft, Refused
-from trainyard.jobs.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
+from trainyard.jobs.convert.emit import own_runtime, train_job
 from trainyard.jobs.convert.field_finding import Fidelity, FieldFinding
 from trainyard.jobs.convert.fit import Catalog, catalog_runtime, on_runtime, unexpressed
 from trainyard.jobs.convert.gang_metadata import read_gang_metadata

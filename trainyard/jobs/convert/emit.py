@@ -9,6 +9,7 @@ from trainyard.api.constants import (
     ANCESTOR_LABEL,
     API_VERSION,
     CLUSTER_TRAINING_RUNTIME,
+    FRAMEWORK_LABEL,
     GROUP,
     KUEUE_QUEUE_LABEL,
     QUEUE_ANNOTATION,
@@ -19,7 +20,6 @@ from trainyard.api.constants import (
 from trainyard.jobs.convert.draft import Draft
 from trainyard.jobs.convert.part import Part
 
-FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 MANAGER: Final = "convert.trainyard.dev/job"
 """Manager of the runtime patch with job-specific settings."""
 

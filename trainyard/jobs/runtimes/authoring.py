@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api import ClusterTrainingRuntime
-from trainyard.api.constants import RELEASED_ANNOTATION
+from trainyard.api.constants import FRAMEWORK_LABEL, RELEASED_ANNOTATION
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.catalog import Deprecation, Runtime, RuntimeVersion
 from trainyard.jobs.runtimes.index import Index, version_key
 
-_FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 _NAME: Final = "RUNTIMES"
 
 
@@ -138,7 +137,7 @@ def _version(name: str, framework: str, version: AuthoredVersion, path: Path) ->
     body = ClusterTrainingRuntime(spec=version.spec).body()
     metadata: dict[str, Any] = {
         "name": f"{name}-{version.version}",
-        "labels": {_FRAMEWORK_LABEL: framework, **version.labels},
+        "labels": {FRAMEWORK_LABEL: framework, **version.labels},
     }
     if annotations:
         metadata["annotations"] = annotations

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trainyard.api.constants import FRAMEWORK_LABEL
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.catalog import Catalog, Runtime, RuntimeVersion, spec_hash
 from trainyard.jobs.runtimes.images.lock import images_of
 from trainyard.manifests.text_edits import dumped
-
-_FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 
 
 class Reference:
@@ -126,7 +125,7 @@ def _state(version: RuntimeVersion) -> str:
 
 def _framework(runtime: Runtime) -> str:
     labels: Mapping[str, Any] = runtime.versions[-1].body["metadata"].get("labels", {}) if runtime.versions else {}
-    return str(labels.get(_FRAMEWORK_LABEL, "-"))
+    return str(labels.get(FRAMEWORK_LABEL, "-"))
 
 
 def _runtime_json(runtime: Runtime) -> dict[str, Any]:

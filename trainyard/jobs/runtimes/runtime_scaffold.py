@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard.api.constants import RELEASED_ANNOTATION, TORCHTUNE_MODEL_ANNOTATION, TRAINER
+from trainyard.api.constants import FRAMEWORK_LABEL, RELEASED_ANNOTATION, TORCHTUNE_MODEL_ANNOTATION, TRAINER
 from trainyard.errors import TrainyardError
 from trainyard.jobs.render.frameworks.torchtune import named_model
 from trainyard.jobs.render.gangs import LISTED
@@ -21,7 +21,6 @@ from trainyard.jobs.runtimes.release.version_lifecycle import LifecycleStep, met
 from trainyard.manifests.text_edits import dumped, removed, with_value
 
 GANGS: Final = (*(gang.name for gang in LISTED), "none")
-_FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST: Final = 50
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
@@ -202,7 +201,7 @@ def _of_framework(framework: str, known: Catalog) -> RuntimeVersion:
     for runtime in known.runtimes:
         if runtime.alias is not None:
             labels = runtime.version(runtime.alias).body["metadata"].get("labels", {})
-            frameworks.setdefault(str(labels.get(_FRAMEWORK_LABEL)), []).append(runtime)
+            frameworks.setdefault(str(labels.get(FRAMEWORK_LABEL)), []).append(runtime)
     if framework not in frameworks:
         raise TrainyardError(
             f"No runtime of framework {framework!r} exists",
@@ -246,7 +245,7 @@ def _with_model(text: str, source: RuntimeVersion, wanted: NewRuntime) -> str:
     """Set torchtune's model if the name of the source implies it and the new name does not."""
     metadata = source.body["metadata"]
     stated = TORCHTUNE_MODEL_ANNOTATION in metadata.get("annotations", {})
-    if stated or metadata.get("labels", {}).get(_FRAMEWORK_LABEL) != "torchtune" or wanted.name == source.name:
+    if stated or metadata.get("labels", {}).get(FRAMEWORK_LABEL) != "torchtune" or wanted.name == source.name:
         return text
     path = ("metadata", "annotations", TORCHTUNE_MODEL_ANNOTATION)
     return with_value(text, path, named_model(source.name), metadata_rank)

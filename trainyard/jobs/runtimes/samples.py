@@ -9,12 +9,12 @@ from trainyard.api.constants import (
     API_VERSION,
     CLUSTER_TRAINING_RUNTIME,
     DATASET_INITIALIZER,
+    FRAMEWORK_LABEL,
     MODEL_INITIALIZER,
 )
 from trainyard.jobs.runtimes.pods import job_templates
 
 SAMPLE_NAMESPACE: Final = "sample"
-_FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 _STEPS: Final = {
     DATASET_INITIALIZER: ("dataset", "hf://sample/dataset"),
     MODEL_INITIALIZER: ("model", "hf://sample/model"),
@@ -42,7 +42,7 @@ def sample_train_job(runtime: Mapping[str, Any], name: str = "sample", *, nodes:
     metadata, spec = runtime["metadata"], runtime["spec"]
     policy = _mapping(spec.get("mlPolicy"))
     trainer: dict[str, Any] = {}
-    if metadata.get("labels", {}).get(_FRAMEWORK_LABEL) == "torchtune":
+    if metadata.get("labels", {}).get(FRAMEWORK_LABEL) == "torchtune":
         trainer["command"] = ["tune", "run"]
     elif nodes and not _mapping(policy.get("torch")).get("elasticPolicy"):
         own = policy.get("numNodes")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.api.constants import RELEASED_ANNOTATION
+from trainyard.api.constants import FRAMEWORK_LABEL, RELEASED_ANNOTATION
 from trainyard.checks.finding import Finding
 from trainyard.jobs.runtimes.catalog import ALIAS_ANNOTATION, RuntimeVersion, spec_hash
 
 _API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _KIND = "ClusterTrainingRuntime"
-_FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 _STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 _STEP_CONTAINERS = {
     "trainer": "node",
@@ -68,10 +67,8 @@ def _metadata(version: RuntimeVersion, metadata: Mapping[str, Any], spec: Mappin
                 f"metadata.{field}", f"is {metadata[field]!r}, not a mapping", "use a mapping of names to values"
             )
             return
-    if not metadata.get("labels", {}).get(_FRAMEWORK_LABEL):
-        yield Finding(
-            f"metadata.labels[{_FRAMEWORK_LABEL}]", "is missing; the SDK would not list the runtime", "add it"
-        )
+    if not metadata.get("labels", {}).get(FRAMEWORK_LABEL):
+        yield Finding(f"metadata.labels[{FRAMEWORK_LABEL}]", "is missing; the SDK would not list the runtime", "add it")
     annotations = metadata.get("annotations", {})
     if ALIAS_ANNOTATION in annotations:
         yield Finding(f"metadata.annotations[{ALIAS_ANNOTATION}]", "is reserved for aliases", "set alias in index.yaml")

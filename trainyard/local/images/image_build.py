@@ -11,7 +11,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ import trainyard
 from trainyard.atomic_write import write_text
 from trainyard.errors import TrainyardError
 from trainyard.local.images.bill_of_materials import ImageComponent, bill_of_materials
+from trainyard.local.images.built_image import BuiltImage, ImageFiles
 from trainyard.local.images.file_tree import FileTree
 from trainyard.local.images.image_lock import LockedImage, write_lock
 from trainyard.local.images.image_rules import require_rules
@@ -35,77 +36,6 @@ _ACCOUNTS: Final = {
     "etc/group": b"root:x:0:\nnonroot:x:65532:\n",
     "etc/nsswitch.conf": b"hosts: files dns\n",
 }
-
-
-@dataclass(frozen=True)
-class BuiltImage:
-    """An image, built or not.
-
-    Parameters
-    ----------
-    name, reference
-        Name of the recipe, and name and tag of the image; those of the archive if its inputs are others.
-    digest, size
-        Digest of the manifest, and bytes of its compressed layers; None if not built.
-    unpacked_size
-        Bytes of its files; 0 if not built.
-    state
-        ``built``, ``changed`` (its inputs are others than those of the archive) or ``missing``.
-    archive, bill
-        Files of the image and of its bill of materials.
-    user, exceptions
-        User of its process, and reason by rule that it does not follow.
-    seconds
-        Duration of the build; 0 if nothing was built.
-    """
-
-    name: str
-    reference: str
-    digest: str | None
-    size: int | None
-    unpacked_size: int
-    state: str
-    archive: Path
-    bill: Path
-    user: int
-    exceptions: Mapping[str, str]
-    seconds: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the image as JSON data."""
-        return {
-            "name": self.name,
-            "reference": self.reference,
-            "digest": self.digest,
-            "size": self.size,
-            "unpackedSize": self.unpacked_size,
-            "state": self.state,
-            "archive": str(self.archive),
-            "bill": str(self.bill),
-            "user": self.user,
-            "exceptions": dict(self.exceptions),
-            "seconds": round(self.seconds, 1),
-        }
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Files of a built image."""
-
-    folder: Path
-    name: str
-
-    @property
-    def archive(self) -> Path:
-        return self.folder / f"{self.name}.tar"
-
-    @property
-    def bill(self) -> Path:
-        return self.folder / f"{self.name}.cdx.json"
-
-    @property
-    def record(self) -> Path:
-        return self.folder / f"{self.name}.build.json"
 
 
 class ImageBuilder:
@@ -195,7 +125,7 @@ class ImageBuilder:
                 raise TrainyardError(
                     f"{image.archive} was built from other inputs", fix=f"trainyard images build {image.name}"
                 )
-            if self._record(_Place(image.archive.parent, image.name)).get("archive") != _sha256(image.archive):
+            if self._record(ImageFiles(image.archive.parent, image.name)).get("archive") != _sha256(image.archive):
                 raise TrainyardError(
                     f"{image.archive} is not what was built", fix=f"trainyard images build {image.name}"
                 )
@@ -363,10 +293,10 @@ class ImageBuilder:
                 if record.stat().st_mtime < oldest:
                     shutil.rmtree(record.parent, ignore_errors=True)
 
-    def _place(self, recipe: Recipe, inputs: str | None) -> _Place:
-        return _Place(self.out / inputs[:16] if self.shared and inputs is not None else self.out, recipe.name)
+    def _place(self, recipe: Recipe, inputs: str | None) -> ImageFiles:
+        return ImageFiles(self.out / inputs[:16] if self.shared and inputs is not None else self.out, recipe.name)
 
-    def _record(self, place: _Place) -> dict[str, Any]:
+    def _record(self, place: ImageFiles) -> dict[str, Any]:
         """Return the record of an image; empty if it is that of another image."""
         record = self._read_record(place.record)
         return record if record.get("name") == place.name else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainyard.local.images.image_build import BuiltImage
+from trainyard.local.images.built_image import BuiltImage
 
 
 def image_table(images: Sequence[BuiltImage]) -> str:

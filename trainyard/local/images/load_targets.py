@@ -13,7 +13,7 @@ from trainyard.errors import TrainyardError
 from trainyard.local.images.container_engine import kind_command
 
 if TYPE_CHECKING:
-    from trainyard.local.images.image_build import BuiltImage
+    from trainyard.local.images.built_image import BuiltImage
 
 
 _TIMEOUT: Final = 600

@@ -15,7 +15,7 @@ import aiohttp
 from trainyard.errors import TrainyardError
 from trainyard.jobs.runtimes.images.image_reference import ImageReference, parse_image
 from trainyard.jobs.runtimes.images.registry import Registry, UnresolvedError, docker_credentials, trusting
-from trainyard.local.images.image_build import BuiltImage
+from trainyard.local.images.built_image import BuiltImage
 from trainyard.local.images.image_lock import moved
 from trainyard.local.images.oci_archive import read_archive
 from trainyard.progress import Progress, SilentProgress, Step

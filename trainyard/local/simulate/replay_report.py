@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from trainyard.checks.printable_text import printable
@@ -11,6 +10,7 @@ from trainyard.local.simulate.clock import shown
 from trainyard.local.simulate.replay import Replay
 from trainyard.local.simulate.replay_svg import draw
 from trainyard.local.simulate.timeline import JobPhase
+from trainyard.svg import escaped
 
 
 def as_text(replay: Replay) -> str:
@@ -72,8 +72,8 @@ def as_page(replay: Replay) -> str:
     """Return a self-contained HTML page with the drawing and the table of jobs."""
     rows = _rows(replay)
     head = ("Job", "Queue", "Pods", "Arrived", "Started", "Waited", "Restarts", "State")
-    table = "\n".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    title, about = escape(replay.scenario.file.title), escape(replay.scenario.file.about)
+    table = "\n".join(f"<tr>{''.join(f'<td>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    title, about = escaped(replay.scenario.file.title), escaped(replay.scenario.file.about)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>

@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from xml.sax.saxutils import escape, quoteattr
 
 from trainyard import quantity
 from trainyard.local.simulate.clock import shown
 from trainyard.local.simulate.replay import Replay
 from trainyard.local.simulate.timeline import Ending, PodRun, Timeline
 from trainyard.stack_checks import stack_queues
+from trainyard.svg import Svg
 
 _WIDTH, _LEFT, _RIGHT = 1200, 190, 24
 _ROW, _GAP = 18, 3
@@ -46,7 +46,7 @@ class _Drawing:
             self._end += max(60, self._end // 5)  # so that a job that starts at the last instant is visible
         queues = dict.fromkeys(job.queue for job in self._seen.jobs.values())
         self._color = {queue: _COLORS[index % len(_COLORS)] for index, queue in enumerate(queues)}
-        self._parts: list[str] = []
+        self._svg = Svg()
         self._y = 0
 
     def svg(self) -> str:
@@ -59,22 +59,19 @@ class _Drawing:
         bottom = self._y
         self._axis(top, bottom)
         self._expectations()
-        body = "\n".join(self._parts)
-        size = f'width="{_WIDTH}" height="{self._y + 16}" viewBox="0 0 {_WIDTH} {self._y + 16}"'
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n<style>{_STYLE}</style>\n'
-            f'<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
-        )
+        title, summary = self._replay.scenario.file.title, self._summary
+        return self._svg.document(_WIDTH, self._y + 16, title, summary, _STYLE)
+
+    @property
+    def _summary(self) -> str:
+        nodes, preset = len(self._seen.fabric.nodes), self._replay.scenario.settings.scheduler.preset
+        return f"{nodes} nodes · scheduler preset {preset} · {shown(self._seen.now)} of scenario time"
 
     def _heading(self) -> None:
-        scenario = self._replay.scenario
-        self._text(16, 28, scenario.file.title, "title")
+        self._text(16, 28, self._replay.scenario.file.title, "title")
         verdict = "all expectations hold" if self._replay.holds else "some expectations do not hold"
         self._text(_WIDTH - _RIGHT, 28, verdict, "head " + ("good" if self._replay.holds else "bad"), anchor="end")
-        nodes, preset = len(self._seen.fabric.nodes), scenario.settings.scheduler.preset
-        self._text(
-            16, 46, f"{nodes} nodes · scheduler preset {preset} · {shown(self._seen.now)} of scenario time", "small"
-        )
+        self._text(16, 46, self._summary, "small")
         self._y = 70
 
     def _x(self, at: int) -> float:
@@ -100,10 +97,8 @@ class _Drawing:
                 self._bar(began, ended, self._y, _ROW - _GAP, "", self._color[job.queue], tip, label=where)
                 if lost:
                     x = self._x(ended)
-                    self._parts.append(
-                        f'<path d="M{x - 4:.1f} {self._y}l8 {_ROW - _GAP}m0 -{_ROW - _GAP}l-8 {_ROW - _GAP}" '
-                        'stroke="#c62828" fill="none"/>'
-                    )
+                    cross = f"M{x - 4:.1f} {self._y}l8 {_ROW - _GAP}m0 -{_ROW - _GAP}l-8 {_ROW - _GAP}"
+                    self._svg.element("path", d=cross, stroke="#c62828", fill="none")
             self._y += _ROW
         if len(names) > _JOB_ROWS:
             self._text(_LEFT, self._y + 12, f"and {len(names) - _JOB_ROWS} jobs more", "small")
@@ -124,9 +119,7 @@ class _Drawing:
             by_node[run.node].append(run)
         for name, members in groups.items():
             self._text(_LEFT - 8, self._y + 10, name, "small", anchor="end")
-            self._parts.append(
-                f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{self._y + 12}" y2="{self._y + 12}" class="grid"/>'
-            )
+            self._across(self._y + 12, class_="grid")
             found = [run for member in members for run in by_node[member]]
             for began, ended, shares in _shares(found, self._seen, self._end, len(members)):
                 base = self._y + 12.0
@@ -166,37 +159,35 @@ class _Drawing:
             self._text(_LEFT - 8, self._y + 24, queue, "", anchor="end")
             peak = max(level for _, level in steps)
             self._text(_LEFT - 8, self._y + 38, f"at most {float(peak):g} {unit}", "small", anchor="end")
-            self._parts.append(self._area(steps, base, height, self._color[queue]))
+            area = self._area(steps, base, height)
+            self._svg.element("path", d=area, fill=self._color[queue], fill_opacity="0.75")
             for kind, limit in limits[queue].items():
-                y = height(limit)
-                css = "share" if kind == "deserved" else "limit"
-                self._parts.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" class="{css}"/>')
-            self._parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{base}" y2="{base}" stroke="#999"/>')
+                self._across(height(limit), class_="share" if kind == "deserved" else "limit")
+            self._across(base, stroke="#999")
             self._y += _PLOT + 10
         self._y += 4
 
-    def _area(
-        self, steps: Sequence[tuple[int, Fraction]], base: float, height: Callable[[Fraction], float], color: str
-    ) -> str:
+    def _across(self, y: float, **look: str) -> None:
+        self._svg.element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, **look)
+
+    def _area(self, steps: Sequence[tuple[int, Fraction]], base: float, height: Callable[[Fraction], float]) -> str:
         path = f"M{self._x(0):.1f} {base}"
         for at, level in steps:
             path += f"H{self._x(at):.1f}V{height(level):.1f}"
-        path += f"H{self._x(self._end):.1f}V{base}Z"
-        return f'<path d="{path}" fill="{color}" fill-opacity="0.75"/>'
+        return f"{path}H{self._x(self._end):.1f}V{base}Z"
 
     def _axis(self, top: int, bottom: int) -> None:
-        step = _tick(self._end)
-        behind = []
-        for at in range(0, self._end + 1, step):
+        behind = Svg()
+        for at in range(0, self._end + 1, _tick(self._end)):
             x = self._x(at)
-            behind.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}" class="grid"/>')
+            behind.element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid")
             self._text(x, bottom + 12, shown(at), "small", anchor="middle")
         for at, label in self._seen.marks:
             x = self._x(at)
-            self._parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}" class="mark"/>')
+            self._svg.element("line", x1=x, x2=x, y1=top, y2=bottom, class_="mark")
             end = x > _WIDTH - 160
             self._text(x + (-4 if end else 4), top - 2, label, "small bad", anchor="end" if end else "start")
-        self._parts[:0] = behind
+        self._svg.prepend(behind)
         self._y = bottom + 34
 
     def _expectations(self) -> None:
@@ -223,18 +214,14 @@ class _Drawing:
         label: str = "",
     ) -> None:
         x, width = self._x(began), max(1.5, self._x(ended) - self._x(began))
-        look = f'class="{css}"' if css else f'fill="{color}"'
-        box = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-        self._parts.append(f"<rect {box} {look}><title>{escape(tip)}</title></rect>")
+        self._svg.element("rect", "", tip, x=x, y=y, width=width, height=height, class_=css, fill=color)
         room = int(width / 5.6)
         if label and room > 6:
             text = label if len(label) <= room else f"{label[: room - 1]}…"
-            at = f'x="{x + 4:.1f}" y="{y + height - 4:.1f}"'
-            self._parts.append(f'<text {at} style="font-size:10px;fill:white">{escape(text)}</text>')
+            self._svg.element("text", text, x=x + 4, y=y + height - 4, style="font-size:10px;fill:white")
 
     def _text(self, x: float, y: float, text: str, css: str, *, anchor: str = "start") -> None:
-        look = f" class={quoteattr(css)}" if css else ""
-        self._parts.append(f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{look}>{escape(text)}</text>')
+        self._svg.element("text", text, x=x, y=y, text_anchor=anchor, class_=css)
 
 
 _Bar = tuple[int, int, str, bool]

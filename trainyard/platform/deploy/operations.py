@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from trainyard.checks.finding import Finding
 from trainyard.cluster_state.plan import plan_from
-from trainyard.cluster_state.queues import LiveQueues, read_shares
+from trainyard.cluster_state.queues import read_shares
+from trainyard.cluster_state.shares import Shares
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.kube.api_errors import ApiError, TransportError
@@ -140,15 +141,15 @@ def _queue_plan(settings: StackSettings, stack: str, deleted: Iterable[str]) -> 
     """
     access = provider(settings.cluster, cluster_name(settings, stack)).access()
 
-    async def read() -> LiveQueues:
+    async def read() -> Shares:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
             return await read_shares(client)
 
-    live = asyncio.run(read())
+    shares = asyncio.run(read())
     after = snapshot_of_settings(settings, f"stack {stack}", stack_scheduling)
     for name in deleted:
         after = replace(after, tree=after.tree.with_queue(name.removeprefix("Queue/"), None))
-    return plan_from(live, after) if live.queues else None
+    return plan_from(shares, after) if shares.snapshot.tree.queues else None
 
 
 def _policy_packs(settings: StackSettings) -> list[str]:

@@ -22,7 +22,7 @@ from trainyard.policy.engines.opa.address import OpaAddress
 from trainyard.policy.engines.opa.bundle import Bundle, build_bundle
 from trainyard.policy.engines.opa.hanging_rules import NamedTimeouts, decisions_of
 from trainyard.policy.engines.opa.local_server import OpaServer
-from trainyard.policy.engines.vap.validating_admission_policies import reject_unknown
+from trainyard.policy.engines.vap.settings_checks import reject_unknown
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext
 from trainyard.policy.rules.admission_rule import AdmissionRule

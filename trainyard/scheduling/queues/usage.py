@@ -65,6 +65,11 @@ class QueueUsage:
     lends: bool = True
     source: str = _COUNTED
 
+    @property
+    def remark(self) -> str:
+        """What `used` is if it is not counted from pods, in parentheses after the amount."""
+        return {_STATUS: " (last count of the scheduler)", _ESTIMATED: " (estimate)"}.get(self.source, "")
+
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values; amounts as Kubernetes quantities."""
         kinds = ("guarantee", "deserved", "limit", "used", "waiting_for")
@@ -95,7 +100,7 @@ def queue_usage(
     states
         State by queue.
     allocated
-        Used units by queue as the scheduler counts them; a queue that is missing has those of its gangs.
+        Used units by queue as the scheduler counted them last; a queue that is missing has those of its gangs.
     """
     known = allocated or {}
     tree = snapshot.tree if DEFAULT in snapshot.tree.queues else snapshot.tree.with_queue(DEFAULT, Queue())
@@ -204,7 +209,7 @@ def _words(each: QueueUsage, resource: str) -> str:
     def amount(kind: Amounts) -> str:
         return text(resource, kind.get(resource, 0))
 
-    parts = [f"{amount(each.used)} used" + (" (estimate)" if each.source == _ESTIMATED else "")]
+    parts = [f"{amount(each.used)} used{each.remark}"]
     if each.depth:
         parts += [f"{amount(each.deserved)} deserved"] if resource in each.deserved else []
         parts += [f"{amount(each.guarantee)} guaranteed"] if each.guarantee.get(resource) else []

@@ -6,13 +6,13 @@ many differ, those that are not drawn are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil
 
 from trainyard.scheduling.topology.domain_groups import DomainGroup, DomainGrouping
 from trainyard.scheduling.topology.fabric_compiler import Fabric, FabricDomain
-from trainyard.scheduling.topology.svg import Canvas, Shape, text_width
+from trainyard.svg import Svg, arranged, grid_columns, shortened
 
 _FEW = 24
 """Maximum number of domains of a fabric that is drawn without grouping."""
@@ -27,7 +27,17 @@ _HEADER, _LINE, _BELOW = 20, 15, 4
 _MARGIN = 24
 _MIN_WIDTH = 520
 _NAME_LENGTH = 34
+_ASPECT = 3.2
 _OWN_SHAPE = "nodeShape"
+_COLORS = ("#3b6fb6", "#d1495b", "#2e8b57", "#c79a12", "#6a4c93", "#2a9d8f", "#8c564b", "#7f7f7f")
+"""Colors of node shapes, distinguishable with color blindness; the last one is for all further shapes."""
+_LEVELS = ("#eef2f7", "#ffffff", "#f4f6f9", "#ffffff", "#f4f6f9")
+_STYLE = """\
+text{font-family:system-ui,"Segoe UI",Roboto,"DejaVu Sans",Arial,sans-serif;fill:#1f2933}
+.title{font-size:18px;font-weight:600}.heading{font-size:12px;font-weight:600}.note{font-size:11px;fill:#52606d}
+.box{stroke:#9aa5b1;stroke-width:1}
+"""
+_LETTER, _BOLD = 6.6, 7.6
 
 
 @dataclass(frozen=True)
@@ -41,11 +51,11 @@ class _Box:
     names
         Names of the domains, in full.
     width, height
-        Size, without the cards behind the box.
+        Size, including the cards behind the box.
     cards
         Number of cards behind it: 0 for a single domain.
-    rows
-        Boxes inside, by row.
+    inside
+        Boxes inside, with their places.
     cells
         Nodes by shape, if the domain has few enough.
     depth
@@ -57,19 +67,9 @@ class _Box:
     width: int
     height: int
     cards: int
-    rows: tuple[tuple[_Box, ...], ...]
+    inside: tuple[tuple[int, int, _Box], ...]
     cells: tuple[tuple[str, int], ...]
     depth: int
-
-    @property
-    def full_width(self) -> int:
-        """Width including its cards."""
-        return self.width + self.cards * _CARD
-
-    @property
-    def full_height(self) -> int:
-        """Height including its cards."""
-        return self.height + self.cards * _CARD
 
 
 @dataclass(frozen=True)
@@ -101,27 +101,30 @@ def picture(fabric: Fabric, title: str = "Network fabric") -> str:
     title
         Title of the picture, also for screen readers.
     """
-    summary = _summary(fabric)
+    summary, drawing = _summary(fabric), Svg()
     if not fabric.domains:
-        canvas = Canvas(_MIN_WIDTH, 2 * _MARGIN + 2 * _LINE, title, summary)
-        canvas.text(_MARGIN, _MARGIN + _LINE, summary, "heading")
-        return canvas.svg()
+        _write(drawing, _MARGIN, _MARGIN + _LINE, summary, "heading")
+        return drawing.document(_MIN_WIDTH, 2 * _MARGIN + 2 * _LINE, title, summary, _STYLE)
     grouping = DomainGrouping(fabric)
     tops = [domain for domain in fabric.domains if domain.parent is None]
     grouped = grouping.all if len(fabric.domains) > _FEW else grouping.single
     plans = (_Plan(grouping, grouped, widest) for widest in _WIDEST)
     plan = next((plan for plan in plans if _boxes(tops, plan) <= _MAX_BOXES), _Plan(grouping, grouped, 1))
-    rows = _rows(_inside(tops, plan, 0))
-    legend = [Shape(name or _OWN_SHAPE, _offer(fabric, name)) for name in fabric.shapes]
-    width = max(_MIN_WIDTH, _width(rows), text_width(summary), *(text_width(shape.text) + 20 for shape in legend))
-    top = _MARGIN + 44 + len(legend) * 18 + 10
-    canvas = Canvas(width + 2 * _MARGIN, top + _height(rows) + _MARGIN, title, summary, tuple(s.name for s in legend))
-    canvas.text(_MARGIN, _MARGIN + 12, title, "title")
-    canvas.text(_MARGIN, _MARGIN + 32, summary, "note")
-    for position, shape in enumerate(legend):
-        canvas.legend(_MARGIN, _MARGIN + 44 + position * 18, shape)
-    _draw_rows(canvas, rows, _MARGIN, top)
-    return canvas.svg()
+    places, width, height = arranged(_inside(tops, plan, 0), _GAP, _ASPECT)
+    colors = {shape: _COLORS[min(position, len(_COLORS) - 1)] for position, shape in enumerate(fabric.shapes)}
+    legend = {shape: f"{shape or _OWN_SHAPE}: {_offer(fabric, shape)}" for shape in fabric.shapes}
+    width = max(_MIN_WIDTH, width, _text_width(summary), *(_text_width(line) + 20 for line in legend.values()))
+    top = _MARGIN + 44
+    _write(drawing, _MARGIN, _MARGIN + 12, title, "title")
+    _write(drawing, _MARGIN, _MARGIN + 32, summary, "note")
+    for shape, line in legend.items():
+        drawing.squares([(_MARGIN, top)], 12, fill=colors[shape])
+        _write(drawing, _MARGIN + 20, top + 10, line, "note")
+        top += 18
+    top += 10
+    for x, y, box in places:
+        _draw(drawing, box, _MARGIN + x, top + y, colors)
+    return drawing.document(width + 2 * _MARGIN, top + height + _MARGIN, title, summary, _STYLE)
 
 
 def _summary(fabric: Fabric) -> str:
@@ -154,104 +157,77 @@ def _inside(domains: Sequence[FabricDomain], plan: _Plan, depth: int) -> list[_B
         nodes = sum(domain.node_count for group in rest for domain in group.domains)
         lines = (f"{count:,} more", f"of {len(rest):,} other kinds", f"{nodes:,} nodes")
         names = _names([domain for group in rest for domain in group.domains])
-        boxes.append(_sized(lines, names, 1, (), (), depth))
+        boxes.append(_sized(lines, names, 1, [], (), depth))
     return boxes
 
 
 def _box(group: DomainGroup, plan: _Plan, depth: int) -> _Box:
     first, last = group.first, group.domains[-1]
-    name = _short(first.name) if group.count == 1 else f"{_short(first.name)} … {_short(last.name)}"
+    ends = (first,) if group.count == 1 else (first, last)
+    name = " … ".join(shortened(domain.name, _NAME_LENGTH) for domain in ends)
     nodes = f"{first.node_count:,} node{'' if first.node_count == 1 else 's'}"
     if group.count == 1:
         lines: tuple[str, ...] = (name, f"{first.tier_name}, {nodes}")
     else:
         lines = (name, f"{group.count:,} × {first.tier_name}, each {nodes}")
-    rows = _rows(_inside(plan.grouping.below(first), plan, depth + 1)) if first.tier > 1 else ()
+    boxes = _inside(plan.grouping.below(first), plan, depth + 1) if first.tier > 1 else []
     shapes = tuple(sorted(plan.grouping.shapes[first.name].items()))
     cells = shapes if first.tier == 1 and first.node_count <= _MAX_CELLS else ()
-    return _sized(lines, _names(group.domains), min(group.count - 1, 2), rows, cells, depth)
+    return _sized(lines, _names(group.domains), min(group.count - 1, 2), boxes, cells, depth)
 
 
 def _sized(
     lines: tuple[str, ...],
     names: str,
     cards: int,
-    rows: tuple[tuple[_Box, ...], ...],
+    boxes: Sequence[_Box],
     cells: tuple[tuple[str, int], ...],
     depth: int,
 ) -> _Box:
-    width = max(text_width(line, bold=index == 0) for index, line in enumerate(lines))
+    width = max(_text_width(line, _BOLD if index == 0 else _LETTER) for index, line in enumerate(lines))
     height = _HEADER + (len(lines) - 1) * _LINE
-    if rows:
-        width, height = max(width, _width(rows)), height + _height(rows) + _BELOW
-    elif cells:
+    places, inner_width, inner_height = arranged(boxes, _GAP, _ASPECT)
+    if cells:
         count = sum(number for _, number in cells)
-        columns = _columns(count)
-        grid = ceil(count / columns)
-        width = max(width, columns * (_CELL + _CELL_GAP) - _CELL_GAP)
-        height += grid * (_CELL + _CELL_GAP) - _CELL_GAP + _BELOW
-    return _Box(lines, names, width + 2 * _PAD, height + 2 * _PAD, cards, rows, cells, depth)
+        columns = grid_columns(count)
+        inner_width = columns * (_CELL + _CELL_GAP) - _CELL_GAP
+        inner_height = ceil(count / columns) * (_CELL + _CELL_GAP) - _CELL_GAP
+    if boxes or cells:
+        width, height = max(width, inner_width), height + inner_height + _BELOW
+    behind = cards * _CARD + 2 * _PAD
+    return _Box(lines, names, width + behind, height + behind, cards, tuple(places), cells, depth)
 
 
-def _columns(count: int) -> int:
-    return count if count <= 8 else max(8, ceil(sqrt(count * 2)))
+def _text_width(text: str, letter: float = _LETTER) -> int:
+    """Return an upper estimate of the width of a text in pixels."""
+    return int(len(text) * letter) + 2
 
 
-def _rows(boxes: Sequence[_Box]) -> tuple[tuple[_Box, ...], ...]:
-    """Arrange boxes in rows, with a total aspect ratio of about 3:1."""
-    area = sum((box.full_width + _GAP) * (box.full_height + _GAP) for box in boxes)
-    target = max([int(sqrt(area * 3.2)), *(box.full_width for box in boxes)], default=0)
-    rows: list[list[_Box]] = []
-    used = 0
-    for box in boxes:
-        if not rows or used + box.full_width > target:
-            rows.append([])
-            used = 0
-        rows[-1].append(box)
-        used += box.full_width + _GAP
-    return tuple(tuple(row) for row in rows)
+def _write(drawing: Svg, x: int, y: int, text: str, style: str) -> None:
+    drawing.element("text", text, class_=style, x=x, y=y)
 
 
-def _width(rows: Sequence[Sequence[_Box]]) -> int:
-    return max((sum(box.full_width + _GAP for box in row) - _GAP for row in rows), default=0)
-
-
-def _height(rows: Sequence[Sequence[_Box]]) -> int:
-    return sum(max(box.full_height for box in row) + _GAP for row in rows) - _GAP
-
-
-def _draw_rows(canvas: Canvas, rows: Sequence[Sequence[_Box]], left: int, top: int) -> None:
-    for row in rows:
-        x = left
-        for box in row:
-            _draw(canvas, box, x, top)
-            x += box.full_width + _GAP
-        top += max(box.full_height for box in row) + _GAP
-
-
-def _draw(canvas: Canvas, box: _Box, x: int, y: int) -> None:
-    canvas.open(box.names)
-    for card in range(box.cards, 0, -1):
-        canvas.box(x + card * _CARD, y + card * _CARD, box.width, box.height, box.depth)
-    canvas.box(x, y, box.width, box.height, box.depth)
+def _draw(drawing: Svg, box: _Box, x: int, y: int, colors: Mapping[str, str]) -> None:
+    drawing.open("g", box.names)
+    size = {"width": box.width - box.cards * _CARD, "height": box.height - box.cards * _CARD, "rx": 6}
+    for card in range(box.cards, -1, -1):
+        place = {"x": x + card * _CARD, "y": y + card * _CARD}
+        drawing.element("rect", class_="box", **place, **size, fill=_LEVELS[box.depth % len(_LEVELS)])
     for index, line in enumerate(box.lines):
-        canvas.text(x + _PAD, y + _PAD + 11 + index * _LINE, line, "heading" if index == 0 else "note")
-    inside = y + _PAD + _HEADER + (len(box.lines) - 1) * _LINE + _BELOW
-    _draw_rows(canvas, box.rows, x + _PAD, inside)
-    _draw_cells(canvas, box.cells, x + _PAD, inside)
-    canvas.close()
-
-
-def _draw_cells(canvas: Canvas, cells: tuple[tuple[str, int], ...], left: int, top: int) -> None:
-    columns = _columns(sum(count for _, count in cells))
+        _write(drawing, x + _PAD, y + _PAD + 11 + index * _LINE, line, "heading" if index == 0 else "note")
+    top = y + _PAD + _HEADER + (len(box.lines) - 1) * _LINE + _BELOW
+    for left, below, inner in box.inside:
+        _draw(drawing, inner, x + _PAD + left, top + below, colors)
+    columns = grid_columns(sum(count for _, count in box.cells))
     position = 0
-    for shape, count in cells:
+    for shape, count in box.cells:
         corners = []
         for number in range(position, position + count):
             row, column = divmod(number, columns)
-            corners.append((left + column * (_CELL + _CELL_GAP), top + row * (_CELL + _CELL_GAP)))
-        canvas.cells(corners, _CELL, shape or _OWN_SHAPE)
+            corners.append((x + _PAD + column * (_CELL + _CELL_GAP), top + row * (_CELL + _CELL_GAP)))
+        drawing.squares(corners, _CELL, fill=colors[shape])
         position += count
+    drawing.close("g")
 
 
 def _names(domains: Sequence[FabricDomain]) -> str:
@@ -259,10 +235,3 @@ def _names(domains: Sequence[FabricDomain]) -> str:
         return ", ".join(domain.name for domain in domains)
     shown = ", ".join(domain.name for domain in domains[:8])
     return f"{shown}, … {domains[-1].name} ({len(domains):,})"
-
-
-def _short(name: str) -> str:
-    if len(name) <= _NAME_LENGTH:
-        return name
-    half = (_NAME_LENGTH - 1) // 2
-    return f"{name[:half]}…{name[-half:]}"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil
 from typing import Final
 
 from markupsafe import Markup
 
-from trainyard.insight.console.views.svg_elements import Drawing
+from trainyard.svg import Svg, arranged, grid_columns, shortened
 
 MAX_ELEMENTS: Final = 5000
 """Elements of one drawing."""
@@ -59,7 +59,7 @@ class MapDomain:
 class DrawnMap:
     """A drawing with its size, and what one of its elements stands for."""
 
-    drawing: Drawing
+    drawing: Svg
     width: int
     height: int
     detail: str
@@ -71,7 +71,7 @@ class DrawnMap:
 
     def svg(self, title: str, scale: float = 1.0) -> Markup:
         """Return the drawing, named for screen readers."""
-        return self.drawing.svg(self.width, self.height, scale, title)
+        return Markup(self.drawing.figure(self.width, self.height, scale, title))  # noqa: S704 - `Svg` escapes
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ def draw_map(
 def _sized(domain: MapDomain, level: int) -> _Box:
     children = [_sized(child, level) for child in domain.children]
     header = _header(domain, level)
-    inside, width, height = _arranged(children)
+    inside, width, height = arranged(children, _GAP, _ASPECT)
     cells: list[tuple[int, int, MapNode]] = []
     top = height + (_GAP if children and domain.nodes else 0)
-    columns = _columns(len(domain.nodes))
+    columns = grid_columns(len(domain.nodes))
     for position, node in enumerate(domain.nodes):
         row, column = divmod(position, columns)
         cells.append((column * _STEP, top + row * _STEP, node))
@@ -138,31 +138,7 @@ def _header(domain: MapDomain, level: int) -> int:
 
 
 def _heading(domain: MapDomain) -> str:
-    return _short(domain.name)
-
-
-def _short(name: str) -> str:
-    half = (_NAME - 1) // 2
-    return name if len(name) <= _NAME else f"{name[:half]}…{name[-half:]}"
-
-
-def _columns(count: int) -> int:
-    return max(1, count if count <= 8 else max(8, ceil(sqrt(count * 2))))
-
-
-def _arranged(boxes: Sequence[_Box]) -> tuple[list[tuple[int, int, _Box]], int, int]:
-    """Return boxes in rows with their places, and the size of all."""
-    area = sum((box.width + _GAP) * (box.height + _GAP) for box in boxes)
-    target = max([int(sqrt(area * _ASPECT)), *(box.width for box in boxes)], default=0)
-    found: list[tuple[int, int, _Box]] = []
-    x = y = tallest = widest = 0
-    for box in boxes:
-        if x and x + box.width > target:
-            x, y, tallest = 0, y + tallest + _GAP, 0
-        found.append((x, y, box))
-        x += box.width + _GAP
-        tallest, widest = max(tallest, box.height), max(widest, x - _GAP)
-    return found, widest, y + tallest
+    return shortened(domain.name, _NAME)
 
 
 class _Painter:
@@ -170,7 +146,7 @@ class _Painter:
         self._level, self._top, self._address = level, top, address
         self._corners: dict[str, tuple[int, int]] = {}
         self._pending: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-        self.drawing = Drawing()
+        self.drawing = Svg()
 
     def draw(self, box: _Box, x: int, y: int, depth: int) -> None:
         """Draw a domain with all below it."""
@@ -179,9 +155,10 @@ class _Painter:
         # The square of a rack without its name belongs to the domain above from the fourth level on.
         grouped = bool(domain.name) and level < 4 and (not leaf or level < 3)
         if grouped:
-            self.drawing.open(f"{domain.name}: {domain.tier}, {domain.count} nodes")
+            self.drawing.open("g", f"{domain.name}: {domain.tier}, {domain.count} nodes")
             if not leaf or level < 2:
-                self.drawing.box(x, y, box.width, box.height, depth)
+                look = f"box depth-{depth % 2}"
+                self.drawing.element("rect", class_=look, x=x, y=y, width=box.width, height=box.height, rx=6)
             if _header(domain, level):
                 self._write(domain, x + _PAD, y + _PAD + 9)
         for left, top, inner in box.inside:
@@ -190,13 +167,14 @@ class _Painter:
             corner = (x + left, y + top)
             self._corners[node.name] = corner
             if level == 0:
-                self.drawing.cell(corner, _CELL, node.style, node.title)
+                place = {"x": x + left, "y": y + top, "width": _CELL, "height": _CELL}
+                self.drawing.element("rect", "", node.title, class_=node.style, **place)
             else:
                 self._pending[node.style].append(corner)
         if level < 4 and (grouped or not domain.name):
             self._flush()
         if grouped:
-            self.drawing.close()
+            self.drawing.close("g")
 
     def finish(self, gangs: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Draw what is left, and the outlines of gangs."""
@@ -205,15 +183,17 @@ class _Painter:
             corners = [self._corners[node] for node in nodes if node in self._corners]
             if corners:
                 title = f"{name}: {len(corners)} nodes in several racks"
-                self.drawing.outline(corners, _CELL, f"gang gang-{position % 4}", title)
+                self.drawing.squares(corners, _CELL, title, class_=f"gang gang-{position % 4}")
 
     def _write(self, domain: MapDomain, x: int, y: int) -> None:
-        if self._address is None or domain is self._top:
-            self.drawing.text(x, y, _heading(domain), "heading")
-        else:
-            self.drawing.link(x, y, _heading(domain), "heading", self._address(domain.name))
+        address = "" if self._address is None or domain is self._top else self._address(domain.name)
+        if address:
+            self.drawing.open("a", href=address)
+        self.drawing.element("text", _heading(domain), class_="heading", x=x, y=y)
+        if address:
+            self.drawing.close("a")
 
     def _flush(self) -> None:
         for style, corners in self._pending.items():
-            self.drawing.cells(corners, _CELL, style)
+            self.drawing.squares(corners, _CELL, class_=style)
         self._pending.clear()

@@ -12,11 +12,12 @@ from urllib.parse import quote
 
 from trainyard.cluster_state.body_fields import Body, mapping, name_of, namespace_of, text, time
 from trainyard.cluster_state.cluster_index import ClusterIndex
+from trainyard.cluster_state.gang_bodies import amounts_of
 from trainyard.cluster_state.observed import Kind, Observed
 from trainyard.insight.explain.explanation import Explanation, explain_object
 from trainyard.insight.explain.job_state import ClusterView, ExplainedState, JobState
 from trainyard.insight.explain.named_objects import find_named, short_kind
-from trainyard.insight.explain.node_table import NodeFacts, amounts_of
+from trainyard.insight.explain.node_table import NodeFacts
 from trainyard.scheduling.queues.amounts import Amounts, total
 from trainyard.scheduling.queues.amounts import text as amount_text
 

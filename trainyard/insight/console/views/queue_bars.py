@@ -49,7 +49,8 @@ class QueueBar:
     resource
         The resource that is drawn.
     guarantee, deserved, used, lent, borrowed, limit
-        Amounts as text; empty: unset or nothing; `UNKNOWN`: not everything that they depend on may be read.
+        Amounts as text, `used` with its remark; empty: unset or nothing; `UNKNOWN`: not everything that they depend on
+        may be read.
     segments
         Parts of its bar.
     waiting
@@ -73,7 +74,7 @@ class QueueBar:
     @property
     def description(self) -> str:
         """The bar in words."""
-        parts = [f"{self.used or '0'} allocated"]
+        parts = [f"{self.used} allocated"]
         for name in ("deserved", "guarantee", "lent", "borrowed"):
             if value := getattr(self, name):
                 parts.append(f"{value} {name}")
@@ -112,7 +113,7 @@ def queue_bars(view: PlatformView, resource: str) -> list[QueueBar]:
                 resource=resource,
                 guarantee=amount(each.guarantee.get(resource)),
                 deserved=text(resource, each.deserved[resource]) if resource in each.deserved else "",
-                used=amount(each.used.get(resource)) if known[each.queue] else UNKNOWN,
+                used=f"{amount(each.used.get(resource)) or '0'}{each.remark}" if known[each.queue] else UNKNOWN,
                 lent=amount(lent.get(each.queue)) if all(known.values()) else UNKNOWN,
                 borrowed=amount(borrowed(each, resource)) if known[each.queue] else UNKNOWN,
                 limit=limit or ("" if view.index.knows(Kind.NODE) else UNKNOWN),

@@ -9,13 +9,12 @@ from typing import Final
 
 import orjson
 
-from trainyard.api.constants import SUPPORT_DEPRECATED, SUPPORT_LABEL
+from trainyard.api.constants import FRAMEWORK_LABEL, SUPPORT_DEPRECATED, SUPPORT_LABEL
 from trainyard.cluster_state.body_fields import Body, mapping, name_of, namespace_of, sequence, text
 from trainyard.cluster_state.observed import Kind
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView
 
 _VERSION: Final = re.compile(r"^(?P<name>.+)-(?P<version>\d+\.\d+)$")
-_FRAMEWORK: Final = "trainer.kubeflow.org/framework"
 _REMOVAL: Final = "trainyard.dev/remove-after"
 _SHOWN: Final = 10
 
@@ -93,7 +92,7 @@ def _row(body: Body, equal: list[str], users: list[JobRow]) -> RuntimeRow:
         version=found["version"] if found else "",
         alias_of=max(versions, default="", key=_number) if mapping(body, "spec") else "",
         aliases=tuple(sorted(plain)) if found else (),
-        framework=text(body, "metadata", "labels", _FRAMEWORK),
+        framework=text(body, "metadata", "labels", FRAMEWORK_LABEL),
         deprecated=text(body, "metadata", "labels", SUPPORT_LABEL) == SUPPORT_DEPRECATED,
         remove_after=text(body, "metadata", "annotations", _REMOVAL),
         images=tuple(dict.fromkeys(_images(body))),

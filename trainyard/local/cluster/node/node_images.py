@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from trainyard.errors import TrainyardError
-from trainyard.local.images.image_build import BuiltImage
+from trainyard.local.images.built_image import BuiltImage
 
 _NAMESPACE = "k8s.io"
 

@@ -32,7 +32,7 @@ from trainyard.local.cluster.process import alive, last_lines, read_record
 from trainyard.local.cluster.provider import ClusterAccess, NodeChanges
 from trainyard.local.cluster.state import ClusterState, ProgramFile, load_state
 from trainyard.local.cluster.toolchain import own_program
-from trainyard.local.images.image_build import BuiltImage
+from trainyard.local.images.built_image import BuiltImage
 from trainyard.progress import Progress, Step
 from trainyard.scheduling.topology.fabric_compiler import compile_fabric
 from trainyard.settings.fabric import FabricSettings

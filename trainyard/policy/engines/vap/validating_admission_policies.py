@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.vap.exemptions import exemption_conditions
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE
 from trainyard.policy.engines.vap.listed_templates import fill_listed
+from trainyard.policy.engines.vap.settings_checks import reject_unknown
 from trainyard.policy.rules.admission_rule import (
     MISSING_PARAMETER_FIXES,
     PARTS,
     POD_CONTROLLERS,
     AdmissionRule,
     Cel,
-    EnforcementPoint,
     Fragment,
     ParameterSource,
     Part,
@@ -65,8 +63,6 @@ _RELEASED: Final = """
 _STOPPABLE: Final = ["batch", "jobset.x-k8s.io", "trainer.kubeflow.org"]
 """Groups whose objects stop with ``spec.suspend``."""
 _REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
-_MOST_EXEMPTIONS: Final = 48
-"""The API server allows 64 match conditions per policy; rules have some of their own."""
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
 
 
@@ -124,61 +120,6 @@ def admission_objects(
         objects.append(_policy(rule, rule.cel, state, parameters, exempt, shared, exemptions))
         objects.append(_binding(rule, state, exempt))
     return objects
-
-
-def reject_unknown(rules: Sequence[AdmissionRule], settings: PolicySettings) -> None:
-    """Reject settings that do not match the catalog.
-
-    Raises
-    ------
-    TrainyardError
-        A rule or parameter does not exist, or a rule does not support the setting.
-    """
-    by_id = {rule.id: rule for rule in rules}
-    findings = [
-        *_unknown_names(by_id, settings),
-        *_invalid_exemptions(by_id, settings),
-        *_invalid_values(by_id, settings),
-    ]
-    if findings:
-        raise TrainyardError("The policy settings are invalid", findings=findings)
-
-
-def _unknown_names(by_id: Mapping[str, AdmissionRule], settings: PolicySettings) -> Iterator[Finding]:
-    for section, names in (("states", settings.states), ("parameters", settings.parameters)):
-        for rule_id in sorted(set(names) - set(by_id)):
-            yield Finding(f"policies.{section}.{rule_id}", "this rule does not exist", _known(by_id))
-
-
-def _invalid_exemptions(by_id: Mapping[str, AdmissionRule], settings: PolicySettings) -> Iterator[Finding]:
-    exempted = Counter(exemption.rule for exemption in settings.exemptions)
-    for index, exemption in enumerate(settings.exemptions):
-        path, rule = f"policies.exemptions[{index}].rule", by_id.get(exemption.rule)
-        if rule is None:
-            yield Finding(path, f"rule {exemption.rule} does not exist", _known(by_id))
-        elif rule.gate is EnforcementPoint.CRD:
-            yield Finding(path, "this rule is part of the CRD; exemptions are not supported", "remove the entry")
-        elif exempted[exemption.rule] > _MOST_EXEMPTIONS:
-            message = f"{exempted[exemption.rule]} exemptions from one rule; at most {_MOST_EXEMPTIONS} are supported"
-            yield Finding(path, message, "exempt a whole kind or namespace")
-
-
-def _invalid_values(by_id: Mapping[str, AdmissionRule], settings: PolicySettings) -> Iterator[Finding]:
-    for rule_id, state in settings.states.items():
-        rule = by_id.get(rule_id)
-        if rule and rule.gate is EnforcementPoint.CRD and state is not rule.state:
-            message = "this rule is part of the CRD; its state cannot be set"
-            yield Finding(f"policies.states.{rule_id}", message, "remove the entry")
-    for rule_id, values in settings.parameters.items():
-        if rule_id in by_id:
-            try:
-                by_id[rule_id].parameter_values(values)
-            except ValueError as error:
-                yield Finding(f"policies.parameters.{rule_id}", str(error), "see docs/reference/rules.md")
-
-
-def _known(by_id: Mapping[str, AdmissionRule]) -> str:
-    return f"known rules: {', '.join(sorted(by_id))}"
 
 
 def _policy(

@@ -1,4 +1,8 @@
-"""Shares of a recorded cluster: the queue tree with its limits; what queues use, deserve and can give back."""
+"""Shares of a cluster: the queue tree with its limits; what queues use, deserve and can give back.
+
+Used amounts are the requests of placed pods, as the scheduler counts them in each cycle. It writes the sum to
+``Queue.status.allocated`` at the end of the cycle, which is then behind, so that counts only where pods are unknown.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,9 @@ from typing import Any, Final
 
 from trainyard.cluster_state.body_fields import Body, mapping, name_of, text
 from trainyard.cluster_state.cluster_index import ClusterIndex
-from trainyard.cluster_state.observed import Kind
+from trainyard.cluster_state.gang_bodies import amounts_of, valid_quantities, well_formed
+from trainyard.cluster_state.observed import Kind, Observed
 from trainyard.errors import TrainyardError
-from trainyard.insight.explain.gang_bodies import valid_quantities, well_formed
-from trainyard.insight.explain.node_table import amounts_of
 from trainyard.scheduling.queues.amounts import Amounts
 from trainyard.scheduling.queues.effective_limits import flattened, limits
 from trainyard.scheduling.queues.queue import DEFAULT, Queue
@@ -37,13 +40,31 @@ class Shares:
 
     def __init__(self, index: ClusterIndex) -> None:
         self._index = index
-        self.fault = ""
-        """Why the queues form no tree; empty: they do."""
+        self._error: TrainyardError | None = None
         try:
             self.snapshot = snapshot_of_cluster(self._queues, self._nodes)
         except TrainyardError as error:
-            self.fault = error.message.removeprefix("the cluster: ")
+            self._error = error
             self.snapshot = Snapshot(QueueTree({}))
+
+    @classmethod
+    def required(cls, observed: Observed) -> Shares:
+        """Return the shares of a cluster whose queues form a tree.
+
+        Raises
+        ------
+        TrainyardError
+            If they form none.
+        """
+        shares = cls(ClusterIndex(observed))
+        if shares._error is not None:
+            raise shares._error
+        return shares
+
+    @property
+    def fault(self) -> str:
+        """Why the queues form no tree; empty: they do."""
+        return "" if self._error is None else self._error.message.removeprefix("the cluster: ")
 
     @property
     def _queues(self) -> list[Body]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainyard import quantity
 from trainyard.cluster_state.body_fields import Body, mapping, sequence, text, whole
+from trainyard.scheduling.queues.amounts import Amounts, units
 
 
 def well_formed(body: Body) -> dict[str, Any]:
@@ -36,6 +37,11 @@ def valid_quantities(amounts: Body) -> dict[str, str]:
         if isinstance(name, str):
             found[name] = str(amount)
     return found
+
+
+def amounts_of(value: object) -> Amounts:
+    """Return resources in units; invalid quantities are left out."""
+    return units(valid_quantities(mapping(value)))
 
 
 def _group(spec: Body) -> dict[str, Any]:
