@@ -28,16 +28,14 @@ def waiting(reason: str, message: str = "") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
-def test_image_that_cannot_be_pulled(reason: str) -> None:
-    cluster = Cluster()
+def test_image_that_cannot_be_pulled(reason: str, cluster: Cluster) -> None:
     placed(cluster, containerStatuses=waiting(reason, "manifest unknown"))
     found = cluster.explain("train")
     check(found, "image-pull", "pull secret", count=2, pods=2, image="train:1", reason=reason)
     assert found.state is ExplainedState.STARTING
 
 
-def test_pods_are_counted_whose_images_cannot_be_pulled() -> None:
-    cluster = Cluster()
+def test_pods_are_counted_whose_images_cannot_be_pulled(cluster: Cluster) -> None:
     first = waiting("ErrImagePull")
     both = [*first, {**first[0], "name": "log", "image": "log:2"}]
     job = placed(cluster, containerStatuses=both)
@@ -45,15 +43,13 @@ def test_pods_are_counted_whose_images_cannot_be_pulled() -> None:
     check(cluster.explain("train"), "image-pull", "correct the image", count=1, pods=2, image="train:1, log:2")
 
 
-def test_container_that_is_being_created_is_no_failed_pull() -> None:
-    cluster = Cluster()
+def test_container_that_is_being_created_is_no_failed_pull(cluster: Cluster) -> None:
     placed(cluster, containerStatuses=waiting("ContainerCreating"))
     found = cluster.explain("train")
     assert (found.causes, found.state, found.cause) == ((), ExplainedState.STARTING, None)
 
 
-def test_container_that_cannot_be_created() -> None:
-    cluster = Cluster()
+def test_container_that_cannot_be_created(cluster: Cluster) -> None:
     placed(cluster, containerStatuses=waiting("CreateContainerConfigError", 'secret "token" not found'))
     found = cluster.explain("train")
     check(found, "container-configuration", "namespace vision", container="node", pod="train-node-0-0")
@@ -64,15 +60,13 @@ def crash(code: int, restarts: int) -> list[dict[str, Any]]:
     return [{**waiting("CrashLoopBackOff")[0], "restartCount": restarts, "lastState": last}]
 
 
-def test_container_that_ends_again_and_again() -> None:
-    cluster = Cluster()
+def test_container_that_ends_again_and_again(cluster: Cluster) -> None:
     placed(cluster, containerStatuses=crash(137, 4))
     found = cluster.explain("train")
     check(found, "container-crash", "--previous", code=137, restarts=4, reason="OOMKilled", pod="train-node-0-0")
 
 
-def test_container_that_runs_again_is_no_crash() -> None:
-    cluster = Cluster()
+def test_container_that_runs_again_is_no_crash(cluster: Cluster) -> None:
     job = placed(cluster)
     status = {"name": "node", "restartCount": 1, "state": {"running": {}}, "lastState": crash(1, 1)[0]["lastState"]}
     for pod in job.pods:
@@ -90,14 +84,12 @@ def claim(cluster: Cluster, phase: str) -> dict[str, Any]:
 VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "datasets"}}]
 
 
-def test_missing_claim() -> None:
-    cluster = Cluster()
+def test_missing_claim(cluster: Cluster) -> None:
     cluster.job("train").everywhere(volumes=VOLUMES)
     check(cluster.explain("train"), "volume-missing", "correct claimName", claim="datasets", namespace="vision")
 
 
-def test_pending_claim() -> None:
-    cluster = Cluster()
+def test_pending_claim(cluster: Cluster) -> None:
     cluster.job("train").everywhere(volumes=VOLUMES)
     cluster.event(claim(cluster, "Pending"), "ProvisioningFailed", 'storageclass "fast" not found')
     found = cluster.explain("train")
@@ -105,8 +97,7 @@ def test_pending_claim() -> None:
     assert 'storageclass "fast" not found' in found.message
 
 
-def test_bound_claim_and_one_that_waits_for_the_pods() -> None:
-    cluster = Cluster()
+def test_bound_claim_and_one_that_waits_for_the_pods(cluster: Cluster) -> None:
     cluster.job("train").everywhere(volumes=VOLUMES)
     found = claim(cluster, "Bound")
     assert cluster.causes("train") == []
@@ -117,8 +108,7 @@ def test_bound_claim_and_one_that_waits_for_the_pods() -> None:
     assert cluster.causes("train") == []
 
 
-def test_volume_that_cannot_be_mounted() -> None:
-    cluster = Cluster()
+def test_volume_that_cannot_be_mounted(cluster: Cluster) -> None:
     job = placed(cluster)
     cluster.event(job.pods[0], "FailedMount", 'secret "keys" not found')
     check(cluster.explain("train"), "volume-mount", "create what is missing", pod="train-node-0-0")
@@ -127,8 +117,7 @@ def test_volume_that_cannot_be_mounted() -> None:
     assert cluster.causes("train") == []
 
 
-def test_scheduling_gates() -> None:
-    cluster = Cluster()
+def test_scheduling_gates(cluster: Cluster) -> None:
     job = cluster.job("train")
     for pod in job.pods:
         pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
@@ -158,8 +147,7 @@ def with_initializer(cluster: Cluster, **status: Any) -> Job:
     return Job(found.train_job, found.job_set, job, found.pod_group, [pod])
 
 
-def test_initializer_that_runs() -> None:
-    cluster = Cluster()
+def test_initializer_that_runs(cluster: Cluster) -> None:
     with_initializer(cluster)
     found = cluster.explain("train")
     check(found, "initializer-running", "kubectl logs -n vision", initializers=["dataset-initializer"])
@@ -175,8 +163,7 @@ def unplaced(job: Job, **spec: Any) -> None:
 @pytest.mark.parametrize(
     "cause", ["image-pull", "volume-missing", "node-selector-unmatched", "node-too-small", "scheduler-not-running"]
 )
-def test_what_keeps_the_initializer_from_running_comes_first(cause: str) -> None:
-    cluster = Cluster()
+def test_what_keeps_the_initializer_from_running_comes_first(cause: str, cluster: Cluster) -> None:
     job = with_initializer(cluster)
     if cause == "image-pull":
         job.pods[0]["status"] = {"phase": "Pending", "containerStatuses": waiting("ErrImagePull", "manifest unknown")}
@@ -205,15 +192,13 @@ def test_what_the_scheduler_says_about_the_initializer_is_its_progress() -> None
     assert "1 pod, Pending: 0/8 nodes are available" in found.message
 
 
-def test_the_gang_behind_an_initializer_is_no_cause() -> None:
-    cluster = Cluster()
+def test_the_gang_behind_an_initializer_is_no_cause(cluster: Cluster) -> None:
     job = with_initializer(cluster)
     job.job_set["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "h200"}
     assert cluster.causes("train") == ["initializer-running"]
 
 
-def test_initializer_that_failed() -> None:
-    cluster = Cluster()
+def test_initializer_that_failed(cluster: Cluster) -> None:
     job = with_initializer(cluster, failed=1)
     state = {"terminated": {"exitCode": 3, "reason": "Error"}}
     job.pods[0]["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": state}]}
@@ -222,15 +207,13 @@ def test_initializer_that_failed() -> None:
     assert "exit code 3 (Error)" in found.message
 
 
-def test_initializer_that_succeeded() -> None:
-    cluster = Cluster()
+def test_initializer_that_succeeded(cluster: Cluster) -> None:
     job = with_initializer(cluster, succeeded=1)
     job.job_set["status"]["replicatedJobsStatus"] = [{"name": "dataset-initializer", "succeeded": 1}]
     assert not {"initializer-running", "initializer-failed"} & set(cluster.causes("train"))
 
 
-def test_gang_that_lost_a_member_and_restarts() -> None:
-    cluster = Cluster()
+def test_gang_that_lost_a_member_and_restarts(cluster: Cluster) -> None:
     job = cluster.job("train", pods=2)
     job.job_set["status"]["restarts"] = 2
     job.job_set["spec"]["failurePolicy"] = {"maxRestarts": 3}
@@ -241,16 +224,14 @@ def test_gang_that_lost_a_member_and_restarts() -> None:
     assert "pod train-node-0-1 was evicted" in found.message
 
 
-def test_an_eviction_in_another_namespace_is_no_reason_of_a_restart() -> None:
-    cluster = Cluster()
+def test_an_eviction_in_another_namespace_is_no_reason_of_a_restart(cluster: Cluster) -> None:
     cluster.job("train").job_set["status"]["restarts"] = 2
     other = cluster.job("train", "language")
     cluster.event(other.pods[0], "Evict", "Pod is evicted, because of reclaim")
     assert "its events are gone" in cluster.explain("train").message
 
 
-def test_gang_that_restarted_and_runs_again() -> None:
-    cluster = Cluster()
+def test_gang_that_restarted_and_runs_again(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     job.job_set["status"]["restarts"] = 2
     job.job_set["spec"]["failurePolicy"] = {"maxRestarts": 3}
@@ -263,8 +244,7 @@ def test_gang_that_restarted_and_runs_again() -> None:
     assert cluster.causes("train") == []
 
 
-def test_the_last_reason_of_a_restart_is_the_newest() -> None:
-    cluster = Cluster()
+def test_the_last_reason_of_a_restart_is_the_newest(cluster: Cluster) -> None:
     job = cluster.job("train")
     job.job_set["status"]["restarts"] = 2
     cluster.event(body(CORE, "Pod", "train-node-0-1", "vision"), "Evict", "Pod is evicted, because of reclaim")
@@ -279,15 +259,13 @@ def test_the_last_reason_of_a_restart_is_the_newest() -> None:
     assert "last: container node of pod train-node-0-1 ended with exit code 137" in cluster.explain("train").message
 
 
-def test_an_eviction_of_another_job_is_no_restart() -> None:
-    cluster = Cluster()
+def test_an_eviction_of_another_job_is_no_restart(cluster: Cluster) -> None:
     cluster.job("train")
     cluster.event(body(CORE, "Pod", "other-node-0-1", "vision"), "Evict", "because of reclaim")
     assert cluster.causes("train") == []
 
 
-def test_restarts_are_exhausted() -> None:
-    cluster = Cluster()
+def test_restarts_are_exhausted(cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.without(*job.pods)
     job.train_job["status"] = ended("Failed", "ReachedMaxRestarts")
@@ -299,8 +277,7 @@ def test_restarts_are_exhausted() -> None:
     assert found.state is ExplainedState.FAILED
 
 
-def test_missing_runtime() -> None:
-    cluster = Cluster()
+def test_missing_runtime(cluster: Cluster) -> None:
     job = cluster.job("train")
     job.train_job["spec"]["runtimeRef"]["name"] = "torch"
     assert cluster.causes("train") == []  # the JobSet was created from it
@@ -309,8 +286,7 @@ def test_missing_runtime() -> None:
     check(found, "runtime-missing", "torch-distributed-gang", name="torch", kind="ClusterTrainingRuntime")
 
 
-def test_runtime_of_the_namespace() -> None:
-    cluster = Cluster()
+def test_runtime_of_the_namespace(cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
     job.train_job["spec"]["runtimeRef"] = {"name": "own", "kind": "TrainingRuntime"}
@@ -319,8 +295,7 @@ def test_runtime_of_the_namespace() -> None:
     assert cluster.causes("train") == []
 
 
-def test_deprecated_runtime() -> None:
-    cluster = Cluster()
+def test_deprecated_runtime(cluster: Cluster) -> None:
     cluster.job("train")
     metadata = cluster.find("ClusterTrainingRuntime", "torch-distributed-gang")["metadata"]
     metadata["labels"] = {"trainer.kubeflow.org/support": "deprecated"}
@@ -329,8 +304,7 @@ def test_deprecated_runtime() -> None:
     check(found, "runtime-deprecated", "trainyard runtimes list", removal=" and is removed after 2027-01-31")
 
 
-def test_suspended_by_a_person() -> None:
-    cluster = Cluster()
+def test_suspended_by_a_person(cluster: Cluster) -> None:
     job = cluster.job("train", suspend=True)
     cluster.without(*job.pods)
     found = cluster.explain("train")
@@ -346,8 +320,7 @@ def workload(cluster: Cluster, **condition: str) -> None:
     cluster.bodies.append(body("kueue.x-k8s.io/v1beta2", "Workload", "w", "vision", metadata=metadata, status=status))
 
 
-def test_suspended_by_kueue() -> None:
-    cluster = Cluster()
+def test_suspended_by_kueue(cluster: Cluster) -> None:
     job = cluster.job("train", suspend=True)
     cluster.without(*job.pods)
     job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
@@ -359,8 +332,7 @@ def test_suspended_by_kueue() -> None:
     assert len(found.causes) == 1
 
 
-def test_suspended_by_a_person_though_kueue_admitted_it() -> None:
-    cluster = Cluster()
+def test_suspended_by_a_person_though_kueue_admitted_it(cluster: Cluster) -> None:
     job = cluster.job("train", suspend=True)
     cluster.without(*job.pods)
     job.train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "local"}
@@ -368,8 +340,7 @@ def test_suspended_by_a_person_though_kueue_admitted_it() -> None:
     assert cluster.causes("train") == ["suspended-by-user"]
 
 
-def test_managed_by_another_controller() -> None:
-    cluster = Cluster()
+def test_managed_by_another_controller(cluster: Cluster) -> None:
     job = cluster.job("train", managedBy="kueue.x-k8s.io/multikueue")
     cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
     check(cluster.explain("train"), "managed-elsewhere", "kueue", manager="kueue.x-k8s.io/multikueue")
@@ -386,8 +357,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("reason", "cause"), [(reason, ENDS[reason]) for reason in ENDS])
-def test_failed_job(reason: str, cause: tuple[str, str]) -> None:
-    cluster = Cluster()
+def test_failed_job(reason: str, cause: tuple[str, str], cluster: Cluster) -> None:
     job = cluster.job("train", activeDeadlineSeconds=60)
     job.train_job["status"] = ended("Failed", reason, "it ended")
     found = cluster.explain("train")
@@ -395,8 +365,7 @@ def test_failed_job(reason: str, cause: tuple[str, str]) -> None:
     assert (found.state, len(found.causes)) == (ExplainedState.FAILED, 1)
 
 
-def test_exit_code_of_a_failed_job() -> None:
-    cluster = Cluster()
+def test_exit_code_of_a_failed_job(cluster: Cluster) -> None:
     job = cluster.job("train")
     job.train_job["status"] = ended("Failed", "FailedJobs")
     state = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
@@ -406,15 +375,13 @@ def test_exit_code_of_a_failed_job() -> None:
     assert "exit code 137 (OOMKilled)" in found.message
 
 
-def test_job_that_is_complete_needs_no_cause() -> None:
-    cluster = Cluster()
+def test_job_that_is_complete_needs_no_cause(cluster: Cluster) -> None:
     cluster.job("train").train_job["status"] = ended("Complete", "AllJobsCompleted")
     found = cluster.explain("train")
     assert (found.state, found.cause, found.fix) == (ExplainedState.COMPLETE, None, "")
 
 
-def test_unknown_cause_names_what_was_looked_at() -> None:
-    cluster = Cluster()
+def test_unknown_cause_names_what_was_looked_at(cluster: Cluster) -> None:
     cluster.job("train")
     found = cluster.explain("train")
     assert found.cause == UNKNOWN
@@ -435,9 +402,8 @@ def test_unknown_cause_names_what_was_looked_at() -> None:
         ("FailedJobs", "job-failed"),
     ],
 )
-def test_how_a_job_failed_has_one_cause(reason: str, cause: str) -> None:
+def test_how_a_job_failed_has_one_cause(reason: str, cause: str, cluster: Cluster) -> None:
     causes = {"deadline-exceeded", "restarts-exhausted", "job-set-deleted", "runtime-not-supported", "job-failed"}
-    cluster = Cluster()
     job = cluster.job("train")
     cluster.without(*job.pods)
     job.train_job["status"] = ended("Failed", reason)
