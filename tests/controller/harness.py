@@ -132,6 +132,28 @@ async def controller(
         await process.kill()
 
 
+@asynccontextmanager
+async def settled(
+    api: FakeApi, clock: Clock | None = None, gate: PolicyGate | None = None, **options: float
+) -> AsyncIterator[Controller]:
+    """Run a controller that has nothing to do any more when the block begins."""
+    async with controller(api, clock, gate, **options) as process:
+        await process.settle()
+        yield process
+
+
+async def reconciled(api: FakeApi, *arguments: Any, **options: Any) -> None:
+    """Run a controller until it has nothing to do any more."""
+    async with settled(api, *arguments, **options):
+        pass
+
+
+def submit(api: FakeApi, *, gang: bool = True, **spec: Any) -> Body:
+    """Put a runtime and TrainJob job, which uses it; return the TrainJob."""
+    api.put(CLUSTER_RUNTIMES, runtime(gang=gang))
+    return api.put(TRAIN_JOBS, train_job(**spec))
+
+
 def change(api: FakeApi, path: str, plural: str, name: str, namespace: str = "team", **parts: Any) -> Body:
     """Merge changes into an object's spec or status as another client would."""
     body = api.find(plural, name, namespace)

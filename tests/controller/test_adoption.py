@@ -18,8 +18,11 @@ from tests.controller.harness import (
     conditions,
     controller,
     job_set_status,
+    reconciled,
     refusing,
     runtime,
+    settled,
+    submit,
     train_job,
 )
 from tests.controller.test_recreation import SUSPENDED
@@ -48,10 +51,8 @@ JOB_SET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/job"
 
 async def made_by_another_version(api: FakeApi, **job_set_spec: Any) -> Body:
     """Let a TrainJob be created, then take off everything that tells its objects from those of upstream."""
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    await reconciled(api)
     for path, plural in ((JOB_SETS, "jobsets"), (POD_GROUPS, "podgroups")):
         body = api.find(plural, "job", "team")
         assert body is not None
@@ -69,8 +70,7 @@ async def made_by_another_version(api: FakeApi, **job_set_spec: Any) -> Body:
 
 async def test_a_running_job_of_another_version_goes_on_and_its_end_is_recorded(api: FakeApi) -> None:
     before = await made_by_another_version(api, ttlSecondsAfterFinished=60)
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         taken = api.find("jobsets", "job", "team")
         assert taken is not None
         assert taken["metadata"]["uid"] == before["metadata"]["uid"]
@@ -89,8 +89,7 @@ async def test_a_running_job_of_another_version_goes_on_and_its_end_is_recorded(
 async def test_a_running_job_of_another_version_is_stopped_by_its_first_write_to_it(api: FakeApi) -> None:
     await made_by_another_version(api, ttlSecondsAfterFinished=60)
     change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     stopped = api.find("jobsets", "job", "team")
     assert stopped is not None
     assert stopped["spec"]["suspend"] is True
@@ -108,8 +107,7 @@ async def test_objects_of_others_are_listed_as_metadata_and_left_alone(api: Fake
         poison = {"replicatedJobs": [{"name": "a", "template": {}}]}
         body = {"metadata": {"name": name, "namespace": "team", **metadata}, "spec": poison}
         kept.append(api.put(JOB_SETS, {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", **body}))
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert process.cache.job_sets.store.keys() == [("team", "labeled")]
     assert api.writes == []
     for body in kept:
@@ -137,10 +135,8 @@ async def test_a_label_that_is_rejected_does_not_block_other_adoptions(api: Fake
 
 
 async def test_a_removed_label_is_restored_and_the_job_continues(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         body = api.find("jobsets", "job", "team")
         assert body is not None
         uid = body["metadata"]["uid"]
@@ -228,10 +224,8 @@ async def test_objects_whose_label_is_rejected_are_deleted_after_the_deadline(
         return error(status, reason, "not now")
 
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
-    async with controller(api, clock) as process:
-        await process.settle()
+    submit(api, activeDeadlineSeconds=60)
+    async with settled(api, clock) as process:
         api.fault = reject_delete
         clock.now += datetime.timedelta(seconds=100)
         process.manager.queue.add(("team", "job"))
@@ -379,11 +373,9 @@ async def test_a_broken_optional_kind_does_not_keep_a_leader_from_starting(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_cache, "_OPTIONAL_SETTLE_SECONDS", 0.1)
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     api.fault = broken_conversion
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert process.cache.settled
         assert api.find("jobsets", "job", "team") is not None
 

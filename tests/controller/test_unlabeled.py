@@ -24,6 +24,7 @@ from tests.controller.harness import (
     job_set_status,
     refusing,
     runtime,
+    settled,
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually, serving
@@ -42,8 +43,7 @@ async def running_job(
     """Yield a controller that has created the JobSet of a TrainJob."""
     api.put(CLUSTER_RUNTIMES, runtime(gang=gang))
     api.put(TRAIN_JOBS, train_job(**spec))
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         yield process
 
 

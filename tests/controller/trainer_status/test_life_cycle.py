@@ -19,7 +19,7 @@ from tests.controller.harness import (
     conditions,
     job_set_status,
     runtime,
-    train_job,
+    submit,
 )
 from tests.controller.test_application import OURS, configuration
 from tests.controller.trainer_status.test_server import STORED, platform, pod
@@ -39,8 +39,7 @@ def reported(api: FakeApi) -> Any:
 async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> None:
     known: list[str] = []
     api.put(PLATFORMS, platform(statusServer=SERVER))
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     process = Controller(api, Clock())
     process.cache._authority = lambda: known[0] if known else None
     await process.start()
@@ -61,8 +60,7 @@ async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> No
 
 async def test_without_a_server_of_its_own_a_process_configures_no_jobs_for_it(api: FakeApi) -> None:
     api.put(PLATFORMS, platform(statusServer=SERVER))
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     process = Controller(api, Clock())
     await process.start()
     await process.settle()
@@ -72,8 +70,7 @@ async def test_without_a_server_of_its_own_a_process_configures_no_jobs_for_it(a
 
 
 async def test_a_report_outlives_suspension_resume_and_the_end(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     process = Controller(api, Clock())
     await process.start()
     await process.settle()
@@ -101,8 +98,7 @@ async def test_the_sdk_in_a_pod_reports_to_the_webhook_server(
     sdk = pytest.importorskip("kubeflow.trainer.backends.kubernetes.utils")
     api.put("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}})
     api.put(PLATFORMS, platform(statusServer=SERVER))
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     api.review = pod("job-node-0-0-abcde")
     controller = Application(configuration(certificates=(OURS,)), api.connection)
     running = asyncio.create_task(controller.run())
