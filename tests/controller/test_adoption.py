@@ -17,6 +17,8 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    existing,
+    job_set,
     job_set_status,
     reconciled,
     refusing,
@@ -54,25 +56,21 @@ async def made_by_another_version(api: FakeApi, **job_set_spec: Any) -> Body:
     submit(api)
     await reconciled(api)
     for path, plural in ((JOB_SETS, "jobsets"), (POD_GROUPS, "podgroups")):
-        body = api.find(plural, "job", "team")
-        assert body is not None
+        body = existing(api, plural, "job", "team")
         body["metadata"] = {**body["metadata"], "labels": {}, "annotations": {}}
         body["spec"] = {**body["spec"], **(job_set_spec if plural == "jobsets" else {})}
         api.put(path, body)
-    stored = api.find("trainjobs", "job", "team")
-    assert stored is not None
+    stored = existing(api, "trainjobs", "job", "team")
     api.put(TRAIN_JOBS, {**stored, "status": {}})
     api.writes.clear()
-    found = api.find("jobsets", "job", "team")
-    assert found is not None
+    found = job_set(api)
     return found
 
 
 async def test_a_running_job_of_another_version_goes_on_and_its_end_is_recorded(api: FakeApi) -> None:
     before = await made_by_another_version(api, ttlSecondsAfterFinished=60)
     async with settled(api) as process:
-        taken = api.find("jobsets", "job", "team")
-        assert taken is not None
+        taken = job_set(api)
         assert taken["metadata"]["uid"] == before["metadata"]["uid"]
         assert taken["metadata"]["labels"][TRAIN_JOB_LABEL] == "job"
         assert "ttlSecondsAfterFinished" not in taken["spec"]
@@ -81,8 +79,7 @@ async def test_a_running_job_of_another_version_goes_on_and_its_end_is_recorded(
         change(api, JOB_SETS, "jobsets", "job", status=job_set_status("Completed", "AllJobsCompleted", "over"))
         await process.settle()
     assert conditions(api) == {"Complete": ("True", "AllJobsCompleted")}
-    ended = api.find("jobsets", "job", "team")
-    assert ended is not None
+    ended = job_set(api)
     assert ended["spec"]["ttlSecondsAfterFinished"] == 60
 
 
@@ -90,8 +87,7 @@ async def test_a_running_job_of_another_version_is_stopped_by_its_first_write_to
     await made_by_another_version(api, ttlSecondsAfterFinished=60)
     change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
     await reconciled(api)
-    stopped = api.find("jobsets", "job", "team")
-    assert stopped is not None
+    stopped = job_set(api)
     assert stopped["spec"]["suspend"] is True
     assert conditions(api) == {"Suspended": ("True", "Suspended")}
 
@@ -137,8 +133,7 @@ async def test_a_label_that_is_rejected_does_not_block_other_adoptions(api: Fake
 async def test_a_removed_label_is_restored_and_the_job_continues(api: FakeApi) -> None:
     submit(api)
     async with settled(api) as process:
-        body = api.find("jobsets", "job", "team")
-        assert body is not None
+        body = job_set(api)
         uid = body["metadata"]["uid"]
         stored = api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}})
         version = stored["metadata"]["resourceVersion"]
@@ -146,8 +141,7 @@ async def test_a_removed_label_is_restored_and_the_job_continues(api: FakeApi) -
         api._tell("DELETED", JOB_SETS, {**body, "metadata": {**body["metadata"], "resourceVersion": version}})
         await eventually(lambda: TRAIN_JOB_LABEL in api.find("jobsets", "job", "team")["metadata"]["labels"])  # type: ignore[index]
         await process.settle()
-    body = api.find("jobsets", "job", "team")
-    assert body is not None
+    body = job_set(api)
     assert body["metadata"]["uid"] == uid
     assert "Failed" not in conditions(api)
 
@@ -231,8 +225,7 @@ async def test_objects_whose_label_is_rejected_are_deleted_after_the_deadline(
         process.manager.queue.add(("team", "job"))
         await eventually(lambda: conditions(api).get("Failed") == ("True", "DeadlineExceeded"))
     for path, plural in ((JOB_SETS, "jobsets"), (POD_GROUPS, "podgroups")):
-        body = api.find(plural, "job", "team")
-        assert body is not None
+        body = existing(api, plural, "job", "team")
         api.put(path, {**body, "metadata": {**body["metadata"], "labels": {}}})
     api.fault = reject_once
     async with controller(api, clock) as process:
@@ -306,8 +299,7 @@ async def test_a_new_leader_starts_while_a_webhook_hangs_at_a_label() -> None:
         async with controller(api) as process:
             await eventually(lambda: api.find("jobsets", "second", "team"))
             await process.settle()
-        body = api.find("jobsets", "job", "team")
-        assert body is not None
+        body = job_set(api)
         api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}})
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         change(api, JOB_SETS, "jobsets", "second", status=job_set_status("Completed", "AllJobsCompleted", "over"))

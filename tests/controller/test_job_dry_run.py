@@ -18,6 +18,7 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    existing,
     job_set,
     refusing,
     runtime,
@@ -51,8 +52,7 @@ def asked(api: FakeApi) -> list[str]:
 
 
 def condition(api: FakeApi) -> Body:
-    body = api.find("trainjobs", "job", "team")
-    assert body is not None
+    body = existing(api, "trainjobs", "job", "team")
     found: Body = body["status"]["conditions"][-1]
     return found
 

@@ -16,6 +16,7 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    job_set,
     runtime,
     settled,
     submit,
@@ -279,8 +280,7 @@ async def test_a_running_job_is_left_alone_and_can_be_held_back(api: FakeApi) ->
         await process.settle()
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await process.settle()
-        held = api.find("jobsets", "job", "team")
-        assert held is not None
+        held = job_set(api)
         assert held["spec"]["suspend"] is True
         assert not messages(api)
 

@@ -19,6 +19,7 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    existing,
     job_set_status,
     reconciled,
     runtime,
@@ -48,8 +49,7 @@ async def test_a_train_job_becomes_snapshot_pod_group_and_job_set_and_is_recorde
     await reconciled(api)
     assert api.writes == CREATES
     for plural, name in (("configmaps", "job-runtime-snapshot"), ("podgroups", "job"), ("jobsets", "job")):
-        body = api.find(plural, name, "team")
-        assert body is not None
+        body = existing(api, plural, name, "team")
         [owner] = body["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("TrainJob", job["metadata"]["uid"], True)
         if plural != "configmaps":
@@ -180,8 +180,7 @@ async def test_a_suspended_job_is_made_suspended_and_resumes(api: FakeApi) -> No
         api.put(CLUSTER_RUNTIMES, runtime(image="image:2"))
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
         await process.settle()
-    job_set = api.find("jobsets", "job", "team")
-    assert job_set is not None
+    job_set = existing(api, "jobsets", "job", "team")
     assert job_set["spec"]["suspend"] is False
     assert "image:1" in json.dumps(job_set)
     assert conditions(api) == {"Suspended": ("False", "Resumed")}
@@ -190,8 +189,7 @@ async def test_a_suspended_job_is_made_suspended_and_resumes(api: FakeApi) -> No
 async def test_a_suspended_job_keeps_its_pod_group(api: FakeApi) -> None:
     submit(api)
     async with settled(api) as process:
-        before = api.find("podgroups", "job", "team")
-        assert before is not None
+        before = existing(api, "podgroups", "job", "team")
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await process.settle()
     assert api.find("jobsets", "job", "team")["spec"]["suspend"] is True  # type: ignore[index]
@@ -221,8 +219,7 @@ async def test_the_end_of_the_job_set_is_the_end_of_the_job_and_nothing_runs_aga
     async with settled(api) as process:
         change(api, JOB_SETS, "jobsets", "job", status=job_set_status(theirs, reason, "over"))
         await process.settle()
-        job = api.find("trainjobs", "job", "team")
-        assert job is not None
+        job = existing(api, "trainjobs", "job", "team")
         [condition] = job["status"]["conditions"]
         assert condition == {
             "type": ours,

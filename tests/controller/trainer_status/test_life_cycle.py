@@ -17,6 +17,7 @@ from tests.controller.harness import (
     Controller,
     change,
     conditions,
+    existing,
     job_set_status,
     runtime,
     submit,
@@ -31,8 +32,7 @@ SERVER = {"service": "localhost", "namespace": "kubeflow-system"}
 
 
 def reported(api: FakeApi) -> Any:
-    body = api.find("trainjobs", "job", "team")
-    assert body is not None
+    body = existing(api, "trainjobs", "job", "team")
     return (body.get("status") or {}).get("trainerStatus")
 
 
@@ -51,8 +51,7 @@ async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> No
     api.put(CLUSTER_RUNTIMES, {**runtime(), "metadata": {"name": "torch", "labels": {"touched": "yes"}}})
     await eventually(lambda: api.find("jobsets", "job", "team"))
     await process.settle()
-    stored = api.find("configmaps", "job-tls-config", "team")
-    assert stored is not None
+    stored = existing(api, "configmaps", "job-tls-config", "team")
     assert stored["data"] == {"ca.crt": "PEM"}
     assert "KUBEFLOW_TRAINER_SERVER_URL" in str(api.find("jobsets", "job", "team"))
     await process.kill()
@@ -76,8 +75,7 @@ async def test_a_report_outlives_suspension_resume_and_the_end(api: FakeApi) -> 
     await process.settle()
     writer = StatusWriter(process.client, interval=0.01)
     for suspend in (True, False):
-        job = api.find("trainjobs", "job", "team")
-        assert job is not None
+        job = existing(api, "trainjobs", "job", "team")
         await writer.write(job, STORED)
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": suspend})
         await process.settle()
@@ -114,8 +112,7 @@ async def test_the_sdk_in_a_pod_reports_to_the_webhook_server(
             value = variable["value"].replace("/var/run/secrets/kubeflow/trainer", str(tmp_path))
             address = f"localhost:{controller.ports['webhook']}"
             monkeypatch.setenv(variable["name"], value.replace("localhost.kubeflow-system.svc:10443", address))
-    trusted = api.find("configmaps", "job-tls-config", "team")
-    assert trusted is not None
+    trusted = existing(api, "configmaps", "job-tls-config", "team")
     (tmp_path / "ca.crt").write_text(trusted["data"]["ca.crt"])
     (tmp_path / "token").write_text("e30.e30.x")
     for name in ("_http_session", "_cached_token"):
