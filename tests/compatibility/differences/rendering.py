@@ -24,7 +24,6 @@ INJECTED = {
 """Variables that upstream injects, by framework; names of another framework are the user's."""
 _RENDEZVOUS = {"containerPort": 29500, "protocol": "TCP"}
 _CONNECTED = ("torch", "jax", "xgboost")
-_SOURCES_OF_VOLUMES = {"name"}
 
 
 def _snapshot(scene: Scene) -> None:

@@ -5,8 +5,6 @@ The effects were observed on the real scheduler, or are rejections of the admiss
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from trainyard.checks.rule import Rule, RuleSet
 
 _STOPS = "Intermittently no gang with a topology is scheduled anywhere, until the tree is repaired"
@@ -163,15 +161,3 @@ RULES = RuleSet(
     )
 )
 """Every rule by its id."""
-
-
-def rules_table() -> str:
-    """Return the rules as a Markdown table, for the documentation."""
-
-    def lines() -> Iterator[str]:
-        yield "| rule | severity | requirement | effect of a violation on Volcano 1.14.1 |"
-        yield "|---|---|---|---|"
-        for rule in sorted(RULES.values(), key=lambda each: each.id):
-            yield f"| `{rule.id}` | {rule.severity.value} | {rule.title} | {rule.effect} |"
-
-    return "\n".join(lines())
