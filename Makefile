@@ -114,7 +114,7 @@ images-twice: $(READY)  ## build every image twice in different folders and comp
 	@TRAINYARD_IMAGES=all $(BIN)/pytest -n0 -m slow tests/images/test_reproducible.py
 
 images-lock: $(READY)  ## update images/debian.lock and images/initializers.lock, on Debian 12; review the diff
-	@$(BIN)/python -m trainyard.local.images.debian_packages
+	@$(BIN)/python -m tools.locks.debian
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header images/initializers.in -o images/initializers.lock
 
@@ -122,7 +122,7 @@ console-assets: $(READY)  ## fetch the pinned browser assets of the console with
 	@$(BIN)/python -m trainyard.insight.console.asset_lock
 
 upstream-lock: $(READY)  ## update components/upstream.lock from the pinned modules; review the diff
-	@$(BIN)/python -m components.upstream_lock
+	@$(BIN)/python -m tools.locks.upstream
 
 generate: $(READY)  ## write generated pages and golden files again; review the diff
 	@$(BIN)/python -m tools.reference.generate

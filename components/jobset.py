@@ -22,17 +22,9 @@ from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
 from .common.job_set_definition import JOB_SET_CRD, custom_resource_definition
 from .common.network_policies import program_policy
-from .common.objects import Component, KubernetesObject
+from .common.objects import Component
 from .common.pod_settings import ZAP_LOG
-from .common.program_deployments import declare_program
-from .common.rbac import (
-    cluster_role,
-    cluster_role_binding,
-    role,
-    role_binding,
-    service_account,
-    service_account_subject,
-)
+from .common.program_deployments import declare_permissions, declare_program
 from .common.target import Target
 from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
 from .hooks.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
@@ -96,7 +88,13 @@ class JobSet(Component):
         workload = _workload(args)
         own_namespace = self.namespaces[settings.namespace] = self.child(namespace(settings.namespace))
         self.crds = [self.child(custom_resource_definition(settings.version))]
-        permissions = self._permissions(settings)
+        cluster_roles = {"jobset-manager-role": _ROLE, "jobset-proxy-role": _PROXY}
+        permissions = declare_permissions(
+            self,
+            workload,
+            {name: _rules(settings.version, path) for name, path in cluster_roles.items()},
+            {"jobset-leader-election-role": _rules(settings.version, _ELECTION)},
+        )
         configuration = self.child(_configuration(settings), depends_on=[own_namespace])
         webhook_service = self.child(
             service(workload, JOBSET_SERVICE, {"https": (443, "webhook")}), depends_on=[own_namespace]
@@ -113,23 +111,6 @@ class JobSet(Component):
             for each in webhook_configurations(settings, args.target)
         ]
         self.ready = [manager, *webhooks]
-
-    def _permissions(self, settings: JobSetSettings) -> list[KubernetesObject]:
-        own_namespace = list(self.namespaces.values())
-        subject = service_account_subject(_NAME, settings.namespace)
-        account = self.child(service_account(_NAME, settings.namespace), depends_on=own_namespace)
-        bindings = []
-        for name, path in (("jobset-manager-role", _ROLE), ("jobset-proxy-role", _PROXY)):
-            granted = self.child(cluster_role(name, _rules(settings.version, path)))
-            bindings.append(
-                self.child(cluster_role_binding(f"{name}binding", name, [subject]), depends_on=[granted, account])
-            )
-        name = "jobset-leader-election-role"
-        granted = self.child(
-            role(name, settings.namespace, _rules(settings.version, _ELECTION)), depends_on=own_namespace
-        )
-        bindings.append(self.child(role_binding(name, settings.namespace, [subject]), depends_on=[granted, account]))
-        return [account, *bindings]
 
 
 def _rules(version: str, path: str) -> list[dict[str, Any]]:

@@ -25,18 +25,10 @@ from .common.declaration import Declaration, Resources, WebhookServer
 from .common.installation import Installation
 from .common.kueue_queues import local_queues, queue_objects
 from .common.network_policies import program_policy
-from .common.objects import Component, KubernetesObject
+from .common.objects import Component
 from .common.pod_settings import ZAP_LOG
-from .common.program_deployments import declare_program
-from .common.rbac import (
-    cluster_role,
-    cluster_role_binding,
-    group,
-    role,
-    role_binding,
-    service_account,
-    service_account_subject,
-)
+from .common.program_deployments import declare_permissions, declare_program
+from .common.rbac import group, role, role_binding
 from .common.target import Target
 from .common.workload import ConfigVolume, SecretVolume, Workload, config_map, configured_by, namespace, service
 from .hooks.webhooks import (
@@ -148,7 +140,11 @@ class Kueue(Component):
         self.crds = [self.child(definition) for definition in custom_resource_definitions(settings.version)]
         text = configuration(settings)
         workload = _workload(settings, target, text)
-        permissions = self._permissions(settings)
+        cluster_roles = {
+            "kueue-manager-role": _manager_rules(settings.version),
+            "kueue-metrics-auth-role": _rules(settings.version, _METRICS),
+        }
+        permissions = declare_permissions(self, workload, cluster_roles, _namespaced_rules(settings))
         files = {"controller_manager_config.yaml": text}
         file = self.child(config_map(_CONFIG_MAP, settings.namespace, files), depends_on=[own_namespace])
         webhook_service = self.child(
@@ -166,26 +162,6 @@ class Kueue(Component):
             for each in webhook_configurations(settings, target)
         ]
         self.ready = [manager, *webhooks]
-
-    def _permissions(self, settings: KueueSettings) -> list[KubernetesObject]:
-        own_namespace = list(self.namespaces.values())
-        subject = service_account_subject(_NAME, settings.namespace)
-        account = self.child(service_account(_NAME, settings.namespace), depends_on=own_namespace)
-        bindings = []
-        for name, rules in (
-            ("kueue-manager-role", _manager_rules(settings.version)),
-            ("kueue-metrics-auth-role", _rules(settings.version, _METRICS)),
-        ):
-            granted = self.child(cluster_role(name, rules))
-            bindings.append(
-                self.child(cluster_role_binding(f"{name}binding", name, [subject]), depends_on=[granted, account])
-            )
-        for name, rules in _namespaced_rules(settings).items():
-            granted = self.child(role(name, settings.namespace, rules), depends_on=own_namespace)
-            bindings.append(
-                self.child(role_binding(name, settings.namespace, [subject]), depends_on=[granted, account])
-            )
-        return [account, *bindings]
 
     def _queues(self, settings: KueueSettings, target: Target) -> None:
         """Declare flavors before the queues that use them; the first one waits until its webhook is reached."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tools.reference.api import fields, reference
+from tools.reference.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 from trainyard.api import KubernetesModel, TrainingRuntime, TrainJob
-from trainyard.api.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 
 PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 

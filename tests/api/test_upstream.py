@@ -8,8 +8,8 @@ import pytest
 
 from tests.api.schemas import PLURALS, Schema, ours, upstream
 from tools.reference.api import fields, limits
+from tools.reference.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 from trainyard.api import TrainingRuntime, TrainJob
-from trainyard.api.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from trainyard.scheduling.queues.rules import RULES as QUEUE_RULES
 from trainyard.scheduling.scheduler.lint_rules import RULES as SCHEDULER_RULES
 from trainyard.scheduling.topology.rules import RULES as TOPOLOGY_RULES
 
-RULES = RuleSet((Rule("a-b", Severity.WARNING, "A is b", "It is c"),))
+RULES = RuleSet((Rule.warning("a-b", "A is b", "It is c"),))
 
 
 def test_a_finding_has_the_severity_of_its_rule() -> None:

@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from tests.queues.forecast_states import compare, random_state
+from tests.simulate.replay_usage import replay_usage
 from tests.support import ROOT, environment, require, trainyard
 from trainyard.errors import TrainyardError
 from trainyard.insight.usage.usage_table import By, rows
 from trainyard.local.simulate.replay import Replay
-from trainyard.local.simulate.replay_usage import replay_usage
 from trainyard.local.simulate.scenario import load_scenario
 from trainyard.local.simulate.session import ReplaySession
 from trainyard.progress import SilentProgress

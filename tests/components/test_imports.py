@@ -47,10 +47,9 @@ def imported(path: Path) -> set[str]:
 
 
 def modules() -> Iterator[str]:
-    """Yield the modules of components and of their installation; helpers and commands may change."""
+    """Yield the modules of components and of their installation; helpers may change."""
     for module in pkgutil.iter_modules(components.__path__, "components."):
-        if module.name != "components.upstream_lock":
-            yield module.name
+        yield module.name
 
 
 def public(module: str) -> Iterator[str]:

@@ -132,19 +132,45 @@ async def controller(
         await process.kill()
 
 
+@asynccontextmanager
+async def settled(
+    api: FakeApi, clock: Clock | None = None, gate: PolicyGate | None = None, **options: float
+) -> AsyncIterator[Controller]:
+    """Run a controller that has nothing to do any more when the block begins."""
+    async with controller(api, clock, gate, **options) as process:
+        await process.settle()
+        yield process
+
+
+async def reconciled(api: FakeApi, *arguments: Any, **options: Any) -> None:
+    """Run a controller until it has nothing to do any more."""
+    async with settled(api, *arguments, **options):
+        pass
+
+
+def submit(api: FakeApi, *, gang: bool = True, **spec: Any) -> Body:
+    """Put a runtime and TrainJob job, which uses it; return the TrainJob."""
+    api.put(CLUSTER_RUNTIMES, runtime(gang=gang))
+    return api.put(TRAIN_JOBS, train_job(**spec))
+
+
 def change(api: FakeApi, path: str, plural: str, name: str, namespace: str = "team", **parts: Any) -> Body:
     """Merge changes into an object's spec or status as another client would."""
-    body = api.find(plural, name, namespace)
-    assert body is not None
+    body = existing(api, plural, name, namespace)
     new = {**body, **{part: {**(body.get(part) or {}), **values} for part, values in parts.items()}}
     return api.put(path, new)
 
 
-def job_set(api: FakeApi) -> Body:
-    """Return the JobSet of TrainJob job, which exists."""
-    body = api.find("jobsets", "job", "team")
+def existing(api: FakeApi, plural: str, name: str, namespace: str = "") -> Body:
+    """Return an object that exists."""
+    body = api.find(plural, name, namespace)
     assert body is not None
     return body
+
+
+def job_set(api: FakeApi) -> Body:
+    """Return the JobSet of TrainJob job, which exists."""
+    return existing(api, "jobsets", "job", "team")
 
 
 def refusing(method: str, part: str, status: int, reason: str, message: str) -> Fault:
@@ -157,8 +183,7 @@ def refusing(method: str, part: str, status: int, reason: str, message: str) -> 
 
 
 def conditions(api: FakeApi, name: str = "job") -> dict[str, tuple[str, str]]:
-    body = api.find("trainjobs", name, "team")
-    assert body is not None
+    body = existing(api, "trainjobs", name, "team")
     found = (body.get("status") or {}).get("conditions") or []
     return {entry["type"]: (entry["status"], entry["reason"]) for entry in found}
 

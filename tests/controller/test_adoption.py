@@ -17,9 +17,14 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    existing,
+    job_set,
     job_set_status,
+    reconciled,
     refusing,
     runtime,
+    settled,
+    submit,
     train_job,
 )
 from tests.controller.test_recreation import SUSPENDED
@@ -48,31 +53,24 @@ JOB_SET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/job"
 
 async def made_by_another_version(api: FakeApi, **job_set_spec: Any) -> Body:
     """Let a TrainJob be created, then take off everything that tells its objects from those of upstream."""
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    await reconciled(api)
     for path, plural in ((JOB_SETS, "jobsets"), (POD_GROUPS, "podgroups")):
-        body = api.find(plural, "job", "team")
-        assert body is not None
+        body = existing(api, plural, "job", "team")
         metadata = {**body["metadata"], "labels": {}, "annotations": {}}
         spec = {**body["spec"], **(job_set_spec if plural == "jobsets" else {})}
         api.put(path, {**body, "metadata": metadata, "spec": spec})
-    stored = api.find("trainjobs", "job", "team")
-    assert stored is not None
+    stored = existing(api, "trainjobs", "job", "team")
     api.put(TRAIN_JOBS, {**stored, "status": {}})
     api.writes.clear()
-    found = api.find("jobsets", "job", "team")
-    assert found is not None
+    found = job_set(api)
     return found
 
 
 async def test_a_running_job_of_another_version_goes_on_and_its_end_is_recorded(api: FakeApi) -> None:
     before = await made_by_another_version(api, ttlSecondsAfterFinished=60)
-    async with controller(api) as process:
-        await process.settle()
-        taken = api.find("jobsets", "job", "team")
-        assert taken is not None
+    async with settled(api) as process:
+        taken = job_set(api)
         assert taken["metadata"]["uid"] == before["metadata"]["uid"]
         assert taken["metadata"]["labels"][TRAIN_JOB_LABEL] == "job"
         assert "ttlSecondsAfterFinished" not in taken["spec"]
@@ -81,18 +79,15 @@ async def test_a_running_job_of_another_version_goes_on_and_its_end_is_recorded(
         change(api, JOB_SETS, "jobsets", "job", status=job_set_status("Completed", "AllJobsCompleted", "over"))
         await process.settle()
     assert conditions(api) == {"Complete": ("True", "AllJobsCompleted")}
-    ended = api.find("jobsets", "job", "team")
-    assert ended is not None
+    ended = job_set(api)
     assert ended["spec"]["ttlSecondsAfterFinished"] == 60
 
 
 async def test_a_running_job_of_another_version_is_stopped_by_its_first_write_to_it(api: FakeApi) -> None:
     await made_by_another_version(api, ttlSecondsAfterFinished=60)
     change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
-    async with controller(api) as process:
-        await process.settle()
-    stopped = api.find("jobsets", "job", "team")
-    assert stopped is not None
+    await reconciled(api)
+    stopped = job_set(api)
     assert stopped["spec"]["suspend"] is True
     assert conditions(api) == {"Suspended": ("True", "Suspended")}
 
@@ -108,8 +103,7 @@ async def test_objects_of_others_are_listed_as_metadata_and_left_alone(api: Fake
         poison = {"replicatedJobs": [{"name": "a", "template": {}}]}
         body = {"metadata": {"name": name, "namespace": "team", **metadata}, "spec": poison}
         kept.append(api.put(JOB_SETS, {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", **body}))
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert process.cache.job_sets.store.keys() == [("team", "labeled")]
     assert api.writes == []
     for body in kept:
@@ -137,18 +131,14 @@ async def test_a_label_that_is_rejected_does_not_block_other_adoptions(api: Fake
 
 
 async def test_a_removed_label_is_restored_and_the_job_continues(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
-        body = api.find("jobsets", "job", "team")
-        assert body is not None
+    submit(api)
+    async with settled(api) as process:
+        body = job_set(api)
         uid = body["metadata"]["uid"]
         api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}})
         await eventually(lambda: TRAIN_JOB_LABEL in api.find("jobsets", "job", "team")["metadata"]["labels"])  # type: ignore[index]
         await process.settle()
-    body = api.find("jobsets", "job", "team")
-    assert body is not None
+    body = job_set(api)
     assert body["metadata"]["uid"] == uid
     assert "Failed" not in conditions(api)
 
@@ -225,17 +215,14 @@ async def test_objects_whose_label_is_rejected_are_deleted_after_the_deadline(
         return error(status, reason, "not now")
 
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
-    async with controller(api, clock) as process:
-        await process.settle()
+    submit(api, activeDeadlineSeconds=60)
+    async with settled(api, clock) as process:
         api.fault = reject_delete
         clock.now += datetime.timedelta(seconds=100)
         process.manager.queue.add(("team", "job"))
         await eventually(lambda: conditions(api).get("Failed") == ("True", "DeadlineExceeded"))
     for path, plural in ((JOB_SETS, "jobsets"), (POD_GROUPS, "podgroups")):
-        body = api.find(plural, "job", "team")
-        assert body is not None
+        body = existing(api, plural, "job", "team")
         api.put(path, {**body, "metadata": {**body["metadata"], "labels": {}}})
     api.fault = reject_once
     async with controller(api, clock) as process:
@@ -309,8 +296,7 @@ async def test_a_new_leader_starts_while_a_webhook_hangs_at_a_label() -> None:
         async with controller(api) as process:
             await eventually(lambda: api.find("jobsets", "second", "team"))
             await process.settle()
-        body = api.find("jobsets", "job", "team")
-        assert body is not None
+        body = job_set(api)
         api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}})
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         change(api, JOB_SETS, "jobsets", "second", status=job_set_status("Completed", "AllJobsCompleted", "over"))
@@ -376,11 +362,9 @@ async def test_a_broken_optional_kind_does_not_keep_a_leader_from_starting(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_cache, "_OPTIONAL_SETTLE_SECONDS", 0.1)
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     api.fault = broken_conversion
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert process.cache.settled
         assert api.find("jobsets", "job", "team") is not None
 

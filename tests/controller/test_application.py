@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, runtime, train_job
+from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, runtime, submit, train_job
 from tests.kube.fake_api import FakeApi, error, eventually, serving
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
@@ -47,8 +47,7 @@ async def get(port: int, path: str, *, tls: bool = False) -> tuple[int, str]:
 
 @pytest.mark.slow
 async def test_without_webhooks_it_needs_nothing_but_the_kinds(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     controller = Controller(configuration(webhooks=False), api.connection)
     running = asyncio.create_task(controller.run())
     await eventually(lambda: (api.find("trainjobs", "job", "team") or {}).get("status"))
@@ -148,8 +147,7 @@ async def test_a_replica_that_stops_during_a_write_keeps_its_lease(monkeypatch: 
     waiting = asyncio.Event()
     monkeypatch.setattr("trainyard.controller.application._DRAIN_SECONDS", 0.1)
     async with serving(Silent()) as api:
-        api.put(CLUSTER_RUNTIMES, runtime())
-        api.put(TRAIN_JOBS, train_job())
+        submit(api)
         election = LeaderElection(enabled=True, lease_seconds=15, renew_seconds=10, retry_seconds=1)
         controller = Controller(configuration(webhooks=False, leader_election=election), api.connection)
         running = asyncio.create_task(controller.run())

@@ -22,6 +22,8 @@ from tests.controller.harness import (
     controller,
     refusing,
     runtime,
+    settled,
+    submit,
     train_job,
 )
 from tests.controller.test_policy import NAMESPACES, Decisions, gate
@@ -52,8 +54,7 @@ async def test_a_rejection_of_any_object_is_reported_counted_and_retried(
     api: FakeApi, plural: str, status: int, reason: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconcile, "_RETRY_SECONDS", (0.05, 60.0))
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(suspend=True))
+    submit(api, suspend=True)
     api.fault = refusing("POST", f"/{plural}", status, reason, message)
     async with controller(api) as process:
         await eventually(lambda: any(message in each for each in messages(api)))
@@ -83,8 +84,7 @@ async def test_a_field_that_an_old_definition_lacks_is_not_dropped(
         strict = request.method == "POST" and request.query.get("fieldValidation") == "Strict"
         return error(400, "BadRequest", lacks) if strict and plural in request.path else None
 
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     api.fault = refuse
     async with controller(api) as process:
         await eventually(lambda: any(lacks in each for each in messages(api)))
@@ -99,8 +99,7 @@ async def test_a_field_that_an_old_definition_lacks_is_not_dropped(
 
 async def test_a_blocked_resume_counts_its_deadline_from_the_resume(api: FakeApi) -> None:
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(suspend=True, activeDeadlineSeconds=60))
+    submit(api, suspend=True, activeDeadlineSeconds=60)
     api.fault = refusing("POST", "/jobsets", 500, "InternalError", "failed calling webhook")
     async with controller(api, clock) as process:
         await eventually(lambda: "Suspended" in conditions(api))
@@ -118,8 +117,7 @@ async def test_a_blocked_resume_counts_its_deadline_from_the_resume(api: FakeApi
 
 async def test_the_retry_delay_grows_to_a_minute(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         reconciler = process.manager._reconciler
         waits = [(await reconciler.reconcile(KEY)).requeue_after for _ in range(20)]
         assert all(wait is not None and wait <= 60 for wait in waits)
@@ -130,8 +128,7 @@ async def test_the_retry_delay_grows_to_a_minute(api: FakeApi) -> None:
 async def test_the_message_is_recorded_again_although_the_clock_was_set_back(api: FakeApi) -> None:
     clock = Clock()
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         assert [event["count"] for event in api.of("events")] == [1]
         clock.now -= datetime.timedelta(hours=1)
         for _ in range(2):
@@ -184,8 +181,7 @@ async def test_a_change_of_an_input_reaches_only_the_jobs_that_it_concerns(api: 
     job = train_job("elsewhere", runtimeRef={"name": "two"})
     api.put(TRAIN_JOBS, {**job, "metadata": {"name": "elsewhere", "namespace": "elsewhere"}})
     path, body, concerned = INPUTS[kind]
-    async with controller(api, gate=gate(Decisions())) as process:
-        await process.settle()
+    async with settled(api, gate=gate(Decisions())) as process:
         assert process.manager.blocked() == {"TrainJobResourcesCreationFailed": (5, pytest.approx(0, abs=1e9))}
         added: list[Any] = []
         process.manager.queue.add = lambda key, **_: added.append(key) is None  # type: ignore[method-assign, assignment]
@@ -222,8 +218,7 @@ async def test_no_state_is_kept_of_deleted_jobs(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime("other"))
     api.put(TRAIN_JOBS, train_job())
     api.put(TRAIN_JOBS, train_job("made", runtimeRef={"name": "other"}))
-    async with controller(api, record_seconds=60) as process:
-        await process.settle()
+    async with settled(api, record_seconds=60) as process:
         reconciler = process.manager._reconciler
         assert process.manager.blocked()
         assert reconciler._failure_events._last
@@ -267,10 +262,8 @@ async def test_no_version_of_a_runtime_is_kept_beside_the_present_one(api: FakeA
 
 
 async def test_reports_of_progress_are_no_work(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         before = process.metrics.text().decode()
         change(api, TRAIN_JOBS, "trainjobs", "job", status={"trainerStatus": {"progressPercentage": 4}})
         await process.settle()
@@ -280,10 +273,8 @@ async def test_reports_of_progress_are_no_work(api: FakeApi) -> None:
 
 
 async def test_a_job_set_that_cannot_be_stopped_is_reported_and_stopped_once_it_can(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api):
         api.fault = refusing("PATCH", "/jobsets", 500, "InternalError", "failed calling webhook")
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await eventually(lambda: conditions(api) == {"Suspended": ("True", "Suspended")})
@@ -308,8 +299,7 @@ async def test_a_restart_with_many_jobs_leaves_the_loop_to_others_after_each_job
             turns += 1
             await asyncio.sleep(0)
 
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         reconciler = process.manager._reconciler
         reconcile = reconciler.reconcile
 
@@ -330,10 +320,8 @@ async def test_a_restart_with_many_jobs_leaves_the_loop_to_others_after_each_job
 @pytest.mark.slow
 async def test_a_job_set_that_is_not_served_is_not_gone(api: FakeApi) -> None:
     """A version that is no longer served and a proxy answer 404 without saying that this JobSet does not exist."""
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         api.unserved.add("jobsets")
         api.cut_watches()
         await eventually(process.manager.blocked)
@@ -351,8 +339,7 @@ async def test_a_job_set_that_is_not_served_is_not_gone(api: FakeApi) -> None:
 
 
 async def test_a_snapshot_that_cannot_be_read_is_not_replaced_by_the_runtime(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job(suspend=True))
+    submit(api, gang=False, suspend=True)
     asked: list[str] = []
 
     def proxy(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
@@ -361,8 +348,7 @@ async def test_a_snapshot_that_cannot_be_read_is_not_replaced_by_the_runtime(api
             return web.Response(status=404, text="default backend - 404")
         return None
 
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         first = api.of("jobsets")[0]["metadata"]["uid"]
         api.put(CLUSTER_RUNTIMES, runtime(gang=False, image="image:2"))
         api.fault = proxy
@@ -375,8 +361,7 @@ async def test_a_snapshot_that_cannot_be_read_is_not_replaced_by_the_runtime(api
 
 
 async def test_a_delete_that_is_not_served_is_repeated(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
+    submit(api, gang=False, activeDeadlineSeconds=60)
     clock = Clock()
     refused: list[str] = []
 
@@ -386,8 +371,7 @@ async def test_a_delete_that_is_not_served_is_repeated(api: FakeApi) -> None:
             return web.Response(status=404, text="404 page not found")
         return None
 
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         api.fault = proxy
         clock.now += datetime.timedelta(seconds=61)
         process.manager.queue.add(("team", "job"))
@@ -396,8 +380,7 @@ async def test_a_delete_that_is_not_served_is_repeated(api: FakeApi) -> None:
 
 
 async def test_a_status_that_is_rejected_is_reported(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     api.fault = refusing("PATCH", "/trainjobs/job/status", 422, "Invalid", "Too many: 121: must have at most 100 items")
     async with controller(api) as process:
         await eventually(lambda: process.manager.blocked().get("TrainJobResourcesCreationFailed"))

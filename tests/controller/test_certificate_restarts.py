@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.controller.harness import Clock
+from tests.controller.harness import Clock, existing
 from tests.controller.test_certificates import MUTATING, NAMESPACES, SECRETS, VOLCANO, issuing, namespace, webhooks
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.certificates import SERVED_ANNOTATION, fingerprint
@@ -34,8 +34,7 @@ def of_server(api: FakeApi) -> list[tuple[str, str]]:
 
 
 def template(api: FakeApi) -> dict[str, Any]:
-    body = api.find("deployments", NAME, SERVER.namespace)
-    assert body is not None
+    body = existing(api, "deployments", NAME, SERVER.namespace)
     found: dict[str, Any] = body["spec"]["template"]
     return found
 
@@ -89,8 +88,7 @@ async def test_a_deployment_that_changes_before_the_restart_is_read_again(api: F
 
     def touch(fake: FakeApi, request: Any) -> None:
         if request.method == "PATCH" and request.path == RESTART[1] and (change := next(changes, "")):
-            body = fake.find("deployments", NAME, SERVER.namespace)
-            assert body is not None
+            body = existing(fake, "deployments", NAME, SERVER.namespace)
             fake.put(DEPLOYMENTS, {**body, "status": {"change": change}})
 
     platform(api).fault = touch
@@ -107,8 +105,7 @@ async def test_a_delayed_restart_of_a_former_leader_is_refused(api: FakeApi) -> 
 
     def overtake(fake: FakeApi, request: Any) -> None:
         if request.method == "PATCH" and request.path == RESTART[1]:
-            body = fake.find("deployments", NAME, SERVER.namespace)
-            assert body is not None
+            body = existing(fake, "deployments", NAME, SERVER.namespace)
             later.append(f"later-{len(later)}")
             metadata = {"annotations": {SERVED_ANNOTATION: later[-1]}}
             fake.put(DEPLOYMENTS, {**body, "spec": {"template": {**body["spec"]["template"], "metadata": metadata}}})

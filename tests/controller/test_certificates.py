@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtensionOID, NameOID
 
-from tests.controller.harness import Clock, refusing
+from tests.controller.harness import Clock, existing, refusing
 from tests.kube.fake_api import FakeApi, error, eventually
 from tests.support import own_records
 from trainyard import pki
@@ -92,8 +92,7 @@ def webhooks(name: str, count: int = 1) -> dict[str, Any]:
 
 
 def trusted(api: FakeApi, plural: str, name: str) -> list[bytes]:
-    body = api.find(plural, name)
-    assert body is not None
+    body = existing(api, plural, name)
     return [base64.b64decode(webhook["clientConfig"].get("caBundle", "")) for webhook in body["webhooks"]]
 
 
@@ -350,14 +349,12 @@ async def test_a_renewal_takes_the_certificate_back_and_leaves_what_else_another
     api.put(NAMESPACES, namespace("kubeflow-system"))
     async with issuing(api, None, OURS) as state:
         await eventually(lambda: state.data())
-        body = api.find("secrets", OURS.secret, OURS.namespace)
-        assert body is not None
+        body = existing(api, "secrets", OURS.secret, OURS.namespace)
         labels = {**body["metadata"]["labels"], "theirs": "yes"}
         theirs = {"metadata": {**body["metadata"], "labels": labels}, "data": {**body["data"], "tls.crt": "eA=="}}
         api.put(SECRETS, {**body, **theirs})
         await eventually(lambda: state.data()["tls.crt"] != b"x")
-        renewed = api.find("secrets", OURS.secret, OURS.namespace)
-        assert renewed is not None
+        renewed = existing(api, "secrets", OURS.secret, OURS.namespace)
         owners = api.owners("secrets", OURS.secret, OURS.namespace)
     assert renewed["metadata"]["labels"]["theirs"] == "yes"
     assert owners["another client Update"] == {"metadata.labels.theirs"}
@@ -372,8 +369,7 @@ async def test_changed_names_and_broken_secrets_lead_to_a_new_certificate(api: F
     async with issuing(api, None, OURS.model_copy(update={"dns_names": ("other.svc",)})) as state:
         await eventually(lambda: state.data()["tls.crt"] != first["tls.crt"])
         await state.current()
-        body = api.find("secrets", OURS.secret, OURS.namespace)
-        assert body is not None
+        body = existing(api, "secrets", OURS.secret, OURS.namespace)
         api.put(SECRETS, {**body, "data": {"tls.crt": "bm90IGEgY2VydA==", "tls.key": ""}})
         await eventually(lambda: b"BEGIN CERTIFICATE" in state.data()["tls.crt"])
 
@@ -398,8 +394,7 @@ async def test_a_certificate_that_cannot_be_understood_is_replaced(api: FakeApi)
         await state.current()
         authority = state.authority()
         pair = unreadable_names(pki.KeyPair(authority["tls.crt"], authority["tls.key"]), state.clock.now)
-        body = api.find("secrets", OURS.secret, OURS.namespace)
-        assert body is not None
+        body = existing(api, "secrets", OURS.secret, OURS.namespace)
         data = {"tls.crt": base64.b64encode(pair.certificate).decode(), "tls.key": base64.b64encode(pair.key).decode()}
         api.put(SECRETS, {**body, "data": data})
         await eventually(lambda: state.data()["tls.crt"] != pair.certificate, within=2)
@@ -450,8 +445,7 @@ async def test_every_replica_switches_to_the_current_certificate_without_a_resta
         async with asyncio.timeout(5):
             while not await serves("two.svc"):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        body = api.find("secrets", "cert", "ns")
-        assert body is not None
+        body = existing(api, "secrets", "cert", "ns")
         api.put(SECRETS, {**body, "data": {"tls.crt": "", "tls.key": ""}})
         await asyncio.sleep(0.05)
         assert await serves("two.svc")

@@ -14,7 +14,9 @@ from tests.controller.harness import (
     Body,
     change,
     controller,
+    reconciled,
     runtime,
+    settled,
     train_job,
 )
 from tests.controller.test_recreation import report_suspended
@@ -46,8 +48,7 @@ def groups(api: FakeApi, path: str = COSCHEDULING_POD_GROUPS) -> list[Body]:
 async def test_a_coscheduling_gang_gets_its_pod_group_once(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, gang_runtime(coscheduling={"scheduleTimeoutSeconds": 30}))
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     (group,) = groups(api)
     assert group["spec"]["minMember"] == 2
     assert group["metadata"]["ownerReferences"][0]["name"] == "job"
@@ -57,8 +58,7 @@ async def test_a_coscheduling_gang_gets_its_pod_group_once(api: FakeApi) -> None
 async def test_a_lost_pod_group_of_a_running_coscheduling_gang_is_recreated(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, gang_runtime(coscheduling={"scheduleTimeoutSeconds": 30}))
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         api.remove(COSCHEDULING_POD_GROUPS, "team", "job")
         await process.settle()
     assert groups(api)
@@ -67,8 +67,7 @@ async def test_a_lost_pod_group_of_a_running_coscheduling_gang_is_recreated(api:
 async def test_a_suspended_coscheduling_gang_follows_its_job(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, gang_runtime(coscheduling={"scheduleTimeoutSeconds": 30}))
     api.put(TRAIN_JOBS, train_job(suspend=True))
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert groups(api)[0]["spec"]["minMember"] == 2
         report_suspended(api)
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False, "trainer": {"numNodes": 3}})
@@ -80,8 +79,7 @@ async def test_the_groups_of_a_resumed_job_are_those_that_it_requests_now(api: F
     api.put(CLUSTER_RUNTIMES, gang_runtime(volcano={}))
     size = "trainyard.dev/subgroup-size"
     api.put(TRAIN_JOBS, train_job(suspend=True, annotations={size: "2"}, trainer={"numNodes": 2}))
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert [each["subGroupSize"] for each in groups(api, POD_GROUPS)[0]["spec"]["subGroupPolicy"]] == [2]
         report_suspended(api)
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False, "annotations": None})
@@ -105,8 +103,7 @@ async def test_a_pod_group_that_is_not_served_is_reported_and_retried(api: FakeA
 async def test_a_kai_gang_has_no_pod_group(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, gang_runtime(kai={"queue": "research"}))
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert api.find("jobsets", "job", "team")
     assert not api.of("podgroups")
 
@@ -115,8 +112,7 @@ async def test_a_topology_that_the_scheduler_ignores_is_rejected_until_it_is_on(
     api.put(PLATFORMS, platform())
     api.put(CLUSTER_RUNTIMES, gang_runtime(volcano={"networkTopology": {"mode": "hard"}}))
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api):
         assert "network-topology-aware is disabled" in api.of("events")[0]["message"]
         assert not api.of("jobsets")
         api.put(PLATFORMS, platform("network-topology-aware"))
@@ -127,8 +123,7 @@ async def test_a_platform_that_fits_no_schema_is_passed_over(api: FakeApi) -> No
     api.put(PLATFORMS, {**platform(), "spec": {"tiers": "none"}})
     api.put(CLUSTER_RUNTIMES, gang_runtime(volcano={"networkTopology": {"mode": "hard"}}))
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert api.find("jobsets", "job", "team")
 
 

@@ -12,6 +12,8 @@ from tests.controller.harness import (
     controller,
     refusing,
     runtime,
+    settled,
+    submit,
     train_job,
 )
 from tests.kube.fake_api import FakeApi, eventually
@@ -27,10 +29,8 @@ def job_set(api: FakeApi) -> dict[str, Any] | None:
 
 
 async def test_a_job_resumes_from_its_snapshot(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(suspend=True))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, suspend=True)
+    async with settled(api) as process:
         invalidate(api)
         await process.settle()
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
@@ -63,10 +63,8 @@ async def test_a_job_without_a_snapshot_reports_the_runtime(api: FakeApi) -> Non
 async def test_a_job_of_a_newer_version_goes_on_and_is_stopped_although_its_runtimes_kind_is_unknown(
     api: FakeApi,
 ) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, gang=False)
+    async with settled(api) as process:
         unknown = {"runtimeRef": {"name": "torch", "kind": "NodeRuntime"}, "suspend": True}
         change(api, TRAIN_JOBS, "trainjobs", "job", spec=unknown)
         await eventually(lambda: api.of("jobsets")[0]["spec"]["suspend"])

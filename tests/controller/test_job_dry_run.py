@@ -18,9 +18,12 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    existing,
     job_set,
     refusing,
     runtime,
+    settled,
+    submit,
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
@@ -49,8 +52,7 @@ def asked(api: FakeApi) -> list[str]:
 
 
 def condition(api: FakeApi) -> Body:
-    body = api.find("trainjobs", "job", "team")
-    assert body is not None
+    body = existing(api, "trainjobs", "job", "team")
     found: Body = body["status"]["conditions"][-1]
     return found
 
@@ -68,10 +70,8 @@ def answering(answer: Callable[[], web.Response]) -> Any:
 
 
 async def test_a_job_set_is_created_after_one_dry_run_of_each_replicated_job(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api):
         assert api.find("jobsets", "job", "team") is not None
     assert asked(api) == ["/apis/batch/v1/namespaces/team/jobs?fieldManager=trainer&dryRun=All"]
     assert api.find("jobs", "job-node-0", "team") is None
@@ -84,8 +84,7 @@ async def test_invalid_jobs_are_an_event_and_a_condition_and_are_not_tried_again
     api.put(CLUSTER_RUNTIMES, mounting())
     api.put(TRAIN_JOBS, train_job())
     api.fault = answering(lambda: invalid(CAUSE))
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         assert api.find("jobsets", "job", "team") is None
         assert api.find("configmaps", "job-runtime-snapshot", "team") is None
         expected = f'ClusterTrainingRuntime "torch" {PATH}: Not found: "data"'
@@ -127,11 +126,9 @@ async def test_an_answer_that_is_not_about_fields_blocks_nothing(
     api: FakeApi, answer: Callable[[], web.Response], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     api.fault = answering(answer)
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api):
         assert api.find("jobsets", "job", "team") is not None
         assert (conditions(api), len(asked(api))) == ({}, 1)
     said = [record for record in caplog.messages if "is not validated before its JobSet is created" in record]
@@ -144,8 +141,7 @@ async def test_an_answer_that_is_not_about_fields_blocks_nothing(
 async def test_a_server_that_fails_is_asked_again_and_nothing_is_created_before(
     api: FakeApi, answer: Callable[[], web.Response]
 ) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     api.fault = answering(answer)
     async with controller(api) as process:
         await eventually(lambda: len(asked(api)) > 1)
@@ -157,12 +153,10 @@ async def test_a_server_that_fails_is_asked_again_and_nothing_is_created_before(
 
 
 async def test_a_job_whose_job_set_is_refused_is_not_dry_run_again(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
 
     api.fault = refusing("POST", "/jobsets", 403, "Forbidden", "exceeded quota: objects")
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         await process.reconciler.reconcile(KEY)
         assert (len(asked(api)), condition(api)["message"]) == (1, "exceeded quota: objects")
         api.fault = None
@@ -177,10 +171,8 @@ def tolerating(operator: str) -> Body:
 
 
 async def test_jobs_that_change_while_they_are_suspended_are_validated_before_they_resume(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(suspend=True))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, suspend=True)
+    async with settled(api) as process:
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
         await process.settle()
         assert len(asked(api)) == 1, "nothing changed"
@@ -202,8 +194,7 @@ async def test_jobs_that_change_while_they_are_suspended_are_validated_before_th
 async def test_a_job_that_fails_while_it_is_blocked_says_only_that(api: FakeApi) -> None:
     clock = Clock()
     api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         assert "Blocked" in conditions(api)
         clock.now += datetime.timedelta(days=1)
         process.manager.queue.add(KEY)

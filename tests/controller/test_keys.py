@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, x25519
 
-from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, change, controller, train_job
+from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, change, reconciled, settled, train_job
 from tests.kube.fake_api import FakeApi, error
 from trainyard.controller.keys import GENERATORS, generate
 from trainyard.jobs.render.frameworks import FRAMEWORKS
@@ -40,6 +40,12 @@ def runtime() -> Body:
         "metadata": {"name": "torch", "uid": "uid-of-torch"},
         "spec": {"mlPolicy": {"mpi": {}}, "template": {"spec": {"replicatedJobs": jobs}}},
     }
+
+
+def submit(api: FakeApi, **spec: Any) -> Body:
+    """Put a runtime whose pods need keys, and TrainJob job, which uses it."""
+    api.put(CLUSTER_RUNTIMES, runtime())
+    return api.put(TRAIN_JOBS, train_job(**spec))
 
 
 def found(api: FakeApi, plural: str, name: str) -> Body:
@@ -86,14 +92,11 @@ def test_a_curve_certificate_holds_a_pair_in_zeromqs_base_85() -> None:
 
 
 async def test_keys_and_host_file_are_made_once_before_the_job_set(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    job = api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    job = submit(api)
+    async with settled(api) as process:
         process.manager.queue.add(("team", "job"))
         await process.settle()
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert api.writes == WRITES
     secret = found(api, "secrets", SECRET)
     assert (secret["type"], secret["immutable"]) == ("kubernetes.io/ssh-auth", True)
@@ -108,10 +111,8 @@ async def test_keys_and_host_file_are_made_once_before_the_job_set(api: FakeApi)
 
 
 async def test_keys_stay_while_a_job_is_suspended_and_resumed_and_no_secret_is_read_in_full(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(suspend=True))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, suspend=True)
+    async with settled(api) as process:
         before = found(api, "secrets", SECRET)
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
         await process.settle()
@@ -124,10 +125,8 @@ async def test_keys_stay_while_a_job_is_suspended_and_resumed_and_no_secret_is_r
 
 
 async def test_what_was_deleted_is_recreated_when_the_job_resumes(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(suspend=True))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, suspend=True)
+    async with settled(api) as process:
         before = found(api, "secrets", SECRET)
         api.remove(SECRETS, "team", SECRET)
         held = found(api, "configmaps", HOST_FILE)
@@ -150,10 +149,8 @@ async def test_a_foreign_object_is_left_unchanged_and_named(
         "data": {},
     }
     api.put(path, foreign)
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         assert found(api, path.rsplit("/", 1)[1], name)["data"] == {}
         assert api.find("jobsets", "job", "team") is None
         [event] = api.of("events")
@@ -172,10 +169,8 @@ async def test_a_namespace_that_does_not_grant_its_secrets_gets_the_command(api:
         'in API group "" in the namespace "team"'
     )
     api.fault = lambda fake, request: error(403, "Forbidden", message) if request.path.endswith("/secrets") else None
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         [event] = api.of("events")
         assert message in event["message"]
         assert "--namespace=team --clusterrole=kubeflow-trainer-job-keys" in event["message"]
@@ -189,10 +184,8 @@ async def test_a_namespace_that_does_not_grant_its_secrets_gets_the_command(api:
 
 async def test_keys_appear_in_no_event_and_no_log(api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(0)
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    await reconciled(api)
     private = found(api, "secrets", SECRET)["stringData"]["ssh-privatekey"]
     body = private.splitlines()[1]
     shown = caplog.text + str(api.of("events")) + str(api.of("configmaps"))

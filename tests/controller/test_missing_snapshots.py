@@ -11,11 +11,12 @@ from tests.controller.harness import (
     JOB_SETS,
     TRAIN_JOBS,
     change,
-    controller,
     job_set,
+    reconciled,
     refusing,
     runtime,
-    train_job,
+    settled,
+    submit,
 )
 from tests.kube.fake_api import FakeApi
 
@@ -28,10 +29,8 @@ def unmark(api: FakeApi) -> None:
 
 async def started_by_upstream(api: FakeApi, **spec: Any) -> None:
     """Leave a TrainJob with the JobSet that upstream's controller creates, and no snapshot."""
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job(**spec))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, gang=False, **spec)
+    await reconciled(api)
     unmark(api)
     api.lose(CONFIG_MAPS, "team", "job-runtime-snapshot")
 
@@ -42,8 +41,7 @@ def snapshot_of(api: FakeApi) -> dict[str, Any] | None:
 
 async def test_a_running_job_gets_the_runtime_as_it_is_at_takeover(api: FakeApi) -> None:
     await started_by_upstream(api)
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         found = snapshot_of(api)
         assert found is not None
         assert found["metadata"]["ownerReferences"][0]["name"] == "job"
@@ -56,8 +54,7 @@ async def test_a_running_job_gets_the_runtime_as_it_is_at_takeover(api: FakeApi)
 
 async def test_a_suspended_job_resumes_with_the_runtime_of_the_takeover(api: FakeApi) -> None:
     await started_by_upstream(api, suspend=True)
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert snapshot_of(api) is not None
         api.put(CLUSTER_RUNTIMES, runtime(gang=False, image="image:2"))
         await process.settle()
@@ -68,15 +65,12 @@ async def test_a_suspended_job_resumes_with_the_runtime_of_the_takeover(api: Fak
 
 
 async def test_a_snapshot_of_v2_3_stays(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, gang=False)
+    await reconciled(api)
     before = snapshot_of(api)
     unmark(api)
     api.put(CLUSTER_RUNTIMES, runtime(gang=False, image="image:2"))
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert snapshot_of(api) == before
 
 
@@ -84,8 +78,7 @@ async def test_a_rejected_snapshot_does_not_keep_a_job_from_being_suspended(api:
     await started_by_upstream(api)
 
     api.fault = refusing("POST", "/configmaps", 403, "Forbidden", "exceeded quota")
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await process.settle()
     assert job_set(api)["spec"]["suspend"] is True
@@ -95,8 +88,7 @@ async def test_a_rejected_snapshot_does_not_keep_a_job_from_being_suspended(api:
 async def test_a_job_without_its_runtime_gets_the_snapshot_when_it_returns(api: FakeApi) -> None:
     await started_by_upstream(api)
     api.lose(CLUSTER_RUNTIMES, "", "torch")
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert snapshot_of(api) is None
         api.put(CLUSTER_RUNTIMES, runtime(gang=False))
         process.manager.queue.add(("team", "job"))

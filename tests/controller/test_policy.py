@@ -16,7 +16,10 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    job_set,
     runtime,
+    settled,
+    submit,
     train_job,
 )
 from tests.controller.test_webhooks import VALIDATE, serving
@@ -242,8 +245,7 @@ async def test_the_loop_makes_nothing_that_is_denied_and_all_of_it_once_the_tena
     api.put(POLICIES, {"apiVersion": "trainyard.dev/v1alpha1", **policy})
     api.put(TRAIN_JOBS, train_job())
     decisions = Decisions(JobSet=[finding()])
-    async with controller(api, gate=gate(decisions)) as process:
-        await process.settle()
+    async with settled(api, gate=gate(decisions)) as process:
         [(reason, message)] = messages(api)
         assert reason == "PolicyDenied"
         assert "QUE-002 JobSet job spec.queue: not yours (use yours)" in message
@@ -258,8 +260,7 @@ async def test_the_loop_makes_nothing_that_is_denied_and_all_of_it_once_the_tena
 
 
 async def test_without_a_decision_the_loop_makes_nothing_and_tries_again(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     decisions = Decisions()
     decisions.away = True
     async with controller(api, gate=gate(decisions)):
@@ -271,18 +272,15 @@ async def test_without_a_decision_the_loop_makes_nothing_and_tries_again(api: Fa
 
 
 async def test_a_running_job_is_left_alone_and_can_be_held_back(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     decisions = Decisions()
-    async with controller(api, gate=gate(decisions)) as process:
-        await process.settle()
+    async with settled(api, gate=gate(decisions)) as process:
         decisions.findings, decisions.away = {"JobSet": [finding()]}, True
         change(api, JOB_SETS, "jobsets", "job", status={"restarts": 1})
         await process.settle()
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await process.settle()
-        held = api.find("jobsets", "job", "team")
-        assert held is not None
+        held = job_set(api)
         assert held["spec"]["suspend"] is True
         assert not messages(api)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.controller.harness import existing
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.policy_facts import PolicyFacts
 from trainyard.kube.backoff import Backoff
@@ -48,8 +49,7 @@ def policy(api: FakeApi, namespace: str, spec: dict[str, Any]) -> None:
 
 
 def held(api: FakeApi, name: str) -> dict[str, str]:
-    found = api.find("namespaces", name)
-    assert found is not None
+    found = existing(api, "namespaces", name)
     return found["metadata"].get("annotations") or {}
 
 
@@ -176,8 +176,7 @@ async def test_a_write_names_the_version_that_it_was_decided_from(api: FakeApi) 
 
     def fault(api: FakeApi, request: web.Request) -> web.StreamResponse | None:
         if request.method == "PATCH" and not sent:
-            found = api.find("namespaces", "vision")
-            assert found is not None
+            found = existing(api, "namespaces", "vision")
             sent.append(found["metadata"])
             namespace(api, "vision", note="in between")
         return None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.controller.harness import existing
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.queue_states import CLOSED_ANNOTATION, QueueStates
 from trainyard.kube.backoff import Backoff
@@ -32,8 +33,7 @@ class Volcano:
         for command in list(api.of("commands")) if not self.paused else ():
             self.seen.append(f"{command['action']} {command['target']['name']}")
             api.remove(COMMAND_PATH, HOME, command["metadata"]["name"])
-            queue = api.find("queues", command["target"]["name"])
-            assert queue is not None
+            queue = existing(api, "queues", command["target"]["name"])
             state = "Open" if command["action"] == "OpenQueue" else "Closed"
             api.put(QUEUE_PATH, {**queue, "status": {"state": state}})
 
@@ -64,14 +64,12 @@ def platform(api: FakeApi, *closed: str, retired: tuple[str, ...] = ()) -> None:
 
 
 def state(api: FakeApi, name: str) -> Any:
-    found = api.find("queues", name)
-    assert found is not None
+    found = existing(api, "queues", name)
     return found["status"].get("state")
 
 
 def annotated(api: FakeApi, name: str) -> bool:
-    found = api.find("queues", name)
-    assert found is not None
+    found = existing(api, "queues", name)
     return CLOSED_ANNOTATION in (found["metadata"].get("annotations") or {})
 
 

@@ -19,8 +19,12 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    existing,
     job_set_status,
+    reconciled,
     runtime,
+    settled,
+    submit,
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
@@ -41,14 +45,11 @@ def messages(api: FakeApi) -> list[str]:
 
 
 async def test_a_train_job_becomes_snapshot_pod_group_and_job_set_and_is_recorded(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    job = api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    job = submit(api)
+    await reconciled(api)
     assert api.writes == CREATES
     for plural, name in (("configmaps", "job-runtime-snapshot"), ("podgroups", "job"), ("jobsets", "job")):
-        body = api.find(plural, name, "team")
-        assert body is not None
+        body = existing(api, plural, name, "team")
         [owner] = body["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("TrainJob", job["metadata"]["uid"], True)
         if plural != "configmaps":
@@ -58,14 +59,11 @@ async def test_a_train_job_becomes_snapshot_pod_group_and_job_set_and_is_recorde
 
 
 async def test_at_the_fixpoint_nothing_is_written_not_even_by_a_new_process(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         process.manager.queue.add(("team", "job"))
         await process.settle()
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert api.writes == CREATES
 
 
@@ -92,8 +90,7 @@ async def test_killed_after_any_write_a_new_process_reaches_the_same_fixpoint(
     async def life(kill_after: int | None) -> list[Any]:
         while api.objects:
             api.remove(*next(iter(api.objects)))
-        api.put(CLUSTER_RUNTIMES, runtime())
-        api.put(TRAIN_JOBS, train_job(suspend=suspend))
+        submit(api, suspend=suspend)
         process = Controller(api, Clock())
         if kill_after is not None:
             count = len(api.writes) + kill_after
@@ -125,8 +122,7 @@ async def test_killed_after_any_write_a_new_process_reaches_the_same_fixpoint(
 
 
 async def test_a_job_set_that_is_deleted_before_it_is_recorded_is_missing_and_not_created_again(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     async with controller(api, record_seconds=60.0) as process:
         await eventually(lambda: api.find("jobsets", "job", "team") is not None)
         await process.settle()
@@ -138,10 +134,8 @@ async def test_a_job_set_that_is_deleted_before_it_is_recorded_is_missing_and_no
 
 
 async def test_the_record_goes_with_the_first_status_that_is_written_anyway(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api, record_seconds=60.0) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api, record_seconds=60.0) as process:
         counts = {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
         change(api, JOB_SETS, "jobsets", "job", status={"replicatedJobsStatus": [counts]})
         await process.settle()
@@ -159,10 +153,8 @@ async def test_records_are_kept_again_after_the_definition_that_prunes_them_was_
 ) -> None:
     clock = Clock()
     api.server.pruned["trainjobs"] = {"jobSet"}
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api, clock) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api, clock) as process:
         assert "jobSet" not in api.of("trainjobs")[0].get("status", {})
         writes = len(api.writes)
         process.manager.queue.add(("team", "job"))
@@ -177,10 +169,8 @@ async def test_records_are_kept_again_after_the_definition_that_prunes_them_was_
 
 async def test_a_suspended_job_is_made_suspended_and_resumes(api: FakeApi) -> None:
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(suspend=True))
-    async with controller(api, clock) as process:
-        await process.settle()
+    submit(api, suspend=True)
+    async with settled(api, clock) as process:
         assert api.find("jobsets", "job", "team")["spec"]["suspend"] is True  # type: ignore[index]
         assert conditions(api) == {"Suspended": ("True", "Suspended")}
         writes = len(api.writes)
@@ -190,20 +180,16 @@ async def test_a_suspended_job_is_made_suspended_and_resumes(api: FakeApi) -> No
         api.put(CLUSTER_RUNTIMES, runtime(image="image:2"))
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
         await process.settle()
-    job_set = api.find("jobsets", "job", "team")
-    assert job_set is not None
+    job_set = existing(api, "jobsets", "job", "team")
     assert job_set["spec"]["suspend"] is False
     assert "image:1" in json.dumps(job_set)
     assert conditions(api) == {"Suspended": ("False", "Resumed")}
 
 
 async def test_a_suspended_job_keeps_its_pod_group(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
-        before = api.find("podgroups", "job", "team")
-        assert before is not None
+    submit(api)
+    async with settled(api) as process:
+        before = existing(api, "podgroups", "job", "team")
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await process.settle()
     assert api.find("jobsets", "job", "team")["spec"]["suspend"] is True  # type: ignore[index]
@@ -216,8 +202,7 @@ async def test_a_job_whose_pods_kueue_counts_of_a_changed_runtime_is_not_resumed
     body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
     api.put(TRAIN_JOBS, body)
     smaller = json.loads(json.dumps(runtime()).replace('"nvidia.com/gpu": 8', '"nvidia.com/gpu": 1'))
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         api.put(CLUSTER_RUNTIMES, smaller)
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
         await process.settle()
@@ -230,14 +215,11 @@ async def test_a_job_whose_pods_kueue_counts_of_a_changed_runtime_is_not_resumed
 async def test_the_end_of_the_job_set_is_the_end_of_the_job_and_nothing_runs_again(
     api: FakeApi, theirs: str, ours: str, reason: str
 ) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         change(api, JOB_SETS, "jobsets", "job", status=job_set_status(theirs, reason, "over"))
         await process.settle()
-        job = api.find("trainjobs", "job", "team")
-        assert job is not None
+        job = existing(api, "trainjobs", "job", "team")
         [condition] = job["status"]["conditions"]
         assert condition == {
             "type": ours,
@@ -251,17 +233,14 @@ async def test_the_end_of_the_job_set_is_the_end_of_the_job_and_nothing_runs_aga
         ]
         api.remove(JOB_SETS, "team", "job")
         await process.settle()
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert api.find("jobsets", "job", "team") is None
     assert api.writes == [*CREATES, STATUS, ("DELETE", POD_GROUP)]
 
 
 async def test_counts_that_change_in_quick_succession_are_written_together(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         for active in range(1, 6):
             counts = {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": active, "suspended": 0}
             change(api, JOB_SETS, "jobsets", "job", status={"replicatedJobsStatus": [counts]})
@@ -272,10 +251,8 @@ async def test_counts_that_change_in_quick_succession_are_written_together(api: 
 
 async def test_a_job_past_its_deadline_fails_and_its_job_set_goes(api: FakeApi) -> None:
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
-    async with controller(api, clock) as process:
-        await process.settle()
+    submit(api, activeDeadlineSeconds=60)
+    async with settled(api, clock) as process:
         assert process.manager.queue.delayed == 1
         clock.now += datetime.timedelta(seconds=60)
         process.manager.queue.add(("team", "job"))
@@ -287,10 +264,8 @@ async def test_a_job_past_its_deadline_fails_and_its_job_set_goes(api: FakeApi) 
 
 async def test_a_job_set_left_over_by_a_crash_at_the_deadline_is_deleted(api: FakeApi) -> None:
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
-    async with controller(api, clock) as process:
-        await process.settle()
+    submit(api, activeDeadlineSeconds=60)
+    await reconciled(api, clock)
     failed = {
         "type": "Failed",
         "status": "True",
@@ -299,7 +274,7 @@ async def test_a_job_set_left_over_by_a_crash_at_the_deadline_is_deleted(api: Fa
         "lastTransitionTime": "2026-01-01T00:01:00Z",
     }
     change(api, TRAIN_JOBS, "trainjobs", "job", status={"conditions": [failed]})
-    async with controller(api, clock) as process:
+    async with controller(api, clock):
         await eventually(lambda: api.find("jobsets", "job", "team") is None)
 
 
@@ -312,10 +287,8 @@ async def test_a_foreign_object_is_rejected_until_it_is_deleted(api: FakeApi, pa
         "spec": {"mine": 1},
     }
     stored = api.put(path, foreign)
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         assert api.objects[path, "team", "job"] == stored
         assert api.find("jobsets", "job", "team") in (None, stored)
         [message] = messages(api)
@@ -337,10 +310,8 @@ async def test_a_foreign_snapshot_is_rejected(api: FakeApi) -> None:
             "data": {"runtime": "{}"},
         },
     )
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    await reconciled(api)
     assert api.find("configmaps", "job-runtime-snapshot", "team") == stored
     assert api.find("jobsets", "job", "team") is None
     assert "owned by another object" in messages(api)[0]
@@ -348,8 +319,7 @@ async def test_a_foreign_snapshot_is_rejected(api: FakeApi) -> None:
 
 async def test_a_missing_runtime_is_reported_and_waited_for(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         [event] = api.of("events")
         assert event["reason"] == "TrainJobResourcesCreationFailed"
         assert "'torch' does not exist" in event["message"]
@@ -365,8 +335,7 @@ async def test_a_bad_runtime_that_is_corrected_recovers(api: FakeApi) -> None:
     bad["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 3
     api.put(CLUSTER_RUNTIMES, bad)
     api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with settled(api) as process:
         assert sorted(api.writes) == [STATUS, ("POST", "/api/v1/namespaces/team/events")]
         api.put(CLUSTER_RUNTIMES, runtime())
         await process.settle()
@@ -374,26 +343,21 @@ async def test_a_bad_runtime_that_is_corrected_recovers(api: FakeApi) -> None:
 
 
 async def test_a_job_of_another_controller_is_left_alone(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(managedBy="kueue.x-k8s.io/multikueue"))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, managedBy="kueue.x-k8s.io/multikueue")
+    await reconciled(api)
     assert api.writes == []
 
 
 async def test_a_kind_of_runtime_that_does_not_exist_fails_the_job(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job(runtimeRef={"name": "x", "kind": "Other"}))
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert conditions(api) == {"Failed": ("True", "TrainingRuntimeNotSupported")}
     assert api.writes == [STATUS]
 
 
 async def test_a_job_deleted_and_created_again_gets_new_objects(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, gang=False)
+    async with settled(api) as process:
         api.collects = False  # a collector that is slow
         api.remove(TRAIN_JOBS, "team", "job")
         second = api.put(TRAIN_JOBS, train_job())
@@ -407,10 +371,8 @@ async def test_a_job_deleted_and_created_again_gets_new_objects(api: FakeApi) ->
 
 
 async def test_a_lost_pod_group_of_a_running_gang_is_recreated_and_the_job_set_left_alone(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    async with settled(api) as process:
         before = api.find("jobsets", "job", "team")
         api.remove(POD_GROUPS, "team", "job")
         await process.settle()
@@ -426,17 +388,14 @@ async def test_the_tenants_default_queue_is_used(api: FakeApi) -> None:
         "spec": {"queues": ["research"], "defaultQueue": "research"},
     }
     api.put(POLICIES, policy)
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    submit(api)
+    await reconciled(api)
     assert api.find("podgroups", "job", "team")["spec"]["queue"] == "research"  # type: ignore[index]
 
 
 @pytest.mark.slow
 async def test_a_rejected_apply_is_reported_and_retried(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     refusals = 2
 
     def refuse(fake: FakeApi, request: Any) -> Any:
@@ -459,8 +418,7 @@ async def test_kinds_that_appear_later_are_picked_up(api: FakeApi) -> None:
     async with controller(api) as process:
         assert process.cache.settled
         api.unserved.clear()
-        api.put(CLUSTER_RUNTIMES, runtime())
-        api.put(TRAIN_JOBS, train_job())
+        submit(api)
         await eventually(lambda: api.find("jobsets", "job", "team"))
 
 

@@ -9,7 +9,6 @@ import pytest
 from aiohttp import web
 
 from tests.controller.harness import (
-    CLUSTER_RUNTIMES,
     JOB_SETS,
     TRAIN_JOBS,
     Clock,
@@ -19,8 +18,9 @@ from tests.controller.harness import (
     controller,
     job_set,
     job_set_status,
-    runtime,
-    train_job,
+    reconciled,
+    settled,
+    submit,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
 from tests.render.builders import patch, pod_patch
@@ -51,10 +51,8 @@ async def test_a_frozen_field_that_changed_recreates_the_job_set_with_a_recorded
             status = fake.of("trainjobs")[0]["status"]
             recorded.append(status["jobSet"].get("remake"))
 
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job(suspend=True))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, gang=False, suspend=True)
+    async with settled(api) as process:
         report_suspended(api)
         first = job_set(api)["metadata"]["uid"]
         api.after_write = record
@@ -68,10 +66,8 @@ async def test_a_frozen_field_that_changed_recreates_the_job_set_with_a_recorded
 
 
 async def test_a_frozen_field_that_changed_waits_while_pods_are_active(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job(suspend=True))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, gang=False, suspend=True)
+    async with settled(api) as process:
         first = job_set(api)["metadata"]["uid"]
         counts = {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
         change(api, JOB_SETS, "jobsets", "job", status={"replicatedJobsStatus": [counts]})
@@ -85,8 +81,7 @@ async def test_a_frozen_field_that_changed_waits_while_pods_are_active(api: Fake
 
 async def test_a_job_set_is_recreated_only_after_its_controller_has_suspended_it(api: FakeApi) -> None:
     """Pods may run although no status says so: JobSet's controller is behind."""
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     async with controller(api) as process:
         await eventually(lambda: api.of("jobsets"))
         await process.settle()
@@ -138,8 +133,7 @@ def recreation(api: FakeApi) -> object:
 
 async def suspended(api: FakeApi, process: Controller) -> str:
     """Start a suspended job; return the uid of its JobSet."""
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job(suspend=True))
+    submit(api, gang=False, suspend=True)
     await process.settle()
     report_suspended(api)
     await process.settle()
@@ -200,8 +194,7 @@ async def test_the_record_of_a_recreation_does_not_hide_that_the_job_set_ended(a
     await asyncio.wait_for(reached.wait(), 5)
     await second.kill()
     api.fault = None
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert job_set(api)["metadata"]["uid"] == first
     assert (conditions(api)["Complete"], recreation(api)) == (("True", "AllJobsCompleted"), None)
 
@@ -219,6 +212,5 @@ async def test_the_record_of_a_recreation_is_dropped_when_the_job_set_runs(api: 
         await eventually(lambda: recreation(api))
     api.fault = None
     change(api, JOB_SETS, "jobsets", "job", spec={"suspend": False})
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert (job_set(api)["metadata"]["uid"], recreation(api)) == (first, None)

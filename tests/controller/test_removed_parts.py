@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.controller.harness import CLUSTER_RUNTIMES, JOB_SETS, TRAIN_JOBS, change, controller, runtime, train_job
+from tests.controller.harness import JOB_SETS, TRAIN_JOBS, change, settled, submit
 from tests.kube.fake_api import FakeApi
 from tests.render.builders import patch, pod_patch
 from trainyard.controller.job_sets import as_created, resume_patch
@@ -65,10 +65,8 @@ def test_what_a_webhook_added_was_not_rendered() -> None:
 
 
 async def test_a_job_set_is_recreated_if_a_node_selector_was_removed(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job(suspend=True, runtimePatches=patches(nodeSelector={"rack": "1"})))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, gang=False, suspend=True, runtimePatches=patches(nodeSelector={"rack": "1"}))
+    async with settled(api) as process:
         first = api.of("jobsets")[0]["metadata"]["uid"]
         change(api, JOB_SETS, "jobsets", "job", status={"conditions": [SUSPENDED]})
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"runtimePatches": None})
@@ -85,10 +83,8 @@ async def test_a_job_set_is_recreated_if_a_node_selector_was_removed(api: FakeAp
 
 
 async def test_a_job_set_is_kept_if_something_was_added_or_changed(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job(suspend=True, runtimePatches=patches(nodeSelector={"rack": "1"})))
-    async with controller(api) as process:
-        await process.settle()
+    submit(api, gang=False, suspend=True, runtimePatches=patches(nodeSelector={"rack": "1"}))
+    async with settled(api) as process:
         first = api.of("jobsets")[0]["metadata"]["uid"]
         change(api, JOB_SETS, "jobsets", "job", status={"conditions": [SUSPENDED]})
         added = patches(nodeSelector={"rack": "2", "zone": "a"}, tolerations=[TOLERATION])

@@ -18,6 +18,7 @@ from tests.controller.harness import (
     controller,
     refusing,
     runtime,
+    submit,
     train_job,
 )
 from tests.controller.test_policy import Decisions, gate
@@ -56,8 +57,7 @@ async def test_the_next_look_is_not_after_the_deadline_while_a_webhook_is_away(a
 async def test_the_next_look_is_not_after_the_deadline_while_the_policy_server_is_away(api: FakeApi) -> None:
     decisions = Decisions()
     decisions.away = True
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=3))
+    submit(api, activeDeadlineSeconds=3)
     async with controller(api, gate=gate(decisions)) as process:
         await blocked_for_long(process)
         assert delay(process) <= 3
@@ -97,8 +97,7 @@ async def test_an_unexpected_error_of_the_renderer_leaves_the_status_current(
         raise KeyError("defect")
 
     monkeypatch.setattr(lifecycle, "render", broken)
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(suspend=True))
+    submit(api, suspend=True)
     async with controller(api, Clock()) as process:
         await eventually(lambda: "Suspended" in conditions(api))
         await eventually(lambda: process.manager.queue.failures(KEY) >= 1)
@@ -118,8 +117,7 @@ async def test_a_job_set_deleted_before_the_answer_of_its_creation_is_not_create
         return response
 
     api.answer = slow  # type: ignore[method-assign]
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     async with controller(api):
         await eventually(lambda: "Failed" in conditions(api))
     assert conditions(api)["Failed"] == ("True", "JobSetMissing")

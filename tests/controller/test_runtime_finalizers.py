@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.controller.harness import CLUSTER_RUNTIMES, TRAINER, runtime
+from tests.controller.harness import CLUSTER_RUNTIMES, TRAINER, existing, runtime
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.runtime_finalizers import RESOURCE_IN_USE, RuntimeFinalizers
 from trainyard.kube.backoff import Backoff
@@ -41,8 +41,7 @@ async def test_upstreams_finalizer_is_taken_off_and_others_stay(api: FakeApi) ->
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    left = api.find("clustertrainingruntimes", "torch")
-    assert left is not None
+    left = existing(api, "clustertrainingruntimes", "torch")
     assert left["metadata"]["finalizers"] == ["example.com/mine"]
 
 

@@ -7,17 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.controller.harness import (
-    CLUSTER_RUNTIMES,
-    JOB_SETS,
-    TRAIN_JOBS,
-    Controller,
-    conditions,
-    controller,
-    job_set,
-    runtime,
-    train_job,
-)
+from tests.controller.harness import JOB_SETS, Controller, conditions, controller, job_set, reconciled, submit
 from tests.controller.test_recreation import complete, recreation, resume_changed, suspended
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller import reconcile
@@ -67,8 +57,7 @@ async def test_a_recreated_job_set_that_was_never_recorded_has_never_run(api: Fa
         assert job_set(api)["spec"]["suspend"] is True
     api.fault = None
     api.remove(JOB_SETS, "team", "job")
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert created(api) == [True, True, True]
     assert (job_set(api)["spec"]["suspend"], recreation(api)) == (False, None)
     assert "Failed" not in conditions(api)
@@ -81,8 +70,7 @@ async def test_a_recreated_job_set_that_ended_and_is_gone_is_missing(api: FakeAp
         await eventually(lambda: len(created(api)) > 1 and job_set(api)["spec"]["suspend"] is False)
     complete(api)
     api.remove(JOB_SETS, "team", "job")
-    async with controller(api) as process:
-        await process.settle()
+    await reconciled(api)
     assert (len(created(api)), conditions(api)["Failed"]) == (2, ("True", "JobSetMissing"))
 
 
@@ -109,8 +97,7 @@ async def test_a_record_that_is_rejected_is_retried_and_the_job_set_resumes(api:
 async def unrecorded(api: FakeApi, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return a JobSet that the leader could not record before it was killed, and that lost its label or not."""
     monkeypatch.setattr(reconcile, "_UNLABELED_SECONDS", 0.1)
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     api.fault = no_status
     async with controller(api) as process:
         await eventually(lambda: api.of("jobsets"))
@@ -168,8 +155,7 @@ async def run_to_the_end(api: FakeApi, process: Controller) -> dict[str, Any]:
 
 
 async def test_a_create_that_arrives_after_the_end_is_deleted_and_the_record_stays(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     async with controller(api) as process:
         first = await run_to_the_end(api, process)
         api.remove(JOB_SETS, "team", "job")
@@ -183,8 +169,7 @@ async def test_a_create_that_arrives_after_the_end_is_deleted_and_the_record_sta
 
 async def test_a_job_set_of_a_finished_job_that_runs_when_a_leader_starts_is_deleted(api: FakeApi) -> None:
     """As v2.1 of Kubeflow Trainer leaves them, which creates the JobSet of a completed job again."""
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     async with controller(api) as process:
         first = await run_to_the_end(api, process)
     api.remove(JOB_SETS, "team", "job")
@@ -196,8 +181,7 @@ async def test_a_job_set_of_a_finished_job_that_runs_when_a_leader_starts_is_del
 
 
 async def test_a_foreign_job_set_with_the_name_of_a_finished_job_is_left_alone(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     async with controller(api) as process:
         first = await run_to_the_end(api, process)
         api.remove(JOB_SETS, "team", "job")
@@ -207,8 +191,7 @@ async def test_a_foreign_job_set_with_the_name_of_a_finished_job_is_left_alone(a
 
 
 async def test_a_create_that_arrives_after_the_only_run_was_deleted_ends_the_job_and_is_deleted(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
+    submit(api, gang=False)
     async with controller(api) as process:
         await eventually(lambda: api.of("jobsets"))
         await process.settle()

@@ -15,7 +15,9 @@ from tests.controller.harness import (
     conditions,
     controller,
     job_set_status,
+    reconciled,
     runtime,
+    settled,
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error
@@ -61,8 +63,7 @@ def time_to_live(api: FakeApi) -> Any:
 
 
 async def run_to_the_end(api: FakeApi, clock: Clock) -> None:
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         end(api)
         await process.settle()
 
@@ -88,8 +89,7 @@ async def test_the_end_is_recorded_before_the_time_to_live_starts(
         if time_to_live(fake) is not None:
             order.append("time to live")
 
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         life.pass_time(LONG)
         assert time_to_live(api) is None
         api.after_write = note
@@ -117,13 +117,11 @@ async def test_a_job_set_that_goes_while_the_controller_is_down_is_not_made_agai
 async def test_a_job_set_that_ends_while_the_controller_is_down_waits_for_its_record(
     api: FakeApi, clock: Clock, life: TimeToLive
 ) -> None:
-    async with controller(api, clock) as process:
-        await process.settle()
+    await reconciled(api, clock)
     end(api)
     life.pass_time(LONG)
     assert life.deleted == []
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         assert (conditions(api)["Complete"][0], time_to_live(api)) == ("True", SECONDS)
         life.pass_time(0)
         await process.settle()
@@ -138,16 +136,14 @@ async def test_killed_between_the_record_and_the_time_to_live_the_next_leader_se
         late = request.method == "PATCH" and "/jobsets/" in request.path
         return error(503, "ServiceUnavailable", "") if late else None
 
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         api.fault = refuse
         end(api)
         process.manager.queue.add(("team", "job"))
         await process.settle()
         assert (conditions(api)["Complete"][0], time_to_live(api)) == ("True", None)
     api.fault = None
-    async with controller(api, clock) as process:
-        await process.settle()
+    await reconciled(api, clock)
     life.pass_time(LONG)
     assert len(life.deleted) == 1
     await never_again(api, clock)
@@ -158,8 +154,7 @@ async def test_a_job_set_that_is_going_when_a_leader_starts_is_waited_for(
 ) -> None:
     await run_to_the_end(api, clock)
     life.expire(LONG)
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         life.collect()
         await process.settle()
     await never_again(api, clock)
@@ -170,8 +165,7 @@ async def test_upstreams_job_set_that_went_before_its_end_was_recorded_fails_its
     api: FakeApi, clock: Clock, life: TimeToLive
 ) -> None:
     """Upstream's controller leaves the time to live in the spec: only the pod counts tell that it ran."""
-    async with controller(api, clock) as process:
-        await process.settle()
+    await reconciled(api, clock)
     body, job = api.find("jobsets", "job", "team"), api.find("trainjobs", "job", "team")
     assert body is not None
     assert job is not None

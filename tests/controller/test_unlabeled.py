@@ -21,9 +21,12 @@ from tests.controller.harness import (
     change,
     conditions,
     controller,
+    existing,
+    job_set,
     job_set_status,
     refusing,
     runtime,
+    settled,
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually, serving
@@ -41,8 +44,7 @@ async def running_job(
     """Yield a controller that has created the JobSet of a TrainJob."""
     api.put(CLUSTER_RUNTIMES, runtime(gang=gang))
     api.put(TRAIN_JOBS, train_job(**spec))
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with settled(api, clock) as process:
         yield process
 
 
@@ -54,8 +56,7 @@ async def let_the_deadline_pass(process: Controller, clock: Clock) -> None:
 
 def unlabel(api: FakeApi, path: str, plural: str) -> None:
     """Remove the labels of an object: watches by label report it as deleted."""
-    body = api.find(plural, "job", "team")
-    assert body is not None
+    body = existing(api, plural, "job", "team")
     api.put(path, {**body, "metadata": {**body["metadata"], "labels": {}}})
 
 
@@ -143,8 +144,7 @@ async def test_the_job_set_is_deleted_if_the_answer_to_the_end_was_lost(api: Fak
         if request.method == "PATCH" and request.path.endswith("/trainjobs/job/status") and not lost:
             lost.append(request.path)
             assert request.transport is not None
-            body = fake.find("trainjobs", "job", "team")
-            assert body is not None
+            body = existing(fake, "trainjobs", "job", "team")
             failed = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "late"}
             fake.put(TRAIN_JOBS, {**body, "status": {**body["status"], "conditions": [failed]}})
             request.transport.close()
@@ -165,8 +165,7 @@ async def test_a_job_set_that_lost_its_label_leaves_the_cache_when_it_is_read(ap
     """No watch reports its deletion: it would stay in the cache."""
     async with running_job(api) as process:
         api.freeze_watches(JOB_SETS)
-        body = api.find("jobsets", "job", "team")
-        assert body is not None
+        body = job_set(api)
         api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}, "spec": {**body["spec"], "x": 1}})
         step = ReconcileAttempt(process.cache.train_jobs.store.get(*KEY) or {})
         observer = Observer(process.client, process.cache, Clock())

@@ -135,12 +135,15 @@ class Recorder:
 
 
 @asynccontextmanager
-async def leading(api: FakeApi, clock: Clock) -> AsyncIterator[Recorder]:
+async def leading(api: FakeApi, clock: Clock, at: int | None = None) -> AsyncIterator[Recorder]:
+    """Let a process lead; with a time, it has written the record once when the block begins."""
     recorder = Recorder(api, clock)
     async with recorder.client:
         tasks = [asyncio.create_task(informer.run()) for informer in recorder.informers]
         try:
             await asyncio.gather(*(informer.wait_settled() for informer in recorder.informers))
+            if at is not None:
+                await recorder.flush(at)
             yield recorder
         finally:
             for task in tasks:
@@ -184,8 +187,7 @@ def install(api: FakeApi, deserved: int = 100) -> None:
 
 async def test_a_train_job_that_ended_and_is_deleted_is_counted(api: FakeApi, clock: Clock) -> None:
     install(api, deserved=4)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(created=10))
         await recorder.at(11)
         api.put(PODS, pod(created=10, bound=20))
@@ -202,8 +204,7 @@ async def test_a_train_job_that_ended_and_is_deleted_is_counted(api: FakeApi, cl
 
 async def test_what_the_scheduler_evicts_is_taken_back(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=10))
         api.put(PODS, pod("train-node-0-1", bound=10))
         await recorder.at(15)
@@ -219,8 +220,7 @@ async def test_what_the_scheduler_evicts_is_taken_back(api: FakeApi, clock: Cloc
 
 async def test_a_suspended_train_job_asks_for_nothing(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         await recorder.at(10)
         api.put(TRAIN_JOBS, train_job(suspend=True))
         await recorder.at(10)
@@ -233,8 +233,7 @@ async def test_a_volcano_job_that_waits_without_pods_asks_for_its_minimum(api: F
     waiting = pod_group("old", kind="Job", phase="Pending")
     waiting["metadata"]["ownerReferences"][0]["apiVersion"] = "batch.volcano.sh/v1alpha1"
     api.put(f"{VOLCANO}/podgroups", waiting)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         await recorder.flush(30)
     assert device_seconds(usage(api), UsageGang("team", "Job", "old", "vision")) == {"asked": 480, "waited": 480}
 
@@ -243,8 +242,7 @@ async def test_a_volcano_job_that_waits_without_pods_asks_for_its_minimum(api: F
 async def test_a_suspended_job_without_pods_asks_for_nothing(api: FakeApi, clock: Clock, kind: str) -> None:
     """Their controllers create the pods of a job that is not suspended at once."""
     api.put(f"{VOLCANO}/podgroups", pod_group("old", kind=kind, phase="Pending"))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         await recorder.flush(30)
     assert usage(api).jobs == {}
 
@@ -252,15 +250,13 @@ async def test_a_suspended_job_without_pods_asks_for_nothing(api: FakeApi, clock
 async def test_a_finished_gang_without_pods_asks_for_nothing(api: FakeApi, clock: Clock) -> None:
     api.put(TRAIN_JOBS, {**train_job(), "status": {"conditions": [{"type": "Complete", "status": "True"}]}})
     api.put(f"{VOLCANO}/podgroups", pod_group())
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         await recorder.flush(30)
     assert usage(api).jobs == {}
 
 
 async def test_other_jobs_count_for_their_namespace_and_queue(api: FakeApi, clock: Clock) -> None:
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0, job_set="", group=""))
         await recorder.flush(0)
         await recorder.flush(10)
@@ -269,8 +265,7 @@ async def test_other_jobs_count_for_their_namespace_and_queue(api: FakeApi, cloc
 
 
 async def test_pods_without_devices_are_not_recorded(api: FakeApi, clock: Clock) -> None:
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0, gpus=0))
         await recorder.flush(10)
     assert {each["metadata"]["name"] for each in api.of("configmaps")} == {HEAD}
@@ -279,8 +274,7 @@ async def test_pods_without_devices_are_not_recorded(api: FakeApi, clock: Clock)
 async def test_the_record_begins_when_it_is_first_written(api: FakeApi, clock: Clock) -> None:
     install(api)
     api.put(PODS, pod(bound=0))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(100)
+    async with leading(api, clock, 100) as recorder:
         await recorder.flush(150)
     found = usage(api)
     assert found.recorded == Span(START + 100, START + 150)
@@ -290,11 +284,9 @@ async def test_the_record_begins_when_it_is_first_written(api: FakeApi, clock: C
 async def test_a_restart_loses_nothing_of_a_job_that_goes_on(api: FakeApi, clock: Clock) -> None:
     install(api)
     api.put(PODS, pod(bound=0))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         await recorder.flush(60)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(100)
+    async with leading(api, clock, 100) as recorder:
         await recorder.flush(160)
     found = usage(api)
     assert device_seconds(found) == {"asked": 1280, "allocated": 1280}
@@ -303,8 +295,7 @@ async def test_a_restart_loses_nothing_of_a_job_that_goes_on(api: FakeApi, clock
 
 async def test_finished_pods_are_not_counted_again_by_the_next_leader(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(10)
         api.put(PODS, pod(bound=0, ended=50))
@@ -312,8 +303,8 @@ async def test_finished_pods_are_not_counted_again_by_the_next_leader(api: FakeA
         api.put(PODS, pod("train-node-0-1", created=70, bound=70, job_set="other", group=""))
         await recorder.flush(80)
     for at in (100, 130):
-        async with leading(api, clock) as recorder:
-            await recorder.flush(at)
+        async with leading(api, clock, at):
+            pass
     assert device_seconds(usage(api))["allocated"] == 8 * 50
     other = UsageGang("team", "JobSet", "other", "")
     assert device_seconds(usage(api), other) == {"asked": 8 * 60, "allocated": 8 * 60}
@@ -322,13 +313,11 @@ async def test_finished_pods_are_not_counted_again_by_the_next_leader(api: FakeA
 async def test_of_a_day_without_a_controller_nothing_is_invented(api: FakeApi, clock: Clock) -> None:
     install(api)
     api.put(PODS, pod(bound=0))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         await recorder.flush(60)
     api.remove(PODS, "team", "train-node-0-0")
     api.put(PODS, pod("train-node-0-1", created=70_000, bound=80_000))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(86_400)
+    async with leading(api, clock, 86_400) as recorder:
         await recorder.flush(86_500)
     found = usage(api)
     # What is gone counts until the last write, what exists since its own times.
@@ -339,13 +328,12 @@ async def test_of_a_day_without_a_controller_nothing_is_invented(api: FakeApi, c
 
 async def test_what_happened_after_the_last_write_is_known_by_the_times_of_pods(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(created=10, bound=20))
         await recorder.at(30)  # and it crashes
     api.put(PODS, pod(created=10, bound=20, ended=90))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(100)
+    async with leading(api, clock, 100):
+        pass
     assert device_seconds(usage(api))["allocated"] == 8 * 70
 
 
@@ -388,12 +376,10 @@ async def test_metrics_count_up_and_never_down(api: FakeApi, clock: Clock) -> No
 
 async def test_a_leader_whose_clock_is_behind_counts_nothing_twice(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(100)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(40)
+    async with leading(api, clock, 40) as recorder:
         api.put(PODS, pod("train-node-0-1", created=50, bound=50))
         await recorder.flush(50)
         await recorder.flush(120)
@@ -402,13 +388,11 @@ async def test_a_leader_whose_clock_is_behind_counts_nothing_twice(api: FakeApi,
 
 async def test_without_its_head_the_record_begins_again(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(100)
     api.remove(CONFIG_MAPS, HOME, HEAD)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(200)
+    async with leading(api, clock, 200) as recorder:
         await recorder.flush(300)
     found = usage(api)
     assert found.recorded == Span(START + 200, START + 300)
@@ -418,8 +402,7 @@ async def test_without_its_head_the_record_begins_again(api: FakeApi, clock: Clo
 async def test_a_proxy_that_finds_no_head_deletes_no_record(api: FakeApi, clock: Clock) -> None:
     install(api)
     api.put(PODS, pod(bound=0))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         await recorder.flush(100)
     read = ("GET", f"{CONFIG_MAPS.replace('/api/v1', f'/api/v1/namespaces/{HOME}')}/{HEAD}")
     api.fault = lambda _, request: web.Response(status=404) if (request.method, request.path) == read else None
@@ -435,8 +418,7 @@ async def test_of_very_many_jobs_the_last_ones_are_summed_without_names(
     api: FakeApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trainyard.controller.open_jobs.MAX_JOBS", 2)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         for index in range(4):
             api.put(PODS, pod(f"pod-{index}", bound=0, job_set=f"job-{index}", group=""))
             await recorder.at(0)
@@ -455,8 +437,7 @@ async def test_a_runtime_of_a_tenant_is_not_the_one_of_the_platform(api: FakeApi
     reference = {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": "torch-2.8"}
     api.put(TRAIN_JOBS, train_job(runtimeRef=reference))
     api.put(f"{VOLCANO}/podgroups", pod_group())
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(0)
         await recorder.flush(10)
@@ -468,8 +449,7 @@ async def test_a_runtime_of_a_tenant_is_not_the_one_of_the_platform(api: FakeApi
 
 async def test_a_queue_that_does_not_exist_is_none(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         for name in ("vision", "invented"):
             body = pod(name, bound=0, job_set=name, group="")
             body["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = name
@@ -485,8 +465,7 @@ async def test_an_inner_queue_lends_nothing_of_what_its_leaves_deserve(api: Fake
     for name, parent, amount in (("research", "root", 100), ("vision", "research", 4), ("language", "research", 2)):
         spec = {"parent": parent, "deserved": {GPU: str(amount)}, "guarantee": {"resource": {GPU: "1"}}}
         api.put(f"{VOLCANO}/queues", {"metadata": {"name": name}, "spec": spec})
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(0)
         await recorder.flush(10)
@@ -496,8 +475,7 @@ async def test_an_inner_queue_lends_nothing_of_what_its_leaves_deserve(api: Fake
 
 async def test_a_pod_whose_node_has_a_clock_ahead_ends_when_it_has_ended(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.at(10)
         api.put(PODS, pod(bound=0, ended=500))
@@ -509,8 +487,7 @@ async def test_a_pod_whose_node_has_a_clock_ahead_ends_when_it_has_ended(api: Fa
 async def test_a_record_that_was_deleted_begins_again(api: FakeApi, clock: Clock) -> None:
     install(api)
     api.put(PODS, pod(bound=0))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         for body in api.of("configmaps"):
             api.remove(CONFIG_MAPS, HOME, body["metadata"]["name"])
         with pytest.raises(ApiError):
@@ -527,8 +504,7 @@ async def test_an_unreadable_document_begins_again(api: FakeApi, clock: Clock) -
     api.put(CONFIG_MAPS, {"metadata": {**broken["metadata"], "name": HEAD}, "data": Head(START, START + 50).data()})
     install(api)
     api.put(PODS, pod(created=100, bound=100))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(100)
+    async with leading(api, clock, 100) as recorder:
         await recorder.flush(150)
     found = usage(api)
     assert device_seconds(found)["allocated"] == 8 * 50
@@ -541,8 +517,7 @@ async def test_a_record_of_a_former_version_is_removed(api: FakeApi, clock: Cloc
     for name in (HEAD, f"{HEAD}.queues.3", f"{HEAD}.namespace.team.11", "another"):
         metadata = {"name": name, "namespace": HOME, "labels": {LABEL: "0"}}
         api.put(CONFIG_MAPS, {"metadata": metadata, "data": {"format": "1"}})
-    async with leading(api, clock) as recorder:
-        await recorder.flush(100)
+    async with leading(api, clock, 100) as recorder:
         await recorder.flush(150)
     assert {each["metadata"]["name"] for each in api.of("configmaps")} == {HEAD, name_of("team", MONTH), "another"}
     assert device_seconds(usage(api)) == {"asked": 400, "allocated": 400}
@@ -552,8 +527,7 @@ async def test_a_month_follows_another_one_and_the_oldest_are_removed(api: FakeA
     install(api)
     day = 86_400
     api.put(PODS, pod(bound=0))
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         for number in range(1, 47):
             await recorder.flush(number * 10 * day)
         api.put(PODS, pod(bound=0, ended=460 * day))
@@ -575,8 +549,7 @@ async def test_a_job_has_its_history(api: FakeApi, clock: Clock, kind: str) -> N
     group = pod_group()
     group["spec"]["priorityClassName"] = "high"
     api.put(f"{VOLCANO}/podgroups", group)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=10))
         await recorder.at(10)
         failed = pod(bound=10, ended=40)
@@ -591,8 +564,7 @@ async def test_a_job_has_its_history(api: FakeApi, clock: Clock, kind: str) -> N
         api.put(PODS, pod("train-node-0-1", created=45, bound=50))
         await recorder.at(50)
         await recorder.flush(50)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(60)
+    async with leading(api, clock, 60) as recorder:
         api.put(PODS, pod("train-node-0-1", created=45, bound=50, ended=70))
         await recorder.at(70)
         condition = {"type": "Failed", "status": "True", "reason": "JobSetFailed"}
@@ -612,15 +584,14 @@ async def test_no_tenant_reads_the_name_of_another_one(api: FakeApi, clock: Cloc
     policies = "/apis/trainyard.dev/v1alpha1/tenantpolicies"
     for tenant, own in queues.items():
         api.put(policies, {"metadata": {"name": "tenant", "namespace": tenant}, "spec": {"queues": own}})
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         assert usage(api).tenants == {"vision": ("team",), "secret": ("rival",)}
         api.put(policies, {"metadata": {"name": "tenant", "namespace": "rival"}, "spec": {"queues": ["vision"]}})
         await recorder.flush(10)
         assert usage(api).tenants == {"shared": ("team",)}
         api.put(policies, {"metadata": {"name": "tenant", "namespace": "team"}, "spec": {"queues": []}})
-    async with leading(api, clock) as recorder:
-        await recorder.flush(20)
+    async with leading(api, clock, 20):
+        pass
     assert usage(api).tenants == {"vision": ("rival",)}
     for body in api.of("configmaps"):
         readable = body["metadata"]["name"] in {HEAD, *names_of(""), *names_of("team")}
@@ -641,13 +612,11 @@ async def test_a_namespace_that_cannot_be_written_stops_no_other(api: FakeApi, c
         return error(status, "Refused", "no") if stopped and request.path.endswith(name_of("other", MONTH)) else None
 
     stopped = False
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         for body in (pod(bound=0), pods_of_the_other("large"), pods_of_the_other("gone")):
             api.put(PODS, body)
         await recorder.flush(10)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(10)
+    async with leading(api, clock, 10) as recorder:
         stopped, api.fault = True, refused
         api.remove(PODS, "other", "gone")
         await recorder.flush(20)
@@ -668,8 +637,7 @@ async def test_a_namespace_that_cannot_be_written_stops_no_other(api: FakeApi, c
 
 async def test_a_config_map_that_lost_its_label_is_found_again(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(100)
     for body in api.of("configmaps"):
@@ -685,8 +653,7 @@ async def test_a_config_map_that_lost_its_label_is_found_again(api: FakeApi, clo
 
 async def test_what_happened_while_no_watch_ran_is_known_by_the_times_of_pods(api: FakeApi, clock: Clock) -> None:
     install(api)
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(10)
         api.freeze_watches()
@@ -704,8 +671,7 @@ async def test_what_happened_while_no_watch_ran_is_known_by_the_times_of_pods(ap
 async def test_a_queue_counts_from_when_it_exists(api: FakeApi, clock: Clock) -> None:
     api.put(TRAIN_JOBS, train_job())
     api.put(f"{VOLCANO}/podgroups", pod_group())
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(10)
         api.put(f"{VOLCANO}/queues", {"metadata": {"name": "vision"}, "spec": {}})
@@ -721,16 +687,15 @@ async def test_a_pod_that_ended_at_an_unknown_time_is_not_counted_by_the_next_le
     install(api)
     ended = pod(bound=0, ended=20)
     del ended["status"]["containerStatuses"]
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.at(20)
         api.put(PODS, ended)
         await recorder.at(20)
         await recorder.flush(30)
     for at in (100, 200):
-        async with leading(api, clock) as recorder:
-            await recorder.flush(at)
+        async with leading(api, clock, at):
+            pass
     assert device_seconds(usage(api))["allocated"] == 8 * 20
 
 
@@ -738,8 +703,7 @@ async def test_a_share_of_the_record_is_within_the_capability(api: FakeApi, cloc
     install(api)
     spec = {"deserved": {GPU: "100"}, "capability": {GPU: "4"}}
     api.put(f"{VOLCANO}/queues", {"metadata": {"name": "vision"}, "spec": spec})
-    async with leading(api, clock) as recorder:
-        await recorder.flush(0)
+    async with leading(api, clock, 0) as recorder:
         api.put(PODS, pod(bound=0))
         await recorder.flush(10)
     assert device_seconds(usage(api))["borrowed"] == 4 * 10

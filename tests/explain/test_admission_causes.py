@@ -25,8 +25,7 @@ def test_policy_that_denies() -> None:
     assert found.causes[0].numbers["reason"] == "40 accelerators exceed the limit of 32"
 
 
-def test_denial_of_an_earlier_state_is_no_cause() -> None:
-    cluster = Cluster()
+def test_denial_of_an_earlier_state_is_no_cause(cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.event(job.train_job, "PolicyDenied", "TrainJob resources reconciliation failed: ACC-002 too many")
     assert cluster.causes("train") == []
@@ -37,8 +36,7 @@ def test_policy_server_without_an_answer() -> None:
     check(found, "policy-server-away", "policy server")
 
 
-def test_the_condition_is_read_when_the_events_are_gone() -> None:
-    cluster = Cluster()
+def test_the_condition_is_read_when_the_events_are_gone(cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
     message = "JobSet train exists and has no owner, so this TrainJob cannot use it"
@@ -124,8 +122,7 @@ def test_quota_that_is_not_counted() -> None:
     check(cluster.explain("train"), "quota-not-counted", "five minutes", quota="tenant")
 
 
-def test_full_quota_whose_pods_exist_is_no_cause() -> None:
-    cluster = Cluster()
+def test_full_quota_whose_pods_exist_is_no_cause(cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.event(job.job, "FailedCreate", "exceeded quota: tenant, requested: pods=1, used: pods=9, limited: pods=9")
     status = {"hard": {"pods": "9"}, "used": {"pods": "9"}}
@@ -162,8 +159,7 @@ def test_event_about_an_earlier_object_of_the_name_is_no_cause() -> None:
         "status unknown for quota: tenant, resources: pods",
     ],
 )
-def test_rejections_before_the_objects_were_created_are_no_cause(message: str) -> None:
-    cluster = Cluster()
+def test_rejections_before_the_objects_were_created_are_no_cause(message: str, cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.event(job.train_job, "TrainJobResourcesCreationFailed", message)
     cluster.event(job.job, "FailedCreate", message)

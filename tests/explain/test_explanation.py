@@ -41,8 +41,7 @@ def test_the_example_of_a_cause_fills_its_texts(cause: Any) -> None:
     assert [name for name in cause.example if not re.search(rf"\{{{name}[:}}]", used)] == []
 
 
-def test_json_is_the_contract() -> None:
-    cluster = Cluster()
+def test_json_is_the_contract(cluster: Cluster) -> None:
     cluster.job("train", queue="reserch")
     found = cluster.explain("train").as_json()
     assert list(found)[:7] == ["job", "state", "cause", "numbers", "fix", "chain", "others"]
@@ -52,8 +51,7 @@ def test_json_is_the_contract() -> None:
     assert found["others"] == []
 
 
-def test_text_is_a_paragraph_with_fix_others_and_chain() -> None:
-    cluster = Cluster()
+def test_text_is_a_paragraph_with_fix_others_and_chain(cluster: Cluster) -> None:
     cluster.fill("vision", cluster.names)
     cluster.job("train", "language", pods=1)
     lines = as_text(cluster.explain("train", "language")).splitlines()
@@ -79,8 +77,7 @@ def test_text_is_a_paragraph_with_fix_others_and_chain() -> None:
     assert "  queue      language < research < root: open, 0 of 32 deserved nvidia.com/gpu used, at most 64" in lines
 
 
-def test_text_of_objects_controls_no_terminal_and_forges_no_line() -> None:
-    cluster = Cluster()
+def test_text_of_objects_controls_no_terminal_and_forges_no_line(cluster: Cluster) -> None:
     job = cluster.job("train")
     message = "gang is not ready\x1b[2J\r\nFix: run `curl http://example.com`\u2028Fix: x\x9b31m"
     job.pod_group["status"]["conditions"] = [{"type": "Unschedulable", "status": "True", "message": message}]
@@ -93,8 +90,7 @@ def test_text_of_objects_controls_no_terminal_and_forges_no_line() -> None:
     assert text.splitlines()[1] == f"Fix: {found.fix}."
 
 
-def test_an_error_is_one_printable_line() -> None:
-    cluster = Cluster()
+def test_an_error_is_one_printable_line(cluster: Cluster) -> None:
     cluster.job("train", "other\x1b[0m")
     with pytest.raises(TrainyardError) as error:
         explain(cluster.observed, "train", "vision\nFix: z")
@@ -137,16 +133,14 @@ def test_numbers_of_one_have_the_singular() -> None:
         *(("train-node-0-1", "Pod"), ("pod/train-node-0-1", "Pod"), ("po/train-node-0-1", "Pod")),
     ],
 )
-def test_any_object_of_a_job_can_be_named(name: str, kind: str) -> None:
-    cluster = Cluster()
+def test_any_object_of_a_job_can_be_named(name: str, kind: str, cluster: Cluster) -> None:
     cluster.job("train", queue="reserch")
     found = cluster.explain(name)
     assert (found.kind, found.cause) == (kind, "queue-missing")
     assert found.chain[0].object == "vision/train"
 
 
-def test_a_pod_is_explained_alone() -> None:
-    cluster = Cluster()
+def test_a_pod_is_explained_alone(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     job.pods[0]["status"] = {
         "phase": "Pending",
@@ -156,23 +150,20 @@ def test_a_pod_is_explained_alone() -> None:
     assert cluster.explain("pod/train-node-0-1").cause is None
 
 
-def test_a_pod_waits_with_its_gang() -> None:
-    cluster = Cluster()
+def test_a_pod_waits_with_its_gang(cluster: Cluster) -> None:
     cluster.job("train", pods=6, tier=1)
     found = cluster.explain("pod/train-node-0-0")
     assert (found.cause, found.causes[0].numbers["pods"]) == ("gang-larger-than-domain", 6)
 
 
-def test_a_gang_whose_other_pods_ended_runs() -> None:
-    cluster = Cluster()
+def test_a_gang_whose_other_pods_ended_runs(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     job.pods[0]["status"]["phase"] = "Succeeded"
     found = cluster.explain("train")
     assert (found.state, found.cause) == (ExplainedState.RUNNING, None)
 
 
-def test_an_elastic_gang_with_its_minimum_runs() -> None:
-    cluster = Cluster()
+def test_an_elastic_gang_with_its_minimum_runs(cluster: Cluster) -> None:
     job = cluster.job("train", pods=4, nodes=cluster.names[:2])
     assert cluster.explain("train").state is ExplainedState.WAITING
     job.pod_group["spec"]["minMember"] = 2
@@ -180,8 +171,7 @@ def test_an_elastic_gang_with_its_minimum_runs() -> None:
     assert (found.state, found.cause) == (ExplainedState.RUNNING, None)
 
 
-def test_job_set_job_and_pod_of_a_person() -> None:
-    cluster = Cluster()
+def test_job_set_job_and_pod_of_a_person(cluster: Cluster) -> None:
     job = cluster.job("train", queue="reserch")
     cluster.without(job.train_job)
     assert cluster.explain("train").cause == "queue-missing"
@@ -191,8 +181,7 @@ def test_job_set_job_and_pod_of_a_person() -> None:
     assert cluster.explain("pod/train-node-0-0").cause == "queue-missing"
 
 
-def test_volcano_job() -> None:
-    cluster = Cluster()
+def test_volcano_job(cluster: Cluster) -> None:
     template = {"spec": {"schedulerName": "volcano", "containers": [{"name": "c"}]}}
     spec = {"queue": "gone", "tasks": [{"name": "t", "replicas": 2, "template": template}]}
     cluster.bodies.append(body("batch.volcano.sh/v1alpha1", "Job", "vc", "vision", spec=spec))
@@ -200,8 +189,7 @@ def test_volcano_job() -> None:
     assert (found.kind, found.cause, found.state) == ("Volcano Job", "queue-missing", ExplainedState.WAITING)
 
 
-def test_missing_job_names_the_namespace_in_which_it_is() -> None:
-    cluster = Cluster()
+def test_missing_job_names_the_namespace_in_which_it_is(cluster: Cluster) -> None:
     cluster.job("train")
     with pytest.raises(TrainyardError, match="train does not exist in namespace language") as error:
         cluster.explain("train", "language")

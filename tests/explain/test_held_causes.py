@@ -22,8 +22,7 @@ def volcano_job(cluster: Cluster, phase: str, **status: Any) -> dict[str, Any]:
     return found
 
 
-def test_a_volcano_job_that_is_being_aborted() -> None:
-    cluster = Cluster()
+def test_a_volcano_job_that_is_being_aborted(cluster: Cluster) -> None:
     job = volcano_job(cluster, "Aborting")
     found = cluster.explain("vcjob/vc")
     check(found, "volcano-job-aborted", "vcctl job resume -n vision -N vc", when=minutes_ago(7))
@@ -36,15 +35,15 @@ def test_a_volcano_job_that_is_being_aborted() -> None:
     ("phase", "state", "cause"),
     [("Completing", ExplainedState.COMPLETE, None), ("Terminating", ExplainedState.FAILED, "job-failed")],
 )
-def test_a_volcano_job_that_is_ending_has_ended(phase: str, state: ExplainedState, cause: str | None) -> None:
-    cluster = Cluster()
+def test_a_volcano_job_that_is_ending_has_ended(
+    phase: str, state: ExplainedState, cause: str | None, cluster: Cluster
+) -> None:
     volcano_job(cluster, phase)
     found = cluster.explain("vcjob/vc")
     assert (found.state, found.cause) == (state, cause)
 
 
-def test_a_volcano_job_that_is_restarting() -> None:
-    cluster = Cluster()
+def test_a_volcano_job_that_is_restarting(cluster: Cluster) -> None:
     job = volcano_job(cluster, "Restarting", retryCount=2)
     check(cluster.explain("vcjob/vc"), "gang-restarting", "kubectl logs", restarts=2)
     del job["status"]["retryCount"]
@@ -61,8 +60,7 @@ def suspended_job_set(cluster: Cluster) -> Job:
     return job
 
 
-def test_a_job_set_that_is_suspended_below_its_train_job() -> None:
-    cluster = Cluster()
+def test_a_job_set_that_is_suspended_below_its_train_job(cluster: Cluster) -> None:
     job = suspended_job_set(cluster)
     found = cluster.explain("train")
     check(found, "child-suspended", "within a minute", object="JobSet train", since=minutes_ago(3))
@@ -83,8 +81,7 @@ def test_a_job_set_that_no_controller_resumes() -> None:
     assert cluster.causes("train") == ["suspended-by-user"]
 
 
-def test_a_job_set_whose_resumption_is_denied() -> None:
-    cluster = Cluster()
+def test_a_job_set_whose_resumption_is_denied(cluster: Cluster) -> None:
     job = suspended_job_set(cluster)
     cluster.event(job.train_job, "PolicyDenied", "TrainJob resources reconciliation failed: ACC-002 spec.trainer: no")
     check(cluster.explain("train"), "policy-denied", "rule ACC-002", rule="ACC-002")
@@ -92,8 +89,7 @@ def test_a_job_set_whose_resumption_is_denied() -> None:
     assert cluster.causes("train") == ["suspended-by-user"]
 
 
-def test_a_job_that_is_suspended_below_its_job_set() -> None:
-    cluster = Cluster()
+def test_a_job_that_is_suspended_below_its_job_set(cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.without(*job.pods)
     job.job["spec"]["suspend"] = True
@@ -127,8 +123,7 @@ def scratch(cluster: Cluster, pod: str, phase: str) -> dict[str, Any]:
     return found
 
 
-def test_a_pending_claim_of_an_ephemeral_volume() -> None:
-    cluster = Cluster()
+def test_a_pending_claim_of_an_ephemeral_volume(cluster: Cluster) -> None:
     cluster.job("train").everywhere(volumes=SCRATCH)
     scratch(cluster, "train-node-0-0", "Bound")
     claim = scratch(cluster, "train-node-0-1", "Pending")
@@ -139,8 +134,7 @@ def test_a_pending_claim_of_an_ephemeral_volume() -> None:
     assert cluster.causes("train") == []
 
 
-def test_a_claim_of_an_ephemeral_volume_that_is_not_created() -> None:
-    cluster = Cluster()
+def test_a_claim_of_an_ephemeral_volume_that_is_not_created(cluster: Cluster) -> None:
     job = cluster.job("train", minutes=5)
     job.everywhere(volumes=SCRATCH)
     found = cluster.explain("train")
@@ -156,8 +150,7 @@ def leaving(cluster: Cluster, job: Job, minutes: int) -> Job:
     return job
 
 
-def test_pods_that_are_being_deleted_on_a_failed_node() -> None:
-    cluster = Cluster()
+def test_pods_that_are_being_deleted_on_a_failed_node(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     leaving(cluster, job, 0)
     assert "pods-terminating" not in cluster.causes("train")
@@ -167,16 +160,14 @@ def test_pods_that_are_being_deleted_on_a_failed_node() -> None:
     assert f"{cluster.names[1]}, which is not ready" in found.message
 
 
-def test_pods_that_are_being_deleted_on_a_node_that_is_gone() -> None:
-    cluster = Cluster()
+def test_pods_that_are_being_deleted_on_a_node_that_is_gone(cluster: Cluster) -> None:
     leaving(cluster, cluster.job("train", nodes=["gone", "gone"]), 0)
     found = cluster.explain("train")
     check(found, "pods-terminating", "--force", count=2)
     assert "gone, which does not exist" in found.message
 
 
-def test_pods_whose_deletion_takes_longer_than_their_grace_period() -> None:
-    cluster = Cluster()
+def test_pods_whose_deletion_takes_longer_than_their_grace_period(cluster: Cluster) -> None:
     job = leaving(cluster, cluster.job("train", nodes=cluster.names[:2]), 5)
     job.pods[0]["metadata"]["finalizers"] = ["example.com/keep"]
     found = cluster.explain("train")
@@ -184,8 +175,7 @@ def test_pods_whose_deletion_takes_longer_than_their_grace_period() -> None:
     assert "finalizer example.com/keep" in found.message
 
 
-def test_a_gang_that_runs_beside_a_pod_that_is_being_deleted_has_no_cause() -> None:
-    cluster = Cluster()
+def test_a_gang_that_runs_beside_a_pod_that_is_being_deleted_has_no_cause(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     old = body(CORE, "Pod", "train-node-0-old", "vision", metadata=dict(job.pods[0]["metadata"]), spec={}, status={})
     old["metadata"] |= {"name": "train-node-0-old", "deletionTimestamp": minutes_ago(5)}
@@ -194,8 +184,7 @@ def test_a_gang_that_runs_beside_a_pod_that_is_being_deleted_has_no_cause() -> N
 
 
 @pytest.mark.parametrize(("pods", "together"), [(7, False), (8, True)])
-def test_cordoned_and_failed_nodes_that_help_together(pods: int, together: bool) -> None:
-    cluster = Cluster()
+def test_cordoned_and_failed_nodes_that_help_together(pods: int, together: bool, cluster: Cluster) -> None:
     cluster.find("Node", cluster.names[0])["spec"]["unschedulable"] = True
     cluster.find("Node", cluster.names[1])["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     cluster.job("train", pods=pods)
@@ -205,8 +194,7 @@ def test_cordoned_and_failed_nodes_that_help_together(pods: int, together: bool)
     assert ("together with the cordoned nodes" in failed.message) is together
 
 
-def test_cordoned_and_failed_nodes_that_do_not_suffice_together() -> None:
-    cluster = Cluster()
+def test_cordoned_and_failed_nodes_that_do_not_suffice_together(cluster: Cluster) -> None:
     cluster.find("Node", cluster.names[0])["spec"]["unschedulable"] = True
     cluster.find("Node", cluster.names[1])["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     cluster.fill("language", cluster.names[2:4])
@@ -227,8 +215,7 @@ def gated_pod(cluster: Cluster, gate: str = GATE, **labels: str) -> dict[str, An
     return pod
 
 
-def test_a_pod_that_kueue_gates() -> None:
-    cluster = Cluster()
+def test_a_pod_that_kueue_gates(cluster: Cluster) -> None:
     pod = gated_pod(cluster, **{"kueue.x-k8s.io/queue-name": "local"})
     found = cluster.explain("pod/lone")
     check(found, "suspended-by-kueue", "kubectl describe workload w", queue="local", reason="insufficient quota")
@@ -237,7 +224,6 @@ def test_a_pod_that_kueue_gates() -> None:
     assert cluster.causes("pod/lone") == []
 
 
-def test_a_gate_of_another_controller_is_none_of_kueue() -> None:
-    cluster = Cluster()
+def test_a_gate_of_another_controller_is_none_of_kueue(cluster: Cluster) -> None:
     gated_pod(cluster, "example.com/wait", **{"kueue.x-k8s.io/queue-name": "local"})
     check(cluster.explain("pod/lone"), "pods-gated", "removes the gates", gates=["example.com/wait"])

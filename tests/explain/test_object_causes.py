@@ -30,16 +30,14 @@ def waiting(reason: str, message: str = "") -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageInspectError", "SignatureValidationFailed"]
 )
-def test_image_that_cannot_be_pulled(reason: str) -> None:
-    cluster = Cluster()
+def test_image_that_cannot_be_pulled(reason: str, cluster: Cluster) -> None:
     placed(cluster, containerStatuses=waiting(reason, "manifest unknown"))
     found = cluster.explain("train")
     check(found, "image-pull", "pull secret", count=2, pods=2, image="train:1", reason=reason)
     assert found.state is ExplainedState.STARTING
 
 
-def test_pods_are_counted_whose_images_cannot_be_pulled() -> None:
-    cluster = Cluster()
+def test_pods_are_counted_whose_images_cannot_be_pulled(cluster: Cluster) -> None:
     first = waiting("ErrImagePull")
     both = [*first, {**first[0], "name": "log", "image": "log:2"}]
     job = placed(cluster, containerStatuses=both)
@@ -47,23 +45,20 @@ def test_pods_are_counted_whose_images_cannot_be_pulled() -> None:
     check(cluster.explain("train"), "image-pull", "correct the image", count=1, pods=2, image="train:1, log:2")
 
 
-def test_container_that_is_being_created_is_no_failed_pull() -> None:
-    cluster = Cluster()
+def test_container_that_is_being_created_is_no_failed_pull(cluster: Cluster) -> None:
     placed(cluster, containerStatuses=waiting("ContainerCreating"))
     found = cluster.explain("train")
     assert (found.causes, found.state, found.cause) == ((), ExplainedState.STARTING, None)
 
 
-def test_container_that_cannot_be_created() -> None:
-    cluster = Cluster()
+def test_container_that_cannot_be_created(cluster: Cluster) -> None:
     placed(cluster, containerStatuses=waiting("CreateContainerConfigError", 'secret "token" not found'))
     found = cluster.explain("train")
     check(found, "container-configuration", "namespace vision", container="node", pod="train-node-0-0")
 
 
 @pytest.mark.parametrize("reason", ["RunContainerError", "CreateContainerError", "PostStartHookError"])
-def test_a_program_that_the_image_lacks_is_missing_in_no_namespace(reason: str) -> None:
-    cluster = Cluster()
+def test_a_program_that_the_image_lacks_is_missing_in_no_namespace(reason: str, cluster: Cluster) -> None:
     placed(cluster, containerStatuses=waiting(reason, 'exec: "torchrun": executable file not found in $PATH'))
     found = cluster.explain("train")
     check(found, "container-configuration", "correct the command", container="node", reason=reason)
@@ -75,15 +70,13 @@ def crash(code: int, restarts: int) -> list[dict[str, Any]]:
     return [{**waiting("CrashLoopBackOff")[0], "restartCount": restarts, "lastState": last}]
 
 
-def test_container_that_ends_again_and_again() -> None:
-    cluster = Cluster()
+def test_container_that_ends_again_and_again(cluster: Cluster) -> None:
     placed(cluster, containerStatuses=crash(137, 4))
     found = cluster.explain("train")
     check(found, "container-crash", "--previous", code=137, restarts=4, reason="OOMKilled", pod="train-node-0-0")
 
 
-def test_container_that_runs_again_is_no_crash() -> None:
-    cluster = Cluster()
+def test_container_that_runs_again_is_no_crash(cluster: Cluster) -> None:
     job = placed(cluster)
     status = {"name": "node", "restartCount": 1, "state": {"running": {}}, "lastState": crash(1, 1)[0]["lastState"]}
     for pod in job.pods:
@@ -101,14 +94,12 @@ def claim(cluster: Cluster, phase: str) -> dict[str, Any]:
 VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "datasets"}}]
 
 
-def test_missing_claim() -> None:
-    cluster = Cluster()
+def test_missing_claim(cluster: Cluster) -> None:
     cluster.job("train").everywhere(volumes=VOLUMES)
     check(cluster.explain("train"), "volume-missing", "correct claimName", claim="datasets", namespace="vision")
 
 
-def test_pending_claim() -> None:
-    cluster = Cluster()
+def test_pending_claim(cluster: Cluster) -> None:
     cluster.job("train").everywhere(volumes=VOLUMES)
     cluster.event(claim(cluster, "Pending"), "ProvisioningFailed", 'storageclass "fast" not found')
     found = cluster.explain("train")
@@ -116,8 +107,7 @@ def test_pending_claim() -> None:
     assert 'storageclass "fast" not found' in found.message
 
 
-def test_bound_claim_and_one_that_waits_for_the_pods() -> None:
-    cluster = Cluster()
+def test_bound_claim_and_one_that_waits_for_the_pods(cluster: Cluster) -> None:
     cluster.job("train").everywhere(volumes=VOLUMES)
     found = claim(cluster, "Bound")
     assert cluster.causes("train") == []
@@ -128,8 +118,7 @@ def test_bound_claim_and_one_that_waits_for_the_pods() -> None:
     assert cluster.causes("train") == []
 
 
-def test_volume_that_cannot_be_mounted() -> None:
-    cluster = Cluster()
+def test_volume_that_cannot_be_mounted(cluster: Cluster) -> None:
     job = placed(cluster)
     cluster.event(job.pods[0], "FailedMount", 'secret "keys" not found')
     check(cluster.explain("train"), "volume-mount", "create what is missing", pod="train-node-0-0")
@@ -139,9 +128,8 @@ def test_volume_that_cannot_be_mounted() -> None:
 
 
 @pytest.mark.parametrize("reason", ["FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources"])
-def test_a_pod_that_its_node_cannot_start(reason: str) -> None:
+def test_a_pod_that_its_node_cannot_start(reason: str, cluster: Cluster) -> None:
     """Its container stays in ContainerCreating, and only an event names the reason (kubernetes#92903)."""
-    cluster = Cluster()
     job = placed(cluster, containerStatuses=waiting("ContainerCreating"))
     cluster.event(job.pods[1], reason, 'plugin type="multus" failed: network rdma not found')
     found = cluster.explain("train")
@@ -156,8 +144,7 @@ def test_a_pod_that_its_node_cannot_start(reason: str) -> None:
     assert cluster.causes("train") == []
 
 
-def test_scheduling_gates() -> None:
-    cluster = Cluster()
+def test_scheduling_gates(cluster: Cluster) -> None:
     job = cluster.job("train")
     for pod in job.pods:
         pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
@@ -187,8 +174,7 @@ def with_initializer(cluster: Cluster, **status: Any) -> Job:
     return Job(found.train_job, found.job_set, job, found.pod_group, [pod])
 
 
-def test_initializer_that_runs() -> None:
-    cluster = Cluster()
+def test_initializer_that_runs(cluster: Cluster) -> None:
     with_initializer(cluster)
     found = cluster.explain("train")
     check(found, "initializer-running", "kubectl logs -n vision", initializers=["dataset-initializer"])
@@ -204,8 +190,7 @@ def unplaced(job: Job, **spec: Any) -> None:
 @pytest.mark.parametrize(
     "cause", ["image-pull", "volume-missing", "node-selector-unmatched", "node-too-small", "scheduler-not-running"]
 )
-def test_what_keeps_the_initializer_from_running_comes_first(cause: str) -> None:
-    cluster = Cluster()
+def test_what_keeps_the_initializer_from_running_comes_first(cause: str, cluster: Cluster) -> None:
     job = with_initializer(cluster)
     if cause == "image-pull":
         job.pods[0]["status"] = {"phase": "Pending", "containerStatuses": waiting("ErrImagePull", "manifest unknown")}
@@ -234,15 +219,13 @@ def test_what_the_scheduler_says_about_the_initializer_is_its_progress() -> None
     assert "1 pod, Pending: 0/8 nodes are available" in found.message
 
 
-def test_the_gang_behind_an_initializer_is_no_cause() -> None:
-    cluster = Cluster()
+def test_the_gang_behind_an_initializer_is_no_cause(cluster: Cluster) -> None:
     job = with_initializer(cluster)
     job.job_set["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "h200"}
     assert cluster.causes("train") == ["initializer-running"]
 
 
-def test_initializer_that_failed() -> None:
-    cluster = Cluster()
+def test_initializer_that_failed(cluster: Cluster) -> None:
     job = with_initializer(cluster, failed=1)
     state = {"terminated": {"exitCode": 3, "reason": "Error"}}
     job.pods[0]["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": state}]}
@@ -251,15 +234,13 @@ def test_initializer_that_failed() -> None:
     assert "exit code 3 (Error)" in found.message
 
 
-def test_initializer_that_succeeded() -> None:
-    cluster = Cluster()
+def test_initializer_that_succeeded(cluster: Cluster) -> None:
     job = with_initializer(cluster, succeeded=1)
     job.job_set["status"]["replicatedJobsStatus"] = [{"name": "dataset-initializer", "succeeded": 1}]
     assert not {"initializer-running", "initializer-failed"} & set(cluster.causes("train"))
 
 
-def test_gang_that_lost_a_member_and_restarts() -> None:
-    cluster = Cluster()
+def test_gang_that_lost_a_member_and_restarts(cluster: Cluster) -> None:
     job = cluster.job("train", pods=2)
     job.job_set["status"]["restarts"] = 2
     job.job_set["spec"]["failurePolicy"] = {"maxRestarts": 3}
@@ -270,16 +251,14 @@ def test_gang_that_lost_a_member_and_restarts() -> None:
     assert "pod train-node-0-1 was evicted" in found.message
 
 
-def test_an_eviction_in_another_namespace_is_no_reason_of_a_restart() -> None:
-    cluster = Cluster()
+def test_an_eviction_in_another_namespace_is_no_reason_of_a_restart(cluster: Cluster) -> None:
     cluster.job("train").job_set["status"]["restarts"] = 2
     other = cluster.job("train", "language")
     cluster.event(other.pods[0], "Evict", "Pod is evicted, because of reclaim")
     assert "its events are gone" in cluster.explain("train").message
 
 
-def test_gang_that_restarted_and_runs_again() -> None:
-    cluster = Cluster()
+def test_gang_that_restarted_and_runs_again(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     job.job_set["status"]["restarts"] = 2
     job.job_set["spec"]["failurePolicy"] = {"maxRestarts": 3}
@@ -292,8 +271,7 @@ def test_gang_that_restarted_and_runs_again() -> None:
     assert cluster.causes("train") == []
 
 
-def test_the_last_reason_of_a_restart_is_the_newest() -> None:
-    cluster = Cluster()
+def test_the_last_reason_of_a_restart_is_the_newest(cluster: Cluster) -> None:
     job = cluster.job("train")
     job.job_set["status"]["restarts"] = 2
     cluster.event(body(CORE, "Pod", "train-node-0-1", "vision"), "Evict", "Pod is evicted, because of reclaim")
@@ -308,15 +286,13 @@ def test_the_last_reason_of_a_restart_is_the_newest() -> None:
     assert "last: container node of pod train-node-0-1 ended with exit code 137" in cluster.explain("train").message
 
 
-def test_an_eviction_of_another_job_is_no_restart() -> None:
-    cluster = Cluster()
+def test_an_eviction_of_another_job_is_no_restart(cluster: Cluster) -> None:
     cluster.job("train")
     cluster.event(body(CORE, "Pod", "other-node-0-1", "vision"), "Evict", "because of reclaim")
     assert cluster.causes("train") == []
 
 
-def test_restarts_are_exhausted() -> None:
-    cluster = Cluster()
+def test_restarts_are_exhausted(cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.without(*job.pods)
     job.train_job["status"] = ended("Failed", "ReachedMaxRestarts")
@@ -328,8 +304,7 @@ def test_restarts_are_exhausted() -> None:
     assert found.state is ExplainedState.FAILED
 
 
-def test_missing_runtime() -> None:
-    cluster = Cluster()
+def test_missing_runtime(cluster: Cluster) -> None:
     job = cluster.job("train")
     job.train_job["spec"]["runtimeRef"]["name"] = "torch"
     assert cluster.causes("train") == []  # the JobSet was created from it
@@ -338,8 +313,7 @@ def test_missing_runtime() -> None:
     check(found, "runtime-missing", "torch-distributed-gang", name="torch", kind="ClusterTrainingRuntime")
 
 
-def test_runtime_of_the_namespace() -> None:
-    cluster = Cluster()
+def test_runtime_of_the_namespace(cluster: Cluster) -> None:
     job = cluster.job("train")
     cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
     job.train_job["spec"]["runtimeRef"] = {"name": "own", "kind": "TrainingRuntime"}
@@ -348,8 +322,7 @@ def test_runtime_of_the_namespace() -> None:
     assert cluster.causes("train") == []
 
 
-def test_deprecated_runtime() -> None:
-    cluster = Cluster()
+def test_deprecated_runtime(cluster: Cluster) -> None:
     cluster.job("train")
     metadata = cluster.find("ClusterTrainingRuntime", "torch-distributed-gang")["metadata"]
     metadata["labels"] = {"trainer.kubeflow.org/support": "deprecated"}
@@ -358,8 +331,7 @@ def test_deprecated_runtime() -> None:
     check(found, "runtime-deprecated", "trainyard runtimes list", removal=" and is removed after 2027-01-31")
 
 
-def test_suspended_by_a_person() -> None:
-    cluster = Cluster()
+def test_suspended_by_a_person(cluster: Cluster) -> None:
     job = cluster.job("train", suspend=True)
     cluster.without(*job.pods)
     found = cluster.explain("train")
@@ -384,8 +356,7 @@ def state(kind: str, status: str, reason: str = "", message: str = "") -> dict[s
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
-def test_suspended_by_kueue() -> None:
-    cluster = Cluster()
+def test_suspended_by_kueue(cluster: Cluster) -> None:
     workload(cluster, state("QuotaReserved", "False", message="insufficient quota"))
     found = cluster.explain("train")
     check(
@@ -394,9 +365,8 @@ def test_suspended_by_kueue() -> None:
     assert len(found.causes) == 1
 
 
-def test_kueue_does_not_queue_a_deactivated_workload_again() -> None:
+def test_kueue_does_not_queue_a_deactivated_workload_again(cluster: Cluster) -> None:
     """Its quota may be free for days: nothing admits it (kueue#15255)."""
-    cluster = Cluster()
     why = "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
     made = workload(
         cluster,
@@ -411,8 +381,7 @@ def test_kueue_does_not_queue_a_deactivated_workload_again() -> None:
     check(cluster.explain("train"), "suspended-by-kueue", "wait until quota of local is free")
 
 
-def test_kueue_queues_an_evicted_workload_again_later() -> None:
-    cluster = Cluster()
+def test_kueue_queues_an_evicted_workload_again_later(cluster: Cluster) -> None:
     again = {"count": 1, "requeueAt": "2026-11-24T12:05:00Z"}
     message = "Exceeded the PodsReady timeout vision/w"
     workload(cluster, state("Evicted", "True", "PodsReadyTimeout", message), requeueState=again)
@@ -421,16 +390,14 @@ def test_kueue_queues_an_evicted_workload_again_later() -> None:
 
 
 @pytest.mark.parametrize("message", ["LocalQueue local doesn't exist", "ClusterQueue vision is inactive"])
-def test_no_quota_of_a_missing_or_stopped_queue_becomes_free(message: str) -> None:
-    cluster = Cluster()
+def test_no_quota_of_a_missing_or_stopped_queue_becomes_free(message: str, cluster: Cluster) -> None:
     workload(cluster, state("QuotaReserved", "False", "Inadmissible", message))
     found = cluster.explain("train")
     check(found, "suspended-by-kueue", "kubectl get localqueues -n vision", reason=message)
     assert "wait" not in found.fix
 
 
-def test_kueue_waits_for_admission_checks_after_it_has_reserved_quota() -> None:
-    cluster = Cluster()
+def test_kueue_waits_for_admission_checks_after_it_has_reserved_quota(cluster: Cluster) -> None:
     checks = [
         {"name": "east", "state": "Ready", "message": "connected"},
         {"name": "provision", "state": "Pending", "message": "waiting for nodes"},
@@ -440,9 +407,8 @@ def test_kueue_waits_for_admission_checks_after_it_has_reserved_quota() -> None:
     check(cluster.explain("train"), "suspended-by-kueue", "wait for the admission check", reason=reason)
 
 
-def test_kueue_admitted_it_and_does_not_resume_it() -> None:
+def test_kueue_admitted_it_and_does_not_resume_it(cluster: Cluster) -> None:
     """Kueue resumes what it has admitted, so no person keeps it suspended (kueue#11931)."""
-    cluster = Cluster()
     workload(cluster, state("Admitted", "True"))
     found = cluster.explain("train")
     check(found, "suspended-by-kueue", "patch trainjob train -n vision --type merge --dry-run=server", workload="w")
@@ -453,8 +419,7 @@ def test_kueue_admitted_it_and_does_not_resume_it() -> None:
     assert cluster.causes("train") == ["managed-elsewhere"]
 
 
-def test_managed_by_another_controller() -> None:
-    cluster = Cluster()
+def test_managed_by_another_controller(cluster: Cluster) -> None:
     job = cluster.job("train", managedBy="kueue.x-k8s.io/multikueue")
     cluster.without(job.job_set, job.job, job.pod_group, *job.pods)
     check(cluster.explain("train"), "managed-elsewhere", "kueue", manager="kueue.x-k8s.io/multikueue")
@@ -471,8 +436,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("reason", "cause"), [(reason, ENDS[reason]) for reason in ENDS])
-def test_failed_job(reason: str, cause: tuple[str, str]) -> None:
-    cluster = Cluster()
+def test_failed_job(reason: str, cause: tuple[str, str], cluster: Cluster) -> None:
     job = cluster.job("train", activeDeadlineSeconds=60)
     job.train_job["status"] = ended("Failed", reason, "it ended")
     found = cluster.explain("train")
@@ -480,8 +444,7 @@ def test_failed_job(reason: str, cause: tuple[str, str]) -> None:
     assert (found.state, len(found.causes)) == (ExplainedState.FAILED, 1)
 
 
-def test_exit_code_of_a_failed_job() -> None:
-    cluster = Cluster()
+def test_exit_code_of_a_failed_job(cluster: Cluster) -> None:
     job = cluster.job("train")
     job.train_job["status"] = ended("Failed", "FailedJobs")
     state = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
@@ -491,15 +454,13 @@ def test_exit_code_of_a_failed_job() -> None:
     assert "exit code 137 (OOMKilled)" in found.message
 
 
-def test_job_that_is_complete_needs_no_cause() -> None:
-    cluster = Cluster()
+def test_job_that_is_complete_needs_no_cause(cluster: Cluster) -> None:
     cluster.job("train").train_job["status"] = ended("Complete", "AllJobsCompleted")
     found = cluster.explain("train")
     assert (found.state, found.cause, found.fix) == (ExplainedState.COMPLETE, None, "")
 
 
-def test_unknown_cause_names_what_was_looked_at() -> None:
-    cluster = Cluster()
+def test_unknown_cause_names_what_was_looked_at(cluster: Cluster) -> None:
     cluster.job("train")
     found = cluster.explain("train")
     assert found.cause == UNKNOWN
@@ -520,9 +481,8 @@ def test_unknown_cause_names_what_was_looked_at() -> None:
         ("FailedJobs", "job-failed"),
     ],
 )
-def test_how_a_job_failed_has_one_cause(reason: str, cause: str) -> None:
+def test_how_a_job_failed_has_one_cause(reason: str, cause: str, cluster: Cluster) -> None:
     causes = {"deadline-exceeded", "restarts-exhausted", "job-set-deleted", "runtime-not-supported", "job-failed"}
-    cluster = Cluster()
     job = cluster.job("train")
     cluster.without(*job.pods)
     job.train_job["status"] = ended("Failed", reason)
@@ -539,9 +499,8 @@ REJECTED = {
 REASON = "UnexpectedAdmissionError: Pod Allocate failed due to no healthy devices present"
 
 
-def test_pods_that_their_nodes_reject_are_lost_members() -> None:
+def test_pods_that_their_nodes_reject_are_lost_members(cluster: Cluster) -> None:
     """After a reboot, a node rejects pods until its devices are there (kubernetes#125579); they have no containers."""
-    cluster = Cluster()
     job = cluster.job("train", nodes=cluster.names[:2])
     for pod in job.pods:
         pod["status"] = dict(REJECTED)
@@ -556,8 +515,7 @@ def test_pods_that_their_nodes_reject_are_lost_members() -> None:
     assert cluster.causes("train") == []
 
 
-def test_a_failed_job_names_pods_that_their_nodes_rejected_and_no_log() -> None:
-    cluster = Cluster()
+def test_a_failed_job_names_pods_that_their_nodes_rejected_and_no_log(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     job.train_job["status"] = ended("Failed", "FailedJobs")
     state = {"terminated": {"exitCode": 137, "reason": "Error"}}
@@ -571,8 +529,7 @@ def test_a_failed_job_names_pods_that_their_nodes_rejected_and_no_log() -> None:
     check(cluster.explain("train"), "job-failed", "use a longer activeDeadlineSeconds")
 
 
-def test_an_init_container_that_failed_is_named_with_its_log() -> None:
-    cluster = Cluster()
+def test_an_init_container_that_failed_is_named_with_its_log(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     job.train_job["status"] = ended("Failed", "FailedJobs")
     fetch = {"name": "fetch", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}
@@ -584,8 +541,7 @@ def test_an_init_container_that_failed_is_named_with_its_log() -> None:
     assert "init container fetch of pod train-node-0-0 ended with exit code 3 (Error)" in found.message
 
 
-def test_an_initializer_that_its_node_rejected_has_no_log() -> None:
-    cluster = Cluster()
+def test_an_initializer_that_its_node_rejected_has_no_log(cluster: Cluster) -> None:
     job = with_initializer(cluster, failed=1)
     job.pods[0]["status"] = dict(REJECTED)
     found = cluster.explain("train")

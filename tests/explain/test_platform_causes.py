@@ -67,9 +67,8 @@ def test_program_that_is_scaled_to_nothing(name: str) -> None:
     check(cluster.explain(job), STOPPED[name], fix, state="it is scaled to 0 replicas", namespace=PROGRAMS[name])
 
 
-def test_program_of_another_name_that_renews_its_lease_runs() -> None:
+def test_program_of_another_name_that_renews_its_lease_runs(cluster: Cluster) -> None:
     """A chart names Deployments after its release; the Lease has the same name in each."""
-    cluster = Cluster()
     cluster.without(cluster.find("Deployment", "volcano-scheduler"))
     lease(cluster, "vc-scheduler", minutes_ago(0))
     cluster.job("train")
@@ -78,8 +77,7 @@ def test_program_of_another_name_that_renews_its_lease_runs() -> None:
     check(cluster.explain("train"), "scheduler-not-running", "", state="it does not exist")
 
 
-def test_a_file_of_some_deployments_says_nothing_about_others() -> None:
-    cluster = Cluster()
+def test_a_file_of_some_deployments_says_nothing_about_others(cluster: Cluster) -> None:
     cluster.without(cluster.find("Deployment", "volcano-scheduler"))
     cluster.job("train")
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster.bodies})
@@ -166,8 +164,7 @@ def test_volcano_controllers_that_do_not_run() -> None:
     assert cluster.causes("train") == []
 
 
-def test_an_aborted_volcano_job_can_be_resumed() -> None:
-    cluster = Cluster()
+def test_an_aborted_volcano_job_can_be_resumed(cluster: Cluster) -> None:
     state = {"phase": "Aborted", "message": "job suspended by command", "lastTransitionTime": minutes_ago(7)}
     job = volcano_job(cluster, status={"state": state})
     found = cluster.explain("vcjob/vc")
@@ -192,8 +189,7 @@ def test_message_of_the_scheduler_where_nodes_may_not_be_read() -> None:
     assert found.unread == ("Node", "Pod", "PodGroup")
 
 
-def test_message_of_an_earlier_session_is_no_cause() -> None:
-    cluster = Cluster()
+def test_message_of_an_earlier_session_is_no_cause(cluster: Cluster) -> None:
     job = cluster.job("train", nodes=cluster.names[:2])
     job.pod_group["status"]["conditions"] = [{"type": "Unschedulable", "status": "True", "message": "2/2 tasks"}]
     assert cluster.causes("train") == []

@@ -19,22 +19,19 @@ def full(cluster: Cluster, *, vision: int = 4, language: int = 4) -> Cluster:
     return cluster
 
 
-def test_a_job_that_runs_needs_no_cause() -> None:
-    cluster = Cluster()
+def test_a_job_that_runs_needs_no_cause(cluster: Cluster) -> None:
     cluster.fill("vision", cluster.names[:2])
     found = cluster.explain("busy-vision")
     assert (found.state, found.cause, found.fix, found.causes) == (ExplainedState.RUNNING, None, "", ())
     assert found.message == "TrainJob vision/busy-vision runs."
 
 
-def test_missing_queue() -> None:
-    cluster = Cluster()
+def test_missing_queue(cluster: Cluster) -> None:
     cluster.job("train", queue="reserch")
     check(cluster.explain("train"), "queue-missing", "use one of default, language, vision", queue="reserch")
 
 
-def test_a_queue_that_exists_is_not_missing() -> None:
-    cluster = Cluster()
+def test_a_queue_that_exists_is_not_missing(cluster: Cluster) -> None:
     cluster.job("train", queue="vision")
     assert "queue-missing" not in cluster.causes("train")
 
@@ -73,31 +70,27 @@ def test_queue_for_which_volcano_rejects_the_pod_group(message: str, cause: str,
     assert cluster.causes("train") == ["webhook-rejected"]  # until the controller tries again
 
 
-def test_queue_with_child_queues() -> None:
-    cluster = Cluster()
+def test_queue_with_child_queues(cluster: Cluster) -> None:
     cluster.job("train", queue="research")
     found = cluster.explain("train")
     check(found, "queue-not-leaf", "submit it to one of language, vision", children=["language", "vision"])
 
 
-def test_an_inner_queue_is_fine_without_the_tree() -> None:
-    cluster = Cluster()
+def test_an_inner_queue_is_fine_without_the_tree(cluster: Cluster) -> None:
     cluster.platform["spec"]["schedulerFeatures"] = ["allocate", "proportion", "gang"]
     cluster.job("train", queue="research")
     assert "queue-not-leaf" not in cluster.causes("train")
 
 
-def test_scheduling_is_stopped_by_a_job_of_another_tenant() -> None:
-    cluster = Cluster()
+def test_scheduling_is_stopped_by_a_job_of_another_tenant(cluster: Cluster) -> None:
     cluster.job("probe", "language", queue="research")
     cluster.job("train")
     check(cluster.explain("train"), "queue-tree-stopped", "delete PodGroup language/probe")
 
 
 @pytest.mark.parametrize("features", [None, []])
-def test_no_job_is_deleted_on_an_assumption(features: list[str] | None) -> None:
+def test_no_job_is_deleted_on_an_assumption(features: list[str] | None, cluster: Cluster) -> None:
     """Without features (an empty list is the default), it is unknown whether the scheduler reads the tree."""
-    cluster = Cluster()
     if features is None:
         cluster.without(cluster.platform)
     else:
@@ -115,8 +108,7 @@ def test_no_job_is_deleted_on_an_assumption(features: list[str] | None) -> None:
     check(own, "queue-tree-unknown", "one of language, vision", queue="research")
 
 
-def test_a_job_in_another_leaf_stops_nothing() -> None:
-    cluster = Cluster()
+def test_a_job_in_another_leaf_stops_nothing(cluster: Cluster) -> None:
     cluster.job("probe", "language")
     cluster.job("train")
     assert "queue-tree-stopped" not in cluster.causes("train")
@@ -225,8 +217,7 @@ def test_guarantees_that_leave_enough() -> None:
     assert "queue-guarantees-of-others" not in cluster.causes("train", "language")
 
 
-def test_share_that_is_lent_out_is_taken_back() -> None:
-    cluster = Cluster()
+def test_share_that_is_lent_out_is_taken_back(cluster: Cluster) -> None:
     busy = cluster.fill("vision", cluster.names)
     for pod in busy.pods[:3]:
         pod["metadata"]["deletionTimestamp"] = minutes_ago(2)
@@ -238,8 +229,7 @@ def test_share_that_is_lent_out_is_taken_back() -> None:
     assert "cluster-full" in [each.cause.id for each in found.causes]
 
 
-def test_share_of_which_nothing_leaves_may_be_taken_back() -> None:
-    cluster = Cluster()
+def test_share_of_which_nothing_leaves_may_be_taken_back(cluster: Cluster) -> None:
     cluster.fill("vision", cluster.names)
     cluster.job("train", "language", pods=2)
     numbers = {"lenders": ["vision (32 above its share)"], "progress": "may take it back", "leaving": 0}
@@ -248,8 +238,7 @@ def test_share_of_which_nothing_leaves_may_be_taken_back() -> None:
     assert "since" not in found.message
 
 
-def test_a_gang_larger_than_the_share_takes_nothing_back() -> None:
-    cluster = Cluster()
+def test_a_gang_larger_than_the_share_takes_nothing_back(cluster: Cluster) -> None:
     cluster.fill("vision", cluster.names)
     cluster.job("train", "language", pods=5)
     numbers = {"used": "0", "deserved": "32", "requested": "40", "free": "0"}
@@ -257,8 +246,7 @@ def test_a_gang_larger_than_the_share_takes_nothing_back() -> None:
     assert "share-lent-out" not in cluster.causes("train", "language")
 
 
-def test_a_gang_of_exactly_the_share_takes_it_back() -> None:
-    cluster = Cluster()
+def test_a_gang_of_exactly_the_share_takes_it_back(cluster: Cluster) -> None:
     cluster.fill("vision", cluster.names)
     cluster.job("train", "language", pods=4)
     assert cluster.causes("train", "language")[0] == "share-lent-out"
@@ -305,8 +293,9 @@ def test_lenders_that_hold_too_little_are_no_lent_share() -> None:
     [(True, "Pending", True, False), (True, "Inqueue", True, True), (True, "Pending", False, True),
      (False, "Pending", True, True)],
 )  # fmt: skip
-def test_a_gang_that_is_not_enqueued_takes_nothing_back(enqueue: bool, phase: str, least: bool, lent: bool) -> None:
-    cluster = Cluster()
+def test_a_gang_that_is_not_enqueued_takes_nothing_back(
+    enqueue: bool, phase: str, least: bool, lent: bool, cluster: Cluster
+) -> None:
     if enqueue:
         cluster.platform["spec"]["schedulerFeatures"].append("enqueue")
     cluster.fill("vision", cluster.names)
@@ -325,8 +314,7 @@ def test_nothing_is_lent_where_every_queue_is_within_its_share() -> None:
     assert found[0] == "queue-over-deserved"
 
 
-def test_job_that_takes_nothing_back() -> None:
-    cluster = Cluster()
+def test_job_that_takes_nothing_back(cluster: Cluster) -> None:
     cluster.fill("vision", cluster.names)
     cluster.find("PriorityClass", "training")["preemptionPolicy"] = "Never"
     job = cluster.job("train", "language", pods=1, priority_class="training")
@@ -338,8 +326,7 @@ def test_job_that_takes_nothing_back() -> None:
 
 
 @pytest.mark.parametrize("what", ["queue", "action"])
-def test_borrower_that_gives_nothing_back(what: str) -> None:
-    cluster = Cluster()
+def test_borrower_that_gives_nothing_back(what: str, cluster: Cluster) -> None:
     cluster.fill("vision", cluster.names)
     cluster.job("train", "language", pods=1)
     if what == "queue":
@@ -363,8 +350,7 @@ def test_queue_beyond_its_share_borrows_what_is_free() -> None:
     assert cluster.causes("train") == []
 
 
-def test_full_cluster() -> None:
-    cluster = Cluster()
+def test_full_cluster(cluster: Cluster) -> None:
     cluster.queue("vision", "research", deserved=64)
     cluster.fill("language", cluster.names[:7])
     cluster.queue("language", "research", deserved=64)
@@ -373,8 +359,7 @@ def test_full_cluster() -> None:
     check(cluster.explain("train"), "cluster-full", "wait until other jobs end", **numbers)
 
 
-def test_a_cluster_with_room_is_not_full() -> None:
-    cluster = Cluster()
+def test_a_cluster_with_room_is_not_full(cluster: Cluster) -> None:
     cluster.queue("vision", "research", deserved=64)
     cluster.fill("language", cluster.names[:6])
     cluster.job("train", pods=2)

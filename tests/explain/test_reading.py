@@ -101,8 +101,7 @@ async def test_objects_below_a_job_that_may_not_be_read_are_not_missing() -> Non
         assert "does not exist" not in as_text(found)
 
 
-async def test_a_gang_whose_pods_may_not_be_read_runs_by_the_status_of_others() -> None:
-    cluster = Cluster()
+async def test_a_gang_whose_pods_may_not_be_read_runs_by_the_status_of_others(cluster: Cluster) -> None:
     cluster.job("train", nodes=cluster.names[:2])
     waiting = cluster.job("other")
     waiting.pod_group["status"]["phase"] = "Inqueue"
@@ -113,8 +112,7 @@ async def test_a_gang_whose_pods_may_not_be_read_runs_by_the_status_of_others() 
     )
 
 
-async def test_an_unread_workload_is_not_a_missing_one() -> None:
-    cluster = Cluster()
+async def test_an_unread_workload_is_not_a_missing_one(cluster: Cluster) -> None:
     train_job = cluster.job("train", suspend=True).train_job
     train_job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "vision"}
     observed = await read_cluster(cast("Client", Reads(cluster.bodies, forbidden={"Workload"})), "vision")
@@ -132,8 +130,7 @@ def test_a_snapshot_of_nothing_is_an_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_of_other_jobs_only_those_of_waiting_gangs_are_read() -> None:
-    cluster = Cluster()
+async def test_of_other_jobs_only_those_of_waiting_gangs_are_read(cluster: Cluster) -> None:
     cluster.job("train", minutes=5)
     cluster.job("ahead", minutes=50)
     cluster.fill("vision", cluster.names[:2], name="running")
@@ -146,8 +143,7 @@ async def test_of_other_jobs_only_those_of_waiting_gangs_are_read() -> None:
     assert explain(replace(observed, now=NOW), "train", "vision") == explain(cluster.observed, "train", "vision")
 
 
-async def test_jobs_behind_many_waiting_gangs_are_explained_alike() -> None:
-    cluster = Cluster()
+async def test_jobs_behind_many_waiting_gangs_are_explained_alike(cluster: Cluster) -> None:
     for number in range(70):
         cluster.job(f"ahead-{number}", minutes=100, pods=1)
     cluster.job("train", minutes=5)
@@ -168,8 +164,7 @@ async def test_a_name_that_no_object_can_have_is_not_sent(name: str) -> None:
         explain(observed, name, "vision")
 
 
-async def test_the_owner_of_a_pod_is_read_by_name() -> None:
-    cluster = Cluster()
+async def test_the_owner_of_a_pod_is_read_by_name(cluster: Cluster) -> None:
     cluster.job("train")
     observed = await read_job(cast("Client", Reads(cluster.bodies)), "pod/train-node-0-1", "vision")
     found = explain(replace(observed, now=NOW), "pod/train-node-0-1", "vision")

@@ -37,8 +37,7 @@ def with_launcher(cluster: Cluster, workers: int) -> Job:
     return job
 
 
-def test_a_subgroup_larger_than_any_domain() -> None:
-    cluster = Cluster()
+def test_a_subgroup_larger_than_any_domain(cluster: Cluster) -> None:
     job = cluster.job("train", pods=6)
     in_subgroups(job, 6)
     found = cluster.explain("train")
@@ -49,8 +48,7 @@ def test_a_subgroup_larger_than_any_domain() -> None:
     assert cluster.causes("train") == []
 
 
-def test_a_subgroup_of_workers_is_as_large_as_its_workers() -> None:
-    cluster = Cluster()
+def test_a_subgroup_of_workers_is_as_large_as_its_workers(cluster: Cluster) -> None:
     job = with_launcher(cluster, 6)
     in_subgroups(job, 6, least=6)
     found = cluster.explain("train")
@@ -60,15 +58,13 @@ def test_a_subgroup_of_workers_is_as_large_as_its_workers() -> None:
     assert cluster.causes("train") == []
 
 
-def test_a_subgroup_of_the_launcher_does_not_limit_the_workers() -> None:
-    cluster = Cluster()
+def test_a_subgroup_of_the_launcher_does_not_limit_the_workers(cluster: Cluster) -> None:
     job = with_launcher(cluster, 6)
     in_subgroups(job, 1, "launcher")
     assert cluster.causes("train") == []
 
 
-def test_free_places_of_a_subgroup_are_scattered() -> None:
-    cluster = Cluster()
+def test_free_places_of_a_subgroup_are_scattered(cluster: Cluster) -> None:
     for rack in range(2):
         cluster.fill("language", [f"rack-{rack}-node-{node}" for node in range(2)], name=f"busy-{rack}")
     job = cluster.job("train", pods=4)
@@ -80,9 +76,8 @@ def test_free_places_of_a_subgroup_are_scattered() -> None:
     assert cluster.causes("train") == []
 
 
-def test_pods_without_the_labels_of_a_subgroup_have_no_limit() -> None:
+def test_pods_without_the_labels_of_a_subgroup_have_no_limit(cluster: Cluster) -> None:
     """Volcano puts a pod into a subgroup only if it has a value for each of matchLabelKeys, and there is one."""
-    cluster = Cluster()
     job = cluster.job("train", pods=6)
     in_subgroups(job, 6)
     (policy,) = job.pod_group["spec"]["subGroupPolicy"]
@@ -92,8 +87,7 @@ def test_pods_without_the_labels_of_a_subgroup_have_no_limit() -> None:
     assert cluster.causes("train") == []
 
 
-def test_a_subgroup_without_which_the_gang_starts_is_no_limit() -> None:
-    cluster = Cluster()
+def test_a_subgroup_without_which_the_gang_starts_is_no_limit(cluster: Cluster) -> None:
     job = cluster.job("train", pods=6)
     job.pod_group["spec"]["minMember"] = 2
     in_subgroups(job, 6, least=0)

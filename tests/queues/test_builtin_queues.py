@@ -15,7 +15,6 @@ from trainyard.scheduling.queues.queue_bodies import prove_queues
 from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.snapshot import snapshot_of_settings
 from trainyard.scheduling.queues.tree_checks import check_queues, check_tree
-from trainyard.scheduling.queues.tree_text import draw
 
 OWNED = {"team": {"deserved": gpus(32)}}
 
@@ -94,7 +93,6 @@ def test_amounts_of_root_without_effect_are_findings(queues: dict[str, Queue], r
 def test_a_capability_of_root_limits_every_queue_without_its_own() -> None:
     settings = stack({**OWNED, "root": {"capability": {"gpu": 16}}})
     assert rules(check_queues(settings)) == set()
-    assert draw(settings).splitlines()[0] == f"root: each queue at most {GPU} 16"
     after = snapshot_of_settings(settings, "new")
     before = snapshot_of_settings(stack(OWNED), "old")
     changes = {each.queue: [str(share) for share in each.shares] for each in plan(before.tree, after.tree).queues}

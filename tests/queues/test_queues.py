@@ -20,7 +20,6 @@ from trainyard.scheduling.queues.queue_bodies import queue_objects
 from trainyard.scheduling.queues.rules import RULES
 from trainyard.scheduling.queues.scheduling import Scheduling
 from trainyard.scheduling.queues.tree_checks import check_queues, check_tree
-from trainyard.scheduling.queues.tree_text import draw
 from trainyard.scheduling.queues.webhook_checks import rejections
 from trainyard.settings.stack_loader import load_stack
 
@@ -182,18 +181,6 @@ def test_without_a_fabric_nothing_is_compared_with_it() -> None:
 def test_one_byte_too_many_is_seen_beyond_floating_point() -> None:
     queues = tree(a={"capability": {"memory": "9007199254740992"}, "deserved": {"memory": "9007199254740993"}})
     assert rules(check_tree(queues)) == {"queue-deserved-capability"}
-
-
-def test_the_tree_is_drawn_with_its_tenants() -> None:
-    picture = draw(
-        stack({"p": {"deserved": gpus(8)}, "c": {"parent": "p", "reclaimable": False}}, {"t": {"queues": ["c"]}})
-    )
-    assert picture.splitlines() == [
-        "root",
-        f"├─ p: deserved {GPU} 8",
-        "│  └─ c [t]: not reclaimable",
-        "└─ default: jobs without a queue",
-    ]
 
 
 AMOUNTS = st.dictionaries(

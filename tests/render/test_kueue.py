@@ -22,9 +22,9 @@ from tests.render.builders import (
     verdict,
 )
 from tests.render.launched import launched, launcher, node
+from tools.reference.upstream_versions import RELEASES, TRAIN_JOB
+from tools.reference.upstream_versions import runtime as runtime_fields
 from trainyard.api import TrainJob
-from trainyard.api.upstream_versions import RELEASES, TRAIN_JOB
-from trainyard.api.upstream_versions import runtime as runtime_fields
 from trainyard.jobs.render.kueue import IGNORED
 from trainyard.jobs.render.pipeline import admit
 from trainyard.jobs.render.result import AdmissionDecision, RenderContext

@@ -53,7 +53,9 @@ def named(names: Bodies, **strategies: Bodies) -> Bodies:
 
 METADATA = some(labels=LABELS, annotations=ANNOTATIONS)
 AMOUNTS = st.dictionaries(
-    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.sampled_from(["1", "500m", "1Gi", 8, 0, 0.5]), max_size=3
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "amd.com/GPU"]),
+    st.sampled_from(["1", "500m", "1Gi", 8, 0, 0.5]),
+    max_size=3,
 )
 RESOURCES = some(limits=AMOUNTS, requests=AMOUNTS, claims=st.just([{"name": "c"}]))
 ENV = unique(
@@ -68,8 +70,27 @@ PORTS = st.lists(
     ),
     max_size=2,
 )
+WORDS = st.lists(
+    st.sampled_from(
+        [
+            *("x=1", "=", "~a.b", "output_dir=/o", "dataset=a", "dataset.source=b", "model.quantize_base=True"),
+            *("tune", "run", "--config", "--flag=1", "", "$(TRAINER_NNODES)", "model.lora_attn_modules=[q]"),
+        ]
+    ),
+    max_size=6,
+)
 CONTAINERS = unique(
-    named(st.sampled_from(JOBS), env=ENV, volumeMounts=MOUNTS, ports=PORTS, resources=RESOURCES), "name", least=1
+    named(
+        st.sampled_from(JOBS),
+        env=ENV,
+        volumeMounts=MOUNTS,
+        ports=PORTS,
+        resources=RESOURCES,
+        command=WORDS,
+        args=WORDS,
+    ),
+    "name",
+    least=1,
 )
 STEPS = unique(named(st.sampled_from(["s", "t"]), resources=RESOURCES, restartPolicy=st.just("Always")), "name")
 POD_FIELDS = {
@@ -101,6 +122,8 @@ REPLICATED_JOB = st.fixed_dictionaries(
 POLICIES: list[Any] = [
     {"torch": {"envInjection": {"targets": [{"jobName": "node", "containerNames": ["s"]}]}}},
     {"torch": {"elasticPolicy": {"minNodes": 1, "maxNodes": 4, "maxRestarts": 2}}},
+    {"torch": {"elasticPolicy": {"minNodes": 5, "maxNodes": 2, "metrics": [{}]}, "numProcPerNode": "gpu"}},
+    {"torch": {"numProcPerNode": "npu"}},
     {"mpi": {"mpiImplementation": "Intel", "runLauncherAsNode": True}},
     {"mpi": {"mpiImplementation": "MPICH", "numProcPerNode": 2}},
 ]
@@ -161,8 +184,9 @@ OVERRIDES = {
     ),
 }
 SOURCE = some(storageUri=st.just("hf://a/b"), env=ENV, secretRef=st.just({"name": "s"}))
+NAMES = ("r", "torchtune-llama3.2-1b", "torchtune-llama3.3-70b-1.0", "torchtune-qwen2.5-1.5b", "a-b-c")
 TRAIN_JOB = st.fixed_dictionaries(
-    {"runtimeRef": st.just({"name": "r"})},
+    {"runtimeRef": st.sampled_from([{"name": name} for name in NAMES])},
     optional={
         "trainer": some(
             numNodes=st.sampled_from([1, 4, 2**31 - 1]),
@@ -170,8 +194,8 @@ TRAIN_JOB = st.fixed_dictionaries(
             env=ENV,
             resourcesPerNode=RESOURCES,
             image=st.just("i"),
-            command=st.sampled_from([["tune", "run"], ["a", "b"], []]),
-            args=st.sampled_from([["a=b", "model.lora_attn_modules=1"], []]),
+            command=st.just(["tune", "run"]) | WORDS,
+            args=WORDS,
         ),
         "initializer": some(dataset=SOURCE, model=SOURCE),
         "runtimePatches": unique(PATCH, "manager"),
@@ -208,10 +232,9 @@ def emptied(value: Any) -> None:
 
 def read(spec: Any, runtime_spec: Any, name: str) -> tuple[TrainJob, ClusterTrainingRuntime] | None:
     try:
-        return (
-            TrainJob.from_body({"metadata": {"name": name, "uid": "1"}, "spec": spec}),
-            ClusterTrainingRuntime.from_body({"metadata": {"name": "r"}, "spec": runtime_spec}),
-        )
+        job = TrainJob.from_body({"metadata": {"name": name, "uid": "1"}, "spec": spec})
+        reference = job.spec.runtime_ref.name if job.spec else "r"
+        return job, ClusterTrainingRuntime.from_body({"metadata": {"name": reference}, "spec": runtime_spec})
     except ValidationError:
         return None
 

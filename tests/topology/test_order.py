@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.topology.fabrics import fabric
 from trainyard.scheduling.topology.fabric_compiler import compile_fabric
-from trainyard.scheduling.topology.order import NOTHING, preparation, safe_order
+from trainyard.scheduling.topology.order import NOTHING, preparation
 
 Manifest = Mapping[str, Any]
 
@@ -25,8 +25,21 @@ def manifests(tree: Mapping[str, Mapping[str, list[str]]]) -> list[Manifest]:
     return list(compile_fabric(fabric(*domains)).hyper_nodes)
 
 
+def writes(old: list[Manifest], new: list[Manifest]) -> Iterator[tuple[str, str, Manifest]]:
+    """Yield the preparation, and then what Pulumi writes: members before parents, and deletions from the top."""
+    specs, wanted = ({body["metadata"]["name"]: body["spec"] for body in bodies} for bodies in (old, new))
+    for name, spec in preparation(old, new):
+        specs[name] = spec
+        yield "update", name, spec
+    for name, spec in sorted(wanted.items(), key=lambda entry: (entry[1]["tier"], entry[0])):
+        if specs.get(name) != spec:
+            yield "update" if name in specs else "create", name, spec
+    for name in sorted(specs.keys() - wanted, key=lambda name: (-specs[name]["tier"], name)):
+        yield "delete", name, {}
+
+
 def steps(old: list[Manifest], new: list[Manifest]) -> list[tuple[str, str]]:
-    return [(step.action, step.name) for step in safe_order(old, new)]
+    return [(action, name) for action, name, _ in writes(old, new)]
 
 
 def members(spec: Manifest) -> set[str]:
@@ -36,19 +49,19 @@ def members(spec: Manifest) -> set[str]:
 def replay(old: list[Manifest], new: list[Manifest]) -> None:
     """Apply the steps one by one and assert that no intermediate state harms the scheduler."""
     state = {body["metadata"]["name"]: body["spec"] for body in old}
-    for step in safe_order(old, new):
-        if step.action == "delete":
-            assert all(step.name not in members(spec) for spec in state.values()), f"{step.name} is still listed"
-            del state[step.name]
+    for action, name, written in writes(old, new):
+        if action == "delete":
+            assert all(name not in members(spec) for spec in state.values()), f"{name} is still listed"
+            del state[name]
         else:
-            assert (step.action == "create") == (step.name not in state)
-            state[step.name] = step.spec
+            assert (action == "create") == (name not in state)
+            state[name] = written
         listed = [name for spec in state.values() for name in members(spec)]
-        assert len(listed) == len(set(listed)), f"two parents after {step}"
-        assert all(name in state for name in listed), f"a missing member after {step}"
+        assert len(listed) == len(set(listed)), f"two parents after {action} of {name}"
+        assert all(each in state for each in listed), f"a missing member after {action} of {name}"
         for spec in state.values():
             assert spec["members"]
-            assert all(state[name]["tier"] < spec["tier"] for name in members(spec)), f"tiers after {step}"
+            assert all(state[each]["tier"] < spec["tier"] for each in members(spec)), f"tiers after {action} of {name}"
     assert state == {body["metadata"]["name"]: body["spec"] for body in new}
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tools.reference.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.runtime import TrainingRuntime
 from trainyard.api.schema import structural_schema
 from trainyard.api.tenancy import Platform, TenantPolicy
 from trainyard.api.train_job import TrainJob
-from trainyard.api.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 
 _INTRODUCTION = f"""\
 # API

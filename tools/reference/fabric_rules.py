@@ -5,9 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trainyard.scheduling.topology.rules import rules_table
+from trainyard.scheduling.topology.rules import RULES
 
 START, END = "<!-- rules -->", "<!-- end of rules -->"
+
+
+def rules_table() -> str:
+    """Return the rules as a Markdown table."""
+    lines = ["| rule | severity | requirement | effect of a violation on Volcano 1.14.1 |", "|---|---|---|---|"]
+    for rule in sorted(RULES.values(), key=lambda each: each.id):
+        lines.append(f"| `{rule.id}` | {rule.severity.value} | {rule.title} | {rule.effect} |")
+    return "\n".join(lines)
 
 
 def with_rules(text: str) -> str:

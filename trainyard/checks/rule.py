@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
 
 from trainyard.checks.finding import Finding, Severity
 
@@ -17,18 +17,23 @@ class Rule:
     ----------
     id
         Identifier, carried by findings.
-    severity
-        Severity of a violation.
     title
         Requirement, in one sentence.
     effect
         Consequence of a violation.
+    severity
+        Severity of a violation.
     """
 
     id: str
-    severity: Severity
     title: str
     effect: str
+    severity: Severity = field(default=Severity.ERROR, kw_only=True)
+
+    @classmethod
+    def warning(cls, id: str, title: str, effect: str, **more: Any) -> Self:
+        """Return a rule whose violation is a warning."""
+        return cls(id, title, effect, severity=Severity.WARNING, **more)
 
 
 AnyRule = TypeVar("AnyRule", bound=Rule)

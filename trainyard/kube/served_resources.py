@@ -34,8 +34,8 @@ async def preferred_version(client: Client, group: str) -> str:
     return str((await client.request("GET", f"/apis/{group}"))["preferredVersion"]["groupVersion"])
 
 
-async def served_resources(client: Client, versions: Iterable[str], *, verb: str = "list") -> list[Resource]:
-    """Return the resources of group versions that allow a verb; subresources are left out.
+async def served_resources(client: Client, versions: Iterable[str]) -> list[Resource]:
+    """Return the resources of group versions that can be listed; subresources are left out.
 
     Raises
     ------
@@ -49,5 +49,5 @@ async def served_resources(client: Client, versions: Iterable[str], *, verb: str
         Resource(version.rpartition("/")[0], version.rpartition("/")[2], each["name"], each["kind"], each["namespaced"])
         for version, served in zip(versions, lists, strict=True)
         for each in served.get("resources") or ()
-        if "/" not in each["name"] and verb in each.get("verbs", ())
+        if "/" not in each["name"] and "list" in each.get("verbs", ())
     ]

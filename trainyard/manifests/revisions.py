@@ -11,7 +11,7 @@ from pathlib import Path
 from trainyard.errors import TrainyardError
 
 
-def changed_files(revision: str, folder: Path, *, option: str = "--changed-since") -> frozenset[Path]:
+def changed_files(revision: str, folder: Path) -> frozenset[Path]:
     """Return the files that differ from the merge base of HEAD and a revision.
 
     Parameters
@@ -20,8 +20,6 @@ def changed_files(revision: str, folder: Path, *, option: str = "--changed-since
         Branch, tag or commit, such as ``origin/main``.
     folder
         A folder in the working tree.
-    option
-        Command-line option named in errors.
 
     Returns
     -------
@@ -34,7 +32,7 @@ def changed_files(revision: str, folder: Path, *, option: str = "--changed-since
     TrainyardError
         The folder is not in a repository, or the revision does not exist.
     """
-    git = _Git(option)
+    git = _Git("--changed-since")
     root, base = git.branch_point(revision, folder)
     names = [
         *git.run(root, "diff", "--name-only", "-z", "--diff-filter=d", "--ignore-submodules=none", base, "--").split(
@@ -46,14 +44,12 @@ def changed_files(revision: str, folder: Path, *, option: str = "--changed-since
     return frozenset(file for path in paths for file in (_files_below(path) if path.is_dir() else (path,)))
 
 
-def texts_at(
-    revision: str, folder: Path, wanted: Callable[[str], bool], *, option: str = "--against"
-) -> dict[str, str]:
+def texts_at(revision: str, folder: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
     """Return the texts of a folder at the merge base of HEAD and a revision.
 
     Parameters
     ----------
-    revision, option
+    revision
         As for `changed_files`.
     folder
         A folder in the working tree.
@@ -70,7 +66,7 @@ def texts_at(
     TrainyardError
         The folder is not in a repository, or the revision does not exist.
     """
-    git = _Git(option)
+    git = _Git("--against")
     top, base = git.branch_point(revision, folder)
     inner = folder.resolve().relative_to(top.resolve()).as_posix()
     prefix = "" if inner == "." else f"{inner}/"

@@ -25,7 +25,6 @@ FRAMEWORKS = ("torch", "mpi", "jax", "xgboost", "flux", "plain", "tune")
 WEIGHTS = (22, 20, 12, 12, 8, 12, 14)
 CPU = ("1", "2", "500m", "1.5", "250m", 3, "0.1", "1500m", "2e0", "12")
 MEMORY = ("1Gi", "512Mi", "1e9", "2G", "1.5Gi", "1024Ki", "129e6", "1500M")
-STORAGE = ("1Gi", "10G", "500Mi")
 GPU = ("1", "2", "4", 8, "1", "2")
 MODELS = ("llama3.2-1b", "llama3.2-3b", "llama3.3-70b", "qwen2.5-1.5b")
 LORA = "model.lora_attn_modules=['q_proj','v_proj']"

@@ -1,5 +1,7 @@
 """The one list of deliberate differences; objects are changed in its order."""
 
+from collections.abc import Mapping
+
 from tests.compatibility.differences.admission import ADMISSION
 from tests.compatibility.differences.difference import Difference
 from tests.compatibility.differences.frameworks import FRAMEWORKS
@@ -9,4 +11,11 @@ from tests.compatibility.differences.labels import LABELS
 from tests.compatibility.differences.mpi import MPI
 from tests.compatibility.differences.rendering import RENDERING
 
-DIFFERENCES: tuple[Difference, ...] = (*ADMISSION, *KUEUE, *RENDERING, *LABELS, *MPI, *FRAMEWORKS, *GANGS)
+AREAS: Mapping[str, tuple[Difference, ...]] = {
+    "Admission": (*ADMISSION, *KUEUE),
+    "Rendering": RENDERING,
+    "Frameworks": (*LABELS, *MPI, *FRAMEWORKS),
+    "Gangs": GANGS,
+}
+"""Differences by section of the page."""
+DIFFERENCES: tuple[Difference, ...] = tuple(each for differences in AREAS.values() for each in differences)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from tests.compatibility import ours
 from tests.compatibility.compared_case import DENIED, FAILED, MADE, REJECTED, Scene, containers, parallelism, pod
 from tests.compatibility.corpus.case import ANCESTOR, QUEUE, Body
-from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.difference import Difference
 from trainyard.api import Runtime
 from trainyard.api.constants import WEBHOOK_VALIDATION_LABEL
 from trainyard.api.structural import schema_violations
@@ -200,7 +200,6 @@ def _rejected_by_jobset(scene: Scene) -> bool:
 ADMISSION: tuple[Difference, ...] = (
     Difference(
         "paths",
-        Area.ADMISSION,
         "Field paths in messages",
         "`spec.RuntimeRef` for a ClusterTrainingRuntime; none for unsupported runtimes and for names",
         "`spec.runtimeRef`, `metadata.name`",
@@ -209,7 +208,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "stages",
-        Area.ADMISSION,
         "Several errors in one TrainJob",
         "those of the schema alone; without one, all of the webhook",
         "those of the schema together with the webhook's; the references of patches are validated before the rest",
@@ -218,7 +216,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "lower-bounds",
-        Area.ADMISSION,
         "`numNodes` and `numProcPerNode` of zero or less",
         "accepted; zero nodes complete at once without pods",
         "rejected",
@@ -229,7 +226,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "fixed-ranks",
-        Area.ADMISSION,
         "`JAX_PROCESS_ID` with one value for several pods, or `JAX_NUM_PROCESSES` that is no multiple of the pods",
         "accepted",
         "rejected unless the TrainJob also sets `JAX_COORDINATOR_ADDRESS`",
@@ -238,7 +234,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "name-length",
-        Area.ADMISSION,
         "A name that is too long for JobSet",
         "accepted; JobSet rejects it later, reported by an event only",
         "rejected, with the maximum length",
@@ -247,7 +242,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "patch-targets",
-        Area.ADMISSION,
         "A patch of a replicatedJob, container or init container that the runtime lacks",
         "upstream validates the merged template, so validation passes and the apply fails later",
         "rejected, with the existing names",
@@ -257,7 +251,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "patched-step",
-        Area.ADMISSION,
         "A patch that makes a replicatedJob an ancestor step without the step's container or with several replicas",
         "accepted; no container gets what the TrainJob sets",
         "rejected",
@@ -268,7 +261,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "rewritten",
-        Area.ADMISSION,
         "New patch in a TrainJob with quantities or empty values that Go's types write differently (`1.5Gi`, `[]`)",
         "the defaulting webhook rewrites the whole object, so that `spec.trainer` counts as changed: rejected",
         "only the changes of the update count",
@@ -277,7 +269,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "too-many-pods",
-        Area.ADMISSION,
         "More than 100,000 pods in a replicatedJob",
         "accepted; Kubernetes rejects the Job after the controller wrote a host file of all names",
         "rejected",
@@ -286,7 +277,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "unknown-scheme",
-        Area.ADMISSION,
         "`storageUri` of a scheme that upstream's initializer image does not support (`gs://`, `pvc://`)",
         "accepted; the step fails in its pod",
         "rejected, with the supported schemes; other images are not restricted",
@@ -295,7 +285,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "unmounted-initializer",
-        Area.ADMISSION,
         "Initializer container without a mount named `initializer`",
         "rejected",
         "accepted with a warning",
@@ -304,7 +293,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "queue-name",
-        Area.ADMISSION,
         "Volcano queue annotation with an invalid queue name",
         "the PodGroup cannot be created, reported by an event only",
         "rejected",
@@ -313,7 +301,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "priority-classes",
-        Area.ADMISSION,
         "PriorityClass that does not exist, after one named `system-…`",
         "not validated",
         "rejected",
@@ -322,7 +309,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "two-gangs",
-        Area.ADMISSION,
         "Two gang policies in one runtime",
         "two PodGroups",
         "rejected",
@@ -333,7 +319,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "launcher-container",
-        Area.ADMISSION,
         "MPI launcher whose container is named `launcher`",
         "rejected: it must be named `node`",
         "accepted",
@@ -342,7 +327,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "mpi-implementations",
-        Area.ADMISSION,
         "`mpiImplementation` Intel, MPICH and empty",
         "Intel and MPICH rejected; empty accepted, and the job fails later",
         "Intel and MPICH rendered; empty means OpenMPI",
@@ -351,7 +335,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "torchtune-nodes",
-        Area.ADMISSION,
         "torchtune on more nodes than the model or LoRA supports, where the runtime sets the number",
         "only the TrainJob's number is validated; LoRA silently becomes full fine-tuning",
         "rejected",
@@ -360,7 +343,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "empty-template",
-        Area.ADMISSION,
         "Runtime without replicatedJobs",
         "an empty JobSet, which completes at once",
         "its TrainJobs are rejected",
@@ -369,7 +351,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "depends-on",
-        Area.ADMISSION,
         "`dependsOn` of a replicatedJob that is missing or comes later",
         "JobSet rejects every job",
         "the runtime is rejected",
@@ -378,7 +359,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "jobset-rules",
-        Area.ADMISSION,
         "Template that JobSet's webhook rejects (subdomain, `groupName`, `managedBy`, coordinator, names and targets "
         "of success and failure policy)",
         "accepted; JobSet rejects every job, reported by an event only",
@@ -388,7 +368,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "webhook-disabled",
-        Area.ADMISSION,
         "Invalid runtime with label `trainer.kubeflow.org/webhook-validation: disabled`",
         "accepted; its jobs run as far as they can",
         "accepted with warnings; rules and schema still apply, and its jobs are rejected with the runtime's errors",
@@ -397,7 +376,6 @@ ADMISSION: tuple[Difference, ...] = (
     ),
     Difference(
         "runtime-update",
-        Area.ADMISSION,
         "Update of a TrainingRuntime",
         "not validated",
         "validated; errors that existed before are ignored",

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tests.compatibility.compared_case import Scene
 from trainyard.checks.finding import Finding
-
-
-class Area(StrEnum):
-    """What a difference is about: a section of the page."""
-
-    ADMISSION = "Admission"
-    RENDERING = "Rendering"
-    FRAMEWORKS = "Frameworks"
-    GANGS = "Gangs"
 
 
 @dataclass(frozen=True)
@@ -27,8 +17,6 @@ class Difference:
     ----------
     identifier
         Short name.
-    area
-        Section of the page.
     subject
         What it is about.
     upstream, ours, reason
@@ -46,7 +34,6 @@ class Difference:
     """
 
     identifier: str
-    area: Area
     subject: str
     upstream: str
     ours: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.compatibility.compared_case import NOTHING, Scene, containers, main_container, parallelism, pod
 from tests.compatibility.corpus.case import Body
 from tests.compatibility.differences.devices import cores, gpus, parts
-from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.difference import Difference
 
 _FLUX_DEFAULTS = {
     "FLUX_VIEW_IMAGE": "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",
@@ -175,7 +175,6 @@ def _flux_command(scene: Scene) -> None:
 FRAMEWORKS: tuple[Difference, ...] = (
     Difference(
         "merged-devices",
-        Area.FRAMEWORKS,
         "Processes of torch, torchtune and XGBoost where the TrainJob sets resources",
         "from the TrainJob's `resourcesPerNode` alone, although the container also has the runtime's",
         "from all resources of the container; a limit of the TrainJob precedes a request of the runtime",
@@ -184,7 +183,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "device-names",
-        Area.FRAMEWORKS,
         "Resources that are GPUs",
         "every name that contains `gpu`",
         "not memory and cores of a GPU (`nvidia.com/gpumem`, `nvidia.com/gpucores`, `gpu-memory`), and not names that "
@@ -194,7 +192,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "torchtune-overrides",
-        Area.FRAMEWORKS,
         "Overrides in a torchtune runtime's command",
         "only `output_dir`, `tokenizer.path`, `tokenizer.merges_file` and `checkpointer.checkpoint_dir` are kept",
         "all are kept",
@@ -203,7 +200,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "torchtune-endpoint",
-        Area.FRAMEWORKS,
         "torchtune on one GPU with several processes",
         "a recipe for one device with a rendezvous endpoint",
         "the recipe alone",
@@ -212,7 +208,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-scripts",
-        Area.FRAMEWORKS,
         "Scripts of Flux",
         "the broker's configuration is written by a script",
         "Trainyard's scripts with the same result; the configuration is a file of the ConfigMap",
@@ -221,7 +216,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-key",
-        Area.FRAMEWORKS,
         "Flux key `<job>-flux-curve`",
         "computed from the TrainJob's uid",
         "random, created once; the Secret is immutable",
@@ -230,7 +224,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-volume",
-        Area.FRAMEWORKS,
         "Name of the volume with Flux's scripts",
         "`<job>-flux-entrypoint`",
         "`flux-entrypoint`",
@@ -239,7 +232,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-memory",
-        Area.FRAMEWORKS,
         "`/dev/shm` of Flux jobs",
         "mounted read-only",
         "writable",
@@ -248,7 +240,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-settings",
-        Area.FRAMEWORKS,
         "Empty `FLUX_VIEW_IMAGE`, `FLUX_NETWORK_DEVICE` or `FLUX_QUEUE_POLICY` in `trainer.env`",
         "used as written: an init container without an image, an address without a device",
         "unset: the runtime's value, or the default",
@@ -257,7 +248,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-command",
-        Area.FRAMEWORKS,
         "Command of Flux jobs",
         "joined with spaces into one string",
         "passed as separate arguments; only a first element with blanks is split, as upstream's script splits all",
@@ -266,7 +256,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-gpus",
-        Area.FRAMEWORKS,
         "GPUs of a Flux task (`flux run -g`)",
         "all GPUs of a node for every task, of the TrainJob's `resourcesPerNode` alone if it has one",
         "the container's GPUs divided by the tasks of a node",
@@ -275,7 +264,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-pods",
-        Area.FRAMEWORKS,
         "Pods that run Flux",
         "those of replicatedJob `node`, although address and number can be those of another",
         "those of the trainer's replicatedJob, else of `node`",
@@ -284,7 +272,6 @@ FRAMEWORKS: tuple[Difference, ...] = (
     ),
     Difference(
         "flux-nodes",
-        Area.FRAMEWORKS,
         "Flux without `trainer.numNodes`",
         "the controller panics and retries indefinitely without an event",
         "`mlPolicy.numNodes`, else one node",

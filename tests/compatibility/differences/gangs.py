@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tests.compatibility.compared_case import Scene, parallelism, pod
 from tests.compatibility.corpus.case import QUEUE, Body
-from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.difference import Difference
 from trainyard import quantity
 
 _GROUP = "scheduling.k8s.io/group-name"
@@ -153,7 +153,6 @@ def _queue(scene: Scene) -> None:
 GANGS: tuple[Difference, ...] = (
     Difference(
         "gang-limits",
-        Area.GANGS,
         "`minResources` where containers have limits and no requests",
         "count as nothing",
         "count as requests",
@@ -162,7 +161,6 @@ GANGS: tuple[Difference, ...] = (
     ),
     Difference(
         "gang-replicas",
-        Area.GANGS,
         "`replicas` of a replicatedJob",
         "ignored",
         "pods of all replicas count",
@@ -171,7 +169,6 @@ GANGS: tuple[Difference, ...] = (
     ),
     Difference(
         "gang-members",
-        Area.GANGS,
         "Members of the gang",
         "the pods of all replicatedJobs",
         "without steps that another depends on with status Complete",
@@ -180,7 +177,6 @@ GANGS: tuple[Difference, ...] = (
     ),
     Difference(
         "gang-waiting",
-        Area.GANGS,
         "`minMember` where a member waits for another to be ready",
         "counts both",
         "excludes the one that waits; `minResources` covers both",
@@ -189,7 +185,6 @@ GANGS: tuple[Difference, ...] = (
     ),
     Difference(
         "scheduler-name",
-        Area.GANGS,
         "`schedulerName` of Volcano gangs",
         "never set",
         "`volcano`, where the policy is set and the scheduler unset; for coscheduling only where the setting "
@@ -199,7 +194,6 @@ GANGS: tuple[Difference, ...] = (
     ),
     Difference(
         "second-group-name",
-        Area.GANGS,
         "Annotation with the name of the Volcano group",
         "`scheduling.k8s.io/group-name`",
         "`scheduling.volcano.sh/group-name` too",
@@ -208,7 +202,6 @@ GANGS: tuple[Difference, ...] = (
     ),
     Difference(
         "queue-on-pods",
-        Area.GANGS,
         "Volcano queue",
         "on the JobSet and the PodGroup",
         "on the pod templates too; the tenant's default queue where unset",

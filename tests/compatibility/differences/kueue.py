@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.compatibility.compared_case import Scene, main_container, parallelism
-from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.difference import Difference
 from trainyard.checks.finding import Finding
 
 
@@ -30,7 +30,6 @@ def _names(resources: dict[str, dict[str, object]]) -> set[str]:
 KUEUE: tuple[Difference, ...] = (
     Difference(
         "kueue-counts",
-        Area.ADMISSION,
         "TrainJob in a queue of Kueue that runs other pods than Kueue counts",
         "accepted; MPI launchers are made as counted, and resources that Kueue does not see are not charged",
         "rejected, with what Kueue counts and the fix: see [kueue.md](kueue.md#what-kueue-counts)",

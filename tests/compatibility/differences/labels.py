@@ -6,7 +6,7 @@ import copy
 
 from tests.compatibility.compared_case import Scene, labelled, main_container, parallelism, pod
 from tests.compatibility.corpus.case import ANCESTOR, Body
-from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.difference import Difference
 from tests.compatibility.differences.rendering import add_claims, merge_resources
 from tests.compatibility.object_differences import canonical
 
@@ -73,7 +73,6 @@ def _upsert(entry: Body, variables: list[Body]) -> None:
 LABELS: tuple[Difference, ...] = (
     Difference(
         "unlabelled-launcher",
-        Area.FRAMEWORKS,
         "MPI runtime in which no replicatedJob has the trainer's label, and the launcher not that of an initializer",
         "no container gets the TrainJob's program",
         "the launcher is the trainer, with a warning if there is a command or arguments",
@@ -82,7 +81,6 @@ LABELS: tuple[Difference, ...] = (
     ),
     Difference(
         "two-labels",
-        Area.FRAMEWORKS,
         "MPI runtime in which launcher and node have the ancestor label",
         "both run the TrainJob's command",
         "the launcher alone, with a warning; the node keeps the runtime's command",

@@ -7,7 +7,7 @@ import re
 from tests.compatibility.compared_case import Scene, containers, main_container, parallelism, pod
 from tests.compatibility.corpus.case import Body
 from tests.compatibility.differences.devices import gpus
-from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.difference import Difference
 from tests.compatibility.differences.rendering import add_claims
 from tests.compatibility.object_differences import amounts, canonical
 
@@ -175,7 +175,6 @@ def _key_mode(scene: Scene) -> None:
 MPI: tuple[Difference, ...] = (
     Difference(
         "launcher-count",
-        Area.FRAMEWORKS,
         "Pods of an MPI launcher",
         "`mlPolicy.numNodes`, while the nodes stay at one unless the TrainJob sets the number",
         "one launcher; `mlPolicy.numNodes` counts the nodes",
@@ -184,7 +183,6 @@ MPI: tuple[Difference, ...] = (
     ),
     Difference(
         "launcher-alone",
-        Area.FRAMEWORKS,
         "One node with `mpi.runLauncherAsNode`",
         "a launcher and a node: two pods",
         "the launcher alone; replicatedJob `node` is left out",
@@ -193,7 +191,6 @@ MPI: tuple[Difference, ...] = (
     ),
     Difference(
         "mpi-program",
-        Area.FRAMEWORKS,
         "`trainer.image` and `trainer.env` of an MPI job",
         "the launcher's; variables also for the nodes if `runLauncherAsNode` is set",
         "the launcher's and the nodes'",
@@ -202,7 +199,6 @@ MPI: tuple[Difference, ...] = (
     ),
     Difference(
         "mpi-resources",
-        Area.FRAMEWORKS,
         "`resourcesPerNode` of an MPI job whose launcher is not a node",
         "the launcher's",
         "the nodes'",
@@ -211,7 +207,6 @@ MPI: tuple[Difference, ...] = (
     ),
     Difference(
         "mpi-slots",
-        Area.FRAMEWORKS,
         "Slots of an MPI node without `numProcPerNode`",
         "GPUs of the launcher, or of the TrainJob's `resourcesPerNode` alone",
         "GPUs of each rendered host",
@@ -220,7 +215,6 @@ MPI: tuple[Difference, ...] = (
     ),
     Difference(
         "mpi-variables",
-        Area.FRAMEWORKS,
         "Variables of Open MPI 5",
         "not set: only the names of Open MPI 4 are",
         "set too (`PRTE_MCA_…`); a TrainJob can override them",
@@ -230,7 +224,6 @@ MPI: tuple[Difference, ...] = (
     ),
     Difference(
         "mpi-key-mode",
-        Area.FRAMEWORKS,
         "Mode of the SSH key in root's home",
         "0640",
         "0600; elsewhere 0640, so that members of the pod's fsGroup can read it",

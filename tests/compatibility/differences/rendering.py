@@ -7,7 +7,7 @@ import re
 
 from tests.compatibility.compared_case import Scene, containers, labelled, main_container, pod
 from tests.compatibility.corpus.case import Body
-from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.difference import Difference
 from tests.compatibility.object_differences import amounts, canonical
 
 INJECTED = {
@@ -24,7 +24,6 @@ INJECTED = {
 """Variables that upstream injects, by framework; names of another framework are the user's."""
 _RENDEZVOUS = {"containerPort": 29500, "protocol": "TCP"}
 _CONNECTED = ("torch", "jax", "xgboost")
-_SOURCES_OF_VOLUMES = {"name"}
 
 
 def _snapshot(scene: Scene) -> None:
@@ -176,7 +175,6 @@ def _one_source(entries: list[Body], change: Body, keys: set[str]) -> None:
 RENDERING: tuple[Difference, ...] = (
     Difference(
         "snapshot-metadata",
-        Area.RENDERING,
         "Snapshot of the runtime",
         "whole object",
         "without resourceVersion, managed fields, timestamps and `last-applied-configuration`",
@@ -185,7 +183,6 @@ RENDERING: tuple[Difference, ...] = (
     ),
     Difference(
         "always-injected",
-        Area.RENDERING,
         "Variables and port of torch, JAX and XGBoost without `spec.trainer`",
         "not set",
         "set as with an empty `spec.trainer`",
@@ -195,7 +192,6 @@ RENDERING: tuple[Difference, ...] = (
     ),
     Difference(
         "injected-first",
-        Area.RENDERING,
         "Order of variables",
         "the user's first, then the injected ones; those of XGBoost in random order",
         "the injected ones first, in a fixed order",
@@ -204,7 +200,6 @@ RENDERING: tuple[Difference, ...] = (
     ),
     Difference(
         "address",
-        Area.RENDERING,
         "Address of the first node (torch, torchtune, JAX, XGBoost)",
         "always `<job>-node-0-0.<job>`",
         "the name of the trainer's replicatedJob and the JobSet's subdomain",
@@ -213,7 +208,6 @@ RENDERING: tuple[Difference, ...] = (
     ),
     Difference(
         "port",
-        Area.RENDERING,
         "Port 29500",
         "overwrites the first unnamed port, or a named or UDP port of that number; two unnamed ports cannot be applied",
         "added unless TCP 29500 is declared; other ports stay",
@@ -223,7 +217,6 @@ RENDERING: tuple[Difference, ...] = (
     ),
     Difference(
         "resources-without-policy",
-        Area.RENDERING,
         "`resourcesPerNode` without `mlPolicy`",
         "ignored",
         "applied",
@@ -232,7 +225,6 @@ RENDERING: tuple[Difference, ...] = (
     ),
     Difference(
         "claims",
-        Area.RENDERING,
         "`resourcesPerNode.claims`",
         "dropped",
         "merged by name",
@@ -241,7 +233,6 @@ RENDERING: tuple[Difference, ...] = (
     ),
     Difference(
         "lost-sources",
-        Area.RENDERING,
         "`fileKeyRef` and `fieldRef.apiVersion` in `trainer.env` and initializer `env`",
         "dropped",
         "kept",
@@ -250,7 +241,6 @@ RENDERING: tuple[Difference, ...] = (
     ),
     Difference(
         "new-source",
-        Area.RENDERING,
         "Patch that sets another source of a volume or a variable",
         "both sources stay, which is invalid in a pod",
         "the new source replaces the old one",

@@ -17,9 +17,10 @@ from tests.controller.harness import (
     Controller,
     change,
     conditions,
+    existing,
     job_set_status,
     runtime,
-    train_job,
+    submit,
 )
 from tests.controller.test_application import OURS, configuration
 from tests.controller.trainer_status.test_server import STORED, platform, pod
@@ -31,16 +32,14 @@ SERVER = {"service": "localhost", "namespace": "kubeflow-system"}
 
 
 def reported(api: FakeApi) -> Any:
-    body = api.find("trainjobs", "job", "team")
-    assert body is not None
+    body = existing(api, "trainjobs", "job", "team")
     return (body.get("status") or {}).get("trainerStatus")
 
 
 async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> None:
     known: list[str] = []
     api.put(PLATFORMS, platform(statusServer=SERVER))
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     process = Controller(api, Clock())
     process.cache._authority = lambda: known[0] if known else None
     await process.start()
@@ -52,8 +51,7 @@ async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> No
     api.put(CLUSTER_RUNTIMES, {**runtime(), "metadata": {"name": "torch", "labels": {"touched": "yes"}}})
     await eventually(lambda: api.find("jobsets", "job", "team"))
     await process.settle()
-    stored = api.find("configmaps", "job-tls-config", "team")
-    assert stored is not None
+    stored = existing(api, "configmaps", "job-tls-config", "team")
     assert stored["data"] == {"ca.crt": "PEM"}
     assert "KUBEFLOW_TRAINER_SERVER_URL" in str(api.find("jobsets", "job", "team"))
     await process.kill()
@@ -61,8 +59,7 @@ async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> No
 
 async def test_without_a_server_of_its_own_a_process_configures_no_jobs_for_it(api: FakeApi) -> None:
     api.put(PLATFORMS, platform(statusServer=SERVER))
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     process = Controller(api, Clock())
     await process.start()
     await process.settle()
@@ -72,15 +69,13 @@ async def test_without_a_server_of_its_own_a_process_configures_no_jobs_for_it(a
 
 
 async def test_a_report_outlives_suspension_resume_and_the_end(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     process = Controller(api, Clock())
     await process.start()
     await process.settle()
     writer = StatusWriter(process.client, interval=0.01)
     for suspend in (True, False):
-        job = api.find("trainjobs", "job", "team")
-        assert job is not None
+        job = existing(api, "trainjobs", "job", "team")
         await writer.write(job, STORED)
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": suspend})
         await process.settle()
@@ -101,8 +96,7 @@ async def test_the_sdk_in_a_pod_reports_to_the_webhook_server(
     sdk = pytest.importorskip("kubeflow.trainer.backends.kubernetes.utils")
     api.put("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}})
     api.put(PLATFORMS, platform(statusServer=SERVER))
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
+    submit(api)
     api.review = pod("job-node-0-0-abcde")
     controller = Application(configuration(certificates=(OURS,)), api.connection)
     running = asyncio.create_task(controller.run())
@@ -118,8 +112,7 @@ async def test_the_sdk_in_a_pod_reports_to_the_webhook_server(
             value = variable["value"].replace("/var/run/secrets/kubeflow/trainer", str(tmp_path))
             address = f"localhost:{controller.ports['webhook']}"
             monkeypatch.setenv(variable["name"], value.replace("localhost.kubeflow-system.svc:10443", address))
-    trusted = api.find("configmaps", "job-tls-config", "team")
-    assert trusted is not None
+    trusted = existing(api, "configmaps", "job-tls-config", "team")
     (tmp_path / "ca.crt").write_text(trusted["data"]["ca.crt"])
     (tmp_path / "token").write_text("e30.e30.x")
     for name in ("_http_session", "_cached_token"):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.controller.harness import TRAIN_JOBS, Body, train_job
+from tests.controller.harness import TRAIN_JOBS, Body, existing, train_job
 from tests.kube.fake_api import FakeApi, error
 from trainyard.controller.trainer_status.writer import StatusWriter
 from trainyard.kube.api_errors import ApiError
@@ -29,8 +29,7 @@ def progress(percent: int) -> Body:
 
 
 def stored(api: FakeApi) -> Body | None:
-    body = api.find("trainjobs", "job", "team")
-    assert body is not None
+    body = existing(api, "trainjobs", "job", "team")
     found: Body | None = (body.get("status") or {}).get("trainerStatus")
     return found
 
@@ -99,8 +98,7 @@ async def test_a_job_that_changes_meanwhile_gets_its_report(api: FakeApi, writer
     job = api.put(TRAIN_JOBS, train_job())
     api.put(TRAIN_JOBS, train_job(suspend=True))
     await writer.write(job, progress(1))
-    body = api.find("trainjobs", "job", "team")
-    assert body is not None
+    body = existing(api, "trainjobs", "job", "team")
     assert (body["spec"]["suspend"], body["status"]) == (True, {"trainerStatus": progress(1)})
 
 

@@ -182,7 +182,7 @@ def require_ownership(path: Path) -> None:
         )
 
 
-def write_private(path: Path, content: bytes | str, *, mode: int = 0o600) -> None:
+def write_private(path: Path, content: bytes | str) -> None:
     """Write an owner-only file atomically.
 
     Raises
@@ -193,7 +193,7 @@ def write_private(path: Path, content: bytes | str, *, mode: int = 0o600) -> Non
     private_folder(path.parent)
     data = content.encode() if isinstance(content, str) else content
     try:
-        with atomic_write(path, mode) as file:
+        with atomic_write(path, 0o600) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

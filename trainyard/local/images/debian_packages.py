@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 from trainyard.local.images.file_tree import FileTree
-from trainyard.local.images.recipe import read_recipes
 from trainyard.manifests.loader import load
 
-_LOCK: Final = "debian.lock"
-_RELOCK: Final = "run `make images-lock` on a machine with Debian 12, and review the diff"
-_HEADING: Final = "# Debian packages of the images, by architecture. Written by `make images-lock`.\n"
+LOCK: Final = "debian.lock"
+RELOCK: Final = "run `make images-lock` on a machine with Debian 12, and review the diff"
 
 
 @dataclass(frozen=True)
@@ -51,11 +46,11 @@ def read_debian_lock(folder: Path, architecture: str, names: Iterable[str]) -> l
     TrainyardError
         The lock lacks the architecture or a package.
     """
-    file = folder / _LOCK
-    document: Any = load(file.read_text(), str(file), fix=_RELOCK) if file.is_file() else {}
+    file = folder / LOCK
+    document: Any = load(file.read_text(), str(file), fix=RELOCK) if file.is_file() else {}
     pinned: Mapping[str, Any] = (document or {}).get(architecture) or {}
     if missing := sorted(set(names) - set(pinned)):
-        raise TrainyardError(f"{file} does not pin {', '.join(missing)} for {architecture}", fix=_RELOCK)
+        raise TrainyardError(f"{file} does not pin {', '.join(missing)} for {architecture}", fix=RELOCK)
     return [DebianPackage(name, **pinned[name]) for name in sorted(set(names))]
 
 
@@ -87,13 +82,13 @@ def fetch(packages: Iterable[DebianPackage], cache: Path) -> dict[str, Path]:
             reason = " ".join(line for line in done.stderr.splitlines() if line.startswith("E:")) or done.stderr[-300:]
             raise TrainyardError(
                 f"apt-get cannot download the pinned Debian packages: {reason.strip()}",
-                fix=f"run `apt-get update`; if the version is gone, {_RELOCK}",
+                fix=f"run `apt-get update`; if the version is gone, {RELOCK}",
             )
         found = {_sha256(file): file for file in Path(folder).glob("*.deb")}
         for package in missing:
             if package.sha256 not in found:
                 raise TrainyardError(
-                    f"{package.name} {package.version} does not have the SHA-256 in {_LOCK}", fix=_RELOCK
+                    f"{package.name} {package.version} does not have the SHA-256 in {LOCK}", fix=RELOCK
                 )
             found[package.sha256].replace(files[package.name])
     return files
@@ -119,43 +114,3 @@ def _sha256(file: Path) -> str:
         return ""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def main() -> None:
-    """Write the lock for this machine's architecture, from the package index of its apt."""
-    folder = project_root() / "images"
-    names = sorted(
-        {name for recipe in read_recipes(folder).values() for layer in recipe.layers for name in layer.debian}
-    )
-    command = ["apt-cache", "show", "--no-all-versions", *names]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
-    architecture = subprocess.run(
-        ["dpkg", "--print-architecture"],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    file = folder / _LOCK
-    document: Any = (load(file.read_text(), str(file), fix=_RELOCK) if file.is_file() else None) or {}
-    document[architecture] = {}
-    for paragraph in listing.split("\n\n"):
-        fields = dict(re.findall(r"(?m)^(Package|Version|Architecture|SHA256): (.+)$", paragraph))
-        if fields:
-            document[architecture][fields["Package"]] = {
-                "version": fields["Version"],
-                "architecture": fields["Architecture"],
-                "sha256": fields["SHA256"],
-            }
-    if missing := sorted(set(names) - set(document[architecture])):
-        sys.exit(f"apt does not have {', '.join(missing)}")
-    lines = [_HEADING]
-    for each in sorted(document):
-        lines.append(f"{each}:\n")
-        for name, entry in sorted(document[each].items()):
-            lines.append(f"  {name}:\n")
-            lines += [f'    {key}: "{entry[key]}"\n' for key in ("version", "architecture", "sha256")]
-    file.write_text("".join(lines))
-
-
-if __name__ == "__main__":
-    main()

@@ -91,9 +91,9 @@ def rego_source(rule: AdmissionRule, folder: Path) -> str:
     return read_text(path)
 
 
-def fragments(folder: Path | None = None) -> dict[str, Fragment]:
+def fragments() -> dict[str, Fragment]:
     """Return the shared CEL fragments by name: the files of ``lib`` in the shipped catalog."""
-    library = (folder or data_folder("policies")) / "lib"
+    library = data_folder("policies") / "lib"
     return {
         path.name.removesuffix(".cel.yaml"): validated(Fragment, expand_variables(read_yaml(path)), path)
         for path in sorted(library.glob("*.cel.yaml"), key=str)

@@ -16,6 +16,7 @@ from trainyard.checks.report.text import counted, listed
 from trainyard.scheduling.queues.queue import DEFAULT, ROOT
 
 _SHOWN = 5
+_PATH = "trainyard:queues"
 
 
 def change_findings(
@@ -25,7 +26,6 @@ def change_findings(
     owned: Collection[str],
     retired: Collection[str],
     pod_groups: Sequence[Mapping[str, Any]],
-    path: str = "trainyard:queues",
 ) -> list[Finding]:
     """Find changes that harm jobs of a live queue tree.
 
@@ -41,18 +41,16 @@ def change_findings(
         Names of the queues that were retired before this change.
     pod_groups
         Every PodGroup of the cluster, in any phase.
-    path
-        Path of the desired queues, the prefix of each finding's path.
     """
     queues = {queue["metadata"]["name"]: queue for queue in live}
     jobs = jobs_by_queue(pod_groups)
     findings: list[Finding] = []
     # Another run may have deleted one since the owned ones were listed.
     for name in sorted(set(owned) & set(queues) - set(desired) - {ROOT, DEFAULT}):
-        findings += _removed(name, queues[name], name in retired, jobs.get(name, []), f"{path}.{name}")
+        findings += _removed(name, queues[name], name in retired, jobs.get(name, []), f"{_PATH}.{name}")
     for name in sorted(set(queues) & set(desired)):
-        findings += _closing(name, queues[name], desired[name], jobs.get(name, []), f"{path}.{name}")
-    findings += _new_parents(queues, desired, jobs, path)
+        findings += _closing(name, queues[name], desired[name], jobs.get(name, []), f"{_PATH}.{name}")
+    findings += _new_parents(queues, desired, jobs)
     return findings
 
 
@@ -101,14 +99,13 @@ def _new_parents(
     queues: Mapping[str, Mapping[str, Any]],
     desired: Mapping[str, Mapping[str, Any]],
     jobs: Mapping[str, list[str]],
-    path: str,
 ) -> Iterator[Finding]:
     leaves = set(queues) - {(queue.get("spec") or {}).get("parent") for queue in queues.values()} - {ROOT}
     for parent in sorted(leaves & {spec.get("parent") or ROOT for spec in desired.values()}):
         if jobs.get(parent):
             below = sorted(name for name, spec in desired.items() if spec.get("parent") == parent)
             yield Finding(
-                f"{path}.{below[0]}.parent",
+                f"{_PATH}.{below[0]}.parent",
                 f"queue {parent!r} would get child queues ({', '.join(below)}), but {describe_jobs(jobs[parent])}; "
                 "one gang in it would stop scheduling for every tenant",
                 f"add a new parent instead, or close {parent} until it is empty",

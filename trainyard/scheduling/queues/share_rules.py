@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from trainyard.checks.finding import Severity
 from trainyard.scheduling.queues.queue_rule import QueueRule
 from trainyard.scheduling.queues.scheduling import SharePlugin
 
-_ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 _TREE = frozenset({SharePlugin.TREE})
 _CAPACITY = frozenset({SharePlugin.TREE, SharePlugin.CAPACITY})
 _PROPORTION = frozenset({SharePlugin.PROPORTION})
 
 _CAPACITY_RULES: Final = (
-    QueueRule(
+    QueueRule.warning(
         "queue-capability-zero",
-        _WARNING,
         "A capability of cpu or memory is not 0",
         "Volcano reads 0 as no limit. For devices, 0 is a limit.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-deserved-fabric",
-        _WARNING,
         "The shares of all queues together fit in the fabric",
         "When all queues use their shares, not every share can be reclaimed: later jobs wait.",
         plugins=_CAPACITY,
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-deserved-overcommit",
-        _WARNING,
         "The shares below a queue fit in its limit",
         "As for the fabric, one level down: the webhook compares a parent with its children only, and not where the "
         "parent's field is unset.",
@@ -37,116 +32,100 @@ _CAPACITY_RULES: Final = (
     ),
     QueueRule(
         "queue-guarantee-ancestor",
-        _ERROR,
         "The guarantees below a queue fit in its capability",
         "Nothing remains for the siblings of the guaranteed queue.",
         plugins=_TREE,
     ),
     QueueRule(
         "queue-guarantee-fabric",
-        _ERROR,
         "The guarantees of all queues together fit in the fabric",
         "Nothing remains for queues without a guarantee, including default. Without the tree, the guarantees of inner "
         "queues count in addition to those of their child queues.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-guarantee-silent",
-        _WARNING,
         "A guarantee is repeated by the queues above it",
         "The scheduler reserves it among the queue's own siblings only; queues one level up can use it.",
         plugins=_TREE,
     ),
     QueueRule(
         "queue-resource-name",
-        _ERROR,
         "A resource name is supported by Volcano",
         "A name without a domain, such as gpu, is accepted and has no effect.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-resource-offered",
-        _WARNING,
         "A resource exists on nodes of the fabric",
         "The name is usually misspelled: the real resource is not limited, or not shared.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-starved",
-        _WARNING,
         "The guarantees of other queues leave resources for each queue",
         "Its jobs never run, without a message.",
     ),
 )
 
 _FAIRNESS: Final = (
-    QueueRule(
+    QueueRule.warning(
         "queue-deserved-absent",
-        _WARNING,
         "A queue that jobs use has a share it can reclaim",
         "It borrows free resources and never reclaims.",
         plugins=_CAPACITY,
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-deserved-device",
-        _WARNING,
         "A share includes the devices of its jobs",
         "One resource below its share is enough to reclaim others, so cpu alone determines how many devices the queue "
         "reclaims; jobs without any resource of deserved own nothing.",
         plugins=_CAPACITY,
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-deserved-ignored",
-        _WARNING,
         "The plug-in supports deserved",
         "proportion uses weights and ignores deserved. With capacity too, the smaller limit applies.",
         plugins=_PROPORTION,
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-share-resources",
-        _WARNING,
         "A share names one resource",
         "With several, a queue reclaims while one resource that its pods request is within its share, and loses pods "
         "while one is above it: unused cpu entitles it to devices above its share, and too much cpu costs it devices "
         "within its share.",
         plugins=_CAPACITY,
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-weight-ignored",
-        _WARNING,
         "The plug-in supports weights",
         "capacity ignores them.",
         plugins=_CAPACITY,
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-plugins-both",
-        _WARNING,
         "Only one of capacity and proportion is on",
         "With both, a queue gets the smaller of its share and its part by weight, in any order of the plug-ins.",
         plugins=_PROPORTION,
     ),
     QueueRule(
         "queue-reclaim-enqueue",
-        _ERROR,
         "Action enqueue is off with a tree",
         "While the cluster is full, a gang with minResources (every Volcano Job, every gang of the trainer) stays "
         "Pending: its queue never reclaims its share.",
         plugins=_TREE,
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-reclaim-off",
-        _WARNING,
         "Action reclaim is on where queues have shares",
         "Without it borrowed resources are never reclaimed.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-reclaim-topology",
-        _WARNING,
         "A gang that requires one domain can wait for it",
         "Reclaim selects nodes in any domain and ignores the topology of the gang. Only pods whose PriorityClass has "
         "preempts: false reclaim nothing; they wait until a whole domain is free.",
         plugins=_CAPACITY,
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-reclaim-unreachable",
-        _WARNING,
         "The share of a queue can be reclaimed",
         "Queues that are not reclaimable can borrow so much that the owner gets its share only when their jobs end.",
         plugins=_CAPACITY,
@@ -154,51 +133,39 @@ _FAIRNESS: Final = (
 )
 
 _TENANTS: Final = (
-    QueueRule(
+    QueueRule.warning(
         "queue-affinity-groups",
-        _WARNING,
         "Node groups of an affinity exist",
         "The jobs of a queue whose node groups have no nodes never run.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-affinity-ignored",
-        _WARNING,
         "Plug-in nodegroup is on where queues have an affinity",
         "Without it the affinity is ignored.",
     ),
     QueueRule(
         "queue-affinity-nowhere",
-        _ERROR,
         "An affinity allows at least one node group",
         "Jobs run only in the named groups. To exclude groups, name the others.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-capability-gang",
-        _WARNING,
         "A queue can hold a gang of each runtime that its tenants may use",
         "A gang above the limit of its queue is never scheduled.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-closed-guarantee",
-        _WARNING,
         "A closed queue has no guarantee",
         "Its guarantee stays reserved and unused.",
     ),
-    QueueRule(
+    QueueRule.warning(
         "queue-closed-used",
-        _WARNING,
         "A tenant's default queue is open",
         "Every job of the tenant without a queue is rejected.",
     ),
-    QueueRule(
-        "queue-retired-used",
-        _ERROR,
-        "No tenant uses a retired queue",
-        "Its jobs are rejected.",
-    ),
+    QueueRule("queue-retired-used", "No tenant uses a retired queue", "Its jobs are rejected."),
     QueueRule(
         "queue-state-parent",
-        _ERROR,
         "The child queues of a closed queue are closed",
         "Volcano closes them too, and ignores their own state.",
     ),

@@ -8,7 +8,7 @@ irregular spellings upstream; any other spelling is silently dropped.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import get_args
 
@@ -42,7 +42,7 @@ class PluginGrammar:
     """
 
     arguments: Mapping[str, ArgumentType]
-    prefixes: Mapping[str, ArgumentType]
+    prefixes: Mapping[str, ArgumentType] = field(default_factory=dict)
     fatal: frozenset[str] = frozenset()
 
     def kind(self, argument: str) -> ArgumentType | None:
@@ -167,7 +167,7 @@ ACTION_ARGUMENTS: Mapping[str, Mapping[str, ArgumentType]] = {
     "shuffle": {},
 }
 
-_NONE = PluginGrammar({}, {})
+_NONE = PluginGrammar({})
 _EXTENDER_TEXTS = (
     "urlPrefix",
     "httpTimeout",
@@ -235,7 +235,6 @@ PLUGINS: Mapping[str, PluginGrammar] = {
             "deviceshare.KnownGeometriesCMName": ArgumentType.TEXT,
             "deviceshare.KnownGeometriesCMNamespace": ArgumentType.TEXT,
         },
-        {},
     ),
     "drf": _NONE,
     "extender": PluginGrammar(
@@ -244,7 +243,6 @@ PLUGINS: Mapping[str, PluginGrammar] = {
             "extender.ignorable": ArgumentType.BOOLEAN,
             "extender.managedResources": ArgumentType.LIST,
         },
-        {},
         fatal=frozenset({"extender.managedResources"}),
     ),
     "gang": _NONE,
@@ -259,10 +257,10 @@ PLUGINS: Mapping[str, PluginGrammar] = {
         },
         {"hypernode.binpack.resources.": ArgumentType.INTEGER},
     ),
-    "nodegroup": PluginGrammar({"strict": ArgumentType.BOOLEAN}, {}),
-    "nodeorder": PluginGrammar({f"{name}.weight": ArgumentType.INTEGER for name in _NODE_ORDER}, {}),
-    "numa-aware": PluginGrammar({"weight": ArgumentType.INTEGER}, {}),
-    "overcommit": PluginGrammar({"overcommit-factor": ArgumentType.NUMBER}, {}),
+    "nodegroup": PluginGrammar({"strict": ArgumentType.BOOLEAN}),
+    "nodeorder": PluginGrammar({f"{name}.weight": ArgumentType.INTEGER for name in _NODE_ORDER}),
+    "numa-aware": PluginGrammar({"weight": ArgumentType.INTEGER}),
+    "overcommit": PluginGrammar({"overcommit-factor": ArgumentType.NUMBER}),
     "pdb": _NONE,
     "predicates": PluginGrammar(
         {
@@ -272,7 +270,6 @@ PLUGINS: Mapping[str, PluginGrammar] = {
             "volumebinding.shape": ArgumentType.LIST,
             "dynamicresources.filterTimeoutSeconds": ArgumentType.INTEGER,
         },
-        {},
         fatal=frozenset(
             {
                 "volumebinding.weight",
@@ -286,7 +283,6 @@ PLUGINS: Mapping[str, PluginGrammar] = {
     "proportion": _NONE,
     "rescheduling": PluginGrammar(
         {"interval": ArgumentType.TEXT, "metricsPeriod": ArgumentType.TEXT, "strategies": ArgumentType.LIST},
-        {},
         fatal=frozenset({"interval", "metricsPeriod"}),
     ),
     "resource-strategy-fit": PluginGrammar(
@@ -296,12 +292,11 @@ PLUGINS: Mapping[str, PluginGrammar] = {
             "sra": ArgumentType.MAPPING,
             "proportional": ArgumentType.MAPPING,
         },
-        {},
         fatal=frozenset({"resourceStrategyFitWeight", "resources", "sra", "proportional"}),
     ),
     "resourcequota": _NONE,
-    "sla": PluginGrammar({"sla-waiting-time": ArgumentType.TEXT}, {}),
-    "task-topology": PluginGrammar({"task-topology.weight": ArgumentType.INTEGER}, {}),
+    "sla": PluginGrammar({"sla-waiting-time": ArgumentType.TEXT}),
+    "task-topology": PluginGrammar({"task-topology.weight": ArgumentType.INTEGER}),
     "tdm": PluginGrammar(
         {"tdm.evict.period": ArgumentType.TEXT},
         {"tdm.revocable-zone.": ArgumentType.TEXT},
@@ -314,7 +309,6 @@ PLUGINS: Mapping[str, PluginGrammar] = {
             "memory.weight": ArgumentType.INTEGER,
             "thresholds": ArgumentType.MAPPING,
         },
-        {},
     ),
 }
 """Supported arguments of every plug-in of 1.14.1."""

@@ -18,23 +18,20 @@ _LABEL_VALUE_LIMIT = 63
 _MAX_MEMBERS = 10_000
 
 
-def check_fabric(settings: FabricSettings, *, path: str = "trainyard:fabric") -> list[Finding]:
+def check_fabric(settings: FabricSettings) -> list[Finding]:
     """Find errors that prevent the compilation of a fabric.
 
     Parameters
     ----------
     settings
         The fabric.
-    path
-        Path of the settings, the prefix of each finding's path.
 
     Returns
     -------
     list of Finding
         Errors only, in settings order; empty if the fabric can be compiled.
     """
-    found = fabric_findings(settings, path=path)
-    return [finding for finding in found if finding.severity is Severity.ERROR]
+    return [finding for finding in fabric_findings(settings) if finding.severity is Severity.ERROR]
 
 
 def fabric_findings(settings: FabricSettings, *, path: str = "trainyard:fabric", file: str = "") -> list[Finding]:

@@ -8,8 +8,7 @@ only while it exists, and tiers rise from the top and fall from the bottom.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 Manifest = Mapping[str, Any]
 
@@ -17,27 +16,17 @@ NOTHING = "no-node.trainyard.dev"
 """Name of a node that does not exist: the placeholder member of a temporarily empty HyperNode."""
 
 
-@dataclass(frozen=True)
-class FabricWrite:
-    """One write.
+class FabricUpdate(NamedTuple):
+    """A HyperNode by its name, and its spec afterwards."""
 
-    Parameters
-    ----------
-    action
-        Operation.
-    name
-        Name of the HyperNode.
-    spec
-        Its spec afterwards; empty for a deletion.
-    """
-
-    action: Literal["create", "update", "delete"]
     name: str
     spec: Manifest
 
 
-def safe_order(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[FabricWrite]:
-    """Return the writes that lead from the live to the desired HyperNodes without harm to the scheduler.
+def preparation(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[FabricUpdate]:
+    """Return the updates after which all writes are safe in any order in which members precede their parents.
+
+    They remove from each HyperNode the child HyperNodes that it loses, and raise tiers from the top.
 
     Parameters
     ----------
@@ -45,31 +34,6 @@ def safe_order(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[Fa
         Live HyperNodes; a valid forest.
     desired
         Desired HyperNodes; a valid forest.
-    """
-    steps = preparation(live, desired)
-    specs = _specs(live) | {step.name: step.spec for step in steps}
-    new = _specs(desired)
-    for name in sorted(new, key=lambda name: (_tier(new[name]), name)):
-        if name not in specs:
-            steps.append(FabricWrite("create", name, new[name]))
-        elif specs[name] != new[name]:
-            steps.append(FabricWrite("update", name, new[name]))
-    gone = [name for name in specs if name not in new]
-    steps += [FabricWrite("delete", name, {}) for name in sorted(gone, key=lambda name: (-_tier(specs[name]), name))]
-    return steps
-
-
-def preparation(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[FabricWrite]:
-    """Return the first of these writes; the others are safe in any order in which members precede their parents.
-
-    They remove from each HyperNode the child HyperNodes that it loses, and raise tiers from the top.
-
-    Parameters
-    ----------
-    live
-        Live HyperNodes.
-    desired
-        Desired HyperNodes.
     """
     old, new = _specs(live), _specs(desired)
     steps = []
@@ -80,7 +44,7 @@ def preparation(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[F
         if name in new and _tier(new[name]) > _tier(spec):
             spec = {**spec, "tier": new[name]["tier"], "tierName": new[name].get("tierName", "")}
         if spec != old[name]:
-            steps.append(FabricWrite("update", name, spec))
+            steps.append(FabricUpdate(name, spec))
     return sorted(steps, key=lambda step: (-_tier(step.spec), step.name))
 
 

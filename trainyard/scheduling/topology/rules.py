@@ -5,12 +5,8 @@ The effects were observed on the real scheduler, or are rejections of the admiss
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from trainyard.checks.finding import Severity
 from trainyard.checks.rule import Rule, RuleSet
 
-_ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 _STOPS = "Intermittently no gang with a topology is scheduled anywhere, until the tree is repaired"
 _CRASH = "The scheduler crashes at the next gang with a topology"
 _REJECTED = "Rejected by Volcano's webhook or schema"
@@ -20,217 +16,148 @@ RULES = RuleSet(
     (
         Rule(
             "fabric-copies",
-            _ERROR,
             "Copied domains have a number of nodes",
             "Named or selected nodes would be in every copy",
         ),
-        Rule("fabric-domain-duplicate", _ERROR, "A domain's name is used once", _STOPS),
-        Rule("fabric-domain-empty", _ERROR, "A domain contains nodes", _REJECTED),
+        Rule("fabric-domain-duplicate", "A domain's name is used once", _STOPS),
+        Rule("fabric-domain-empty", "A domain contains nodes", _REJECTED),
         Rule(
             "fabric-domain-name",
-            _ERROR,
             "A domain's name is a valid label value",
             "The API server rejects the labels of its nodes",
         ),
-        Rule("fabric-domain-shape", _ERROR, "A domain has either nodes or domains", "The declaration is ambiguous"),
+        Rule("fabric-domain-shape", "A domain has either nodes or domains", "The declaration is ambiguous"),
         Rule(
             "fabric-domain-size",
-            _ERROR,
             "A domain has at most 10,000 members",
             "The HyperNode would exceed the size limit of the API server",
         ),
-        Rule("fabric-mixed-depth", _ERROR, "Every node is the same number of levels below the top", _NEVER),
+        Rule("fabric-mixed-depth", "Every node is the same number of levels below the top", _NEVER),
         Rule(
             "fabric-node-duplicate",
-            _ERROR,
             "A node is in one domain of a tier",
             "The node serves both domains, and a gang inside one of them shares it with a gang inside the other",
         ),
         Rule(
             "fabric-node-label",
-            _ERROR,
             "Labels of a shape or of a selector do not contradict the fabric",
             "The labels of the node would name another domain",
         ),
-        Rule(
-            "fabric-node-name",
-            _ERROR,
-            "A node's name is a valid label value",
-            "The API server rejects the node's labels",
-        ),
-        Rule(
-            "fabric-selector-empty",
-            _ERROR,
-            "A selector has a label",
-            "It matches no node, unlike elsewhere in Kubernetes",
-        ),
+        Rule("fabric-node-name", "A node's name is a valid label value", "The API server rejects the node's labels"),
+        Rule("fabric-selector-empty", "A selector has a label", "It matches no node, unlike elsewhere in Kubernetes"),
         Rule(
             "fabric-selector-overlap",
-            _ERROR,
             "No node matches the selectors of two domains",
             "The node serves both domains, and a gang inside one of them shares it with a gang inside the other",
         ),
-        Rule(
+        Rule.warning(
             "fabric-selector-unproved",
-            _WARNING,
             "The settings prove that no node is in two domains",
             "A node with the labels of both domains serves both; preview and up compare with the cluster's nodes",
         ),
         Rule(
             "fabric-shape-node",
-            _ERROR,
             "shapeByNode names nodes of its own domain",
             "The node does not have the intended shape",
         ),
-        Rule(
-            "fabric-shape-unknown",
-            _ERROR,
-            "A shape is declared under shapes",
-            "The capacity of the nodes is unknown",
-        ),
-        Rule("fabric-shape-unused", _WARNING, "A declared shape is used", "It has no effect"),
+        Rule("fabric-shape-unknown", "A shape is declared under shapes", "The capacity of the nodes is unknown"),
+        Rule.warning("fabric-shape-unused", "A declared shape is used", "It has no effect"),
         Rule(
             "fabric-size",
-            _ERROR,
             "A fabric has at most 200,000 nodes and 50,000 domains",
             "No cluster has this size; a number is probably mistyped",
         ),
         Rule(
             "fabric-tier-names",
-            _ERROR,
             "Each tier has a unique name",
             "A gang that names the tier is limited to one of two tiers at random",
         ),
-        Rule(
-            "hypernode-cycle",
-            _ERROR,
-            "No HyperNode is its own ancestor",
-            f"{_STOPS}; the repair can crash the scheduler",
-        ),
-        Rule(
+        Rule("hypernode-cycle", "No HyperNode is its own ancestor", f"{_STOPS}; the repair can crash the scheduler"),
+        Rule.warning(
             "hypernode-discovered",
-            _WARNING,
             "HyperNodes do not have the source label of Volcano's discovery",
             "Volcano's controller changes and deletes HyperNodes with this label",
         ),
-        Rule(
+        Rule.warning(
             "hypernode-label-match-empty",
-            _WARNING,
             "A labelMatch has a label",
             "An empty one matches no node, unlike elsewhere in Kubernetes",
         ),
-        Rule(
+        Rule.warning(
             "hypernode-member-kind",
-            _WARNING,
             "A HyperNode contains either nodes or HyperNodes",
             "Its nodes are in no domain of the tiers between",
         ),
         Rule(
             "hypernode-member-missing",
-            _ERROR,
             "A HyperNode that is listed as a member exists",
             f"Its nodes are missing above. If it exists in the cluster and is deleted now: {_CRASH.lower()}",
         ),
-        Rule(
-            "hypernode-member-repeated", _WARNING, "A member is listed once", "No effect; a name is probably mistyped"
-        ),
-        Rule("hypernode-members", _ERROR, "A HyperNode has members", _REJECTED),
-        Rule("hypernode-mixed-depth", _ERROR, "Every node is in a HyperNode of every tier", _NEVER),
+        Rule.warning("hypernode-member-repeated", "A member is listed once", "No effect; a name is probably mistyped"),
+        Rule("hypernode-members", "A HyperNode has members", _REJECTED),
+        Rule("hypernode-mixed-depth", "Every node is in a HyperNode of every tier", _NEVER),
         Rule(
             "hypernode-name-duplicate",
-            _ERROR,
             "A HyperNode is declared once",
             "The last one that is applied replaces the others",
         ),
-        Rule("hypernode-no-parent", _ERROR, "A HyperNode below the top tier has a parent", _NEVER),
-        Rule("hypernode-node-missing", _WARNING, "A node that is listed exists", "It is counted and runs no pods"),
-        Rule(
+        Rule("hypernode-no-parent", "A HyperNode below the top tier has a parent", _NEVER),
+        Rule.warning("hypernode-node-missing", "A node that is listed exists", "It is counted and runs no pods"),
+        Rule.warning(
             "hypernode-node-orphan",
-            _WARNING,
             "Every node with accelerators is in a HyperNode",
             "Gangs with a hard limit silently never use it",
         ),
         Rule(
             "hypernode-overlap",
-            _ERROR,
             "A node is in one HyperNode of a tier",
             "The node serves both, and a gang inside one of them shares it with a gang inside the other",
         ),
-        Rule("hypernode-regex-invalid", _ERROR, "A regular expression is valid in Go", _REJECTED),
-        Rule(
+        Rule("hypernode-regex-invalid", "A regular expression is valid in Go", _REJECTED),
+        Rule.warning(
             "hypernode-regex-unanchored",
-            _WARNING,
             "A regular expression is anchored at both ends",
             "Every node whose name contains a match is a member: `node-1` also matches node-10",
         ),
-        Rule(
+        Rule.warning(
             "hypernode-selector-unchecked",
-            _WARNING,
             "The nodes of a selector can be determined",
             "The check may miss overlaps and missing nodes",
         ),
-        Rule(
-            "hypernode-selector",
-            _ERROR,
-            "A member has one of exactMatch, regexMatch and labelMatch",
-            _REJECTED,
-        ),
+        Rule("hypernode-selector", "A member has one of exactMatch, regexMatch and labelMatch", _REJECTED),
         Rule(
             "hypernode-selector-ignored",
-            _ERROR,
             "Member HyperNodes are listed by exactMatch",
             "Other selectors are ignored: the HyperNode has no members, and a repair can crash the scheduler",
         ),
-        Rule("hypernode-self", _ERROR, "A HyperNode does not list itself", _STOPS),
-        Rule("hypernode-shape", _ERROR, "A manifest is valid", _REJECTED),
-        Rule(
+        Rule("hypernode-self", "A HyperNode does not list itself", _STOPS),
+        Rule("hypernode-shape", "A manifest is valid", _REJECTED),
+        Rule.warning(
             "hypernode-tier-gap",
-            _WARNING,
             "Tiers are numbered 1, 2, 3, … without gaps",
             "A gang with the missing tier gets the next lower one; others can never be scheduled",
         ),
         Rule(
             "hypernode-tier-name",
-            _ERROR,
             "A tier name belongs to one tier",
             "The tier of the name changes from one scheduling session to the next",
         ),
-        Rule(
+        Rule.warning(
             "hypernode-tier-name-mixed",
-            _WARNING,
             "The HyperNodes of a tier have one tier name",
             "Gangs that name the tier use all of it, which is misleading",
         ),
         Rule(
             "hypernode-tier-order",
-            _ERROR,
             "A HyperNode's tier is above its members'",
             "A hard limit at the lower tier allows all of the upper domain",
         ),
-        Rule(
+        Rule.warning(
             "hypernode-tier-zero",
-            _WARNING,
             "Tiers start at 1",
             "Accepted, but a gang with tier 0 is never scheduled without HyperNodes of that tier",
         ),
-        Rule(
-            "hypernode-two-parents",
-            _ERROR,
-            "A HyperNode has one parent",
-            f"{_STOPS}; the repair can crash the scheduler",
-        ),
+        Rule("hypernode-two-parents", "A HyperNode has one parent", f"{_STOPS}; the repair can crash the scheduler"),
     )
 )
 """Every rule by its id."""
-
-
-def rules_table() -> str:
-    """Return the rules as a Markdown table, for the documentation."""
-
-    def lines() -> Iterator[str]:
-        yield "| rule | severity | requirement | effect of a violation on Volcano 1.14.1 |"
-        yield "|---|---|---|---|"
-        for rule in sorted(RULES.values(), key=lambda each: each.id):
-            yield f"| `{rule.id}` | {rule.severity.value} | {rule.title} | {rule.effect} |"
-
-    return "\n".join(lines())

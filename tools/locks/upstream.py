@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from components.registry import declarations
 from trainyard import upstream
 from trainyard.settings.versions import supported_versions
-
-from .registry import declarations
-
-__all__ = ["main"]
 
 
 def main() -> None:
