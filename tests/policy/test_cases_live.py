@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from components.common.bounded_amounts import BOUNDED, with_bounded_amounts
+from tests.policy.conftest import suspended_controllers
 from tests.policy.deleted_cases import releases, requests_that_say_so, while_deleted
 from tests.policy.listed_cases import listed_cases, listed_rules
 from tests.policy.test_amounts import OF_WEBHOOKS, built, places
@@ -39,6 +41,12 @@ KIND_PATHS = {
 }
 _CHOSEN = re.compile(r'"(?:t[0-9a-f]{8}-[^"]*|case|elsewhere|vision)"|[0-9]{16,}|[0-9.]+e\+[0-9]+')
 """Names of namespaces and objects, which each engine chooses itself, and amounts beyond the precision of CEL."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _suspended(kinds: LiveCluster) -> Iterator[None]:
+    with suspended_controllers(kinds):
+        yield
 
 
 @pytest.fixture(scope="module")
