@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
@@ -71,17 +69,3 @@ def kinds(cluster: LiveCluster) -> Iterator[LiveCluster]:
     require(cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names))
     yield cluster
     require(cluster.kubectl("delete", "--timeout=60s", *names))
-
-
-@contextmanager
-def suspended_controllers(cluster: LiveCluster) -> Iterator[None]:
-    """Suspend what would run the old objects of cases, of which some have 10,000 pods."""
-    pids = {each["name"]: each["pid"] for each in cluster.status()["processes"]}
-    processes = [psutil.Process(pids[name]) for name in ("kube-controller-manager", "kube-scheduler", "kwok")]
-    for process in processes:
-        process.suspend()
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.resume()
