@@ -25,6 +25,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.forked_command import run_forked, starts_alike
 from tests.kubectl_get import UnreadError, read
 from trainyard.kube.blocking import BlockingSession
 from trainyard.kube.kinds import PODS
@@ -71,6 +72,8 @@ def new_repository(folder: Path) -> None:
 
 def trainyard(*arguments: str, env: Mapping[str, str], timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run the command line."""
+    if starts_alike(env):
+        return run_forked(arguments, env=env, timeout=timeout)
     return run(sys.executable, "-m", "trainyard", *arguments, env=env, timeout=timeout)
 
 

@@ -215,6 +215,7 @@ def test_refresh_sees_what_others_changed_and_up_puts_it_back(owned: LiveCluster
     require(owned.kubectl("patch", *QUOTA, name, "--type=merge", "-p", patch))
     require(owned.kubectl("delete", "role", "author", "-n", "vision"))
 
+    configure(owned, protect=True)  # which changes no object; the next test shows it
     seen = operate(owned, "refresh")
     assert (seen[f"ResourceQuota/vision/{name}"], seen["Role/vision/author"]) == ("update", "delete")
     done = operate(owned, "up", "--yes")
@@ -225,8 +226,6 @@ def test_refresh_sees_what_others_changed_and_up_puts_it_back(owned: LiveCluster
 
 
 def test_a_protected_stack_is_not_destroyed_and_says_what_holds_it(owned: LiveCluster) -> None:
-    configure(owned, protect=True)
-    operate(owned, "up", "--yes")
     before = names(owned, "namespaces", "queues", "customresourcedefinitions", "deployments", "clusterroles")
     said = refused(owned, "destroy", "--yes")
     for held in ("Queue/vision", "Namespace/vision", "CustomResourceDefinition/queues.scheduling.volcano.sh"):

@@ -105,13 +105,11 @@ def test_a_runtime_lives_from_its_first_release_to_its_retirement(
     before = team.runtime(f"{NAME}-1.1")["metadata"]["uid"]
     lock = {"images": {FIRST: DIGEST}}
     (team.folder / "images.lock").write_text(yaml.safe_dump(lock))
+    team.runtimes("deprecate", NAME, "1.0", "--remove-after", "2099-12-31")
     team.up(mirrors={"ghcr.io/acme": "registry.example.com/acme"})
     assert team.runtime(f"{NAME}-1.1")["metadata"]["uid"] != before
     assert team.image(f"{NAME}-1.1") == "registry.example.com/acme/vision:1.5.0"
     assert team.image(f"{NAME}-1.0") == f"registry.example.com/acme/vision:1.4.2@{DIGEST}"
-
-    team.runtimes("deprecate", NAME, "1.0", "--remove-after", "2099-12-31")
-    team.up()
     assert team.runtime(f"{NAME}-1.0")["metadata"]["labels"]["trainer.kubeflow.org/support"] == "deprecated"
     applied = changing_platform.apply(train_job("warned", "vision", f"{NAME}-1.0", suspend=True))
     assert "deprecated" in applied.stderr, applied

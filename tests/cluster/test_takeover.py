@@ -113,7 +113,7 @@ def former(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             "volcano", version, INSTALLER, kinds=("Namespace", "Service", "Role", "RoleBinding", "Job")
         )
         require(cluster.apply(*(each for each in rest if each["metadata"]["name"] != "volcano-system")))
-        require(cluster.apply(queue("research", "root"), queue("legacy", "root")))
+        require(cluster.apply(*(queue(name, "root") for name in ("research", "legacy", "obsolete"))))
         require(cluster.kubectl("create", "namespace", "vision"))
         create(cluster, queue("vision", "research"))
         create(cluster, volcano_job())
@@ -284,6 +284,7 @@ def test_up_replaces_the_programs_and_keeps_what_users_have(
     former: LiveCluster, before_takeover: dict[str, Any]
 ) -> None:
     before, deployments, pods = used(former), uids(former, "deployments"), running_pods(former)
+    configure(former, queues=with_obsolete(former))
     preview = operate(former, "preview")
     assert any(
         "Deployment volcano-system/volcano-scheduler is deleted and created again" in n for n in preview["notes"]
@@ -349,21 +350,20 @@ def test_a_target_is_all_that_a_run_writes(former: LiveCluster, tmp_path: Path) 
 
 def test_a_queue_that_was_taken_over_is_retired_in_one_up(former: LiveCluster) -> None:
     """The engine would only forget it; `destroy` does not create it again."""
-    configured = former.config_file.read_text()
-    tree = yaml.safe_load(configured)["config"]["trainyard:queues"]
-    create(former, queue("obsolete", "root"))
-    configure(former, queues=tree | {"obsolete": {"weight": 1}})
-    operate(former, "up", "--yes")
     assert former.get("queue", "obsolete")["metadata"]["annotations"]["trainyard.dev/adopted"] == "true"
-    configure(former, queues=tree | {"obsolete": {"weight": 1, "state": "retired"}})
+    configure(former, queues=with_obsolete(former, state="retired"))
     notes = operate(former, "preview")["notes"]
     assert any(note.startswith("Queue/obsolete is deleted before the update") for note in notes), notes
     assert former.get("queue", "obsolete")["status"]["state"] == "Open"
     operate(former, "up", "--yes")
     assert former.get("queue", "obsolete") is None
     assert operate(former, "up", "--yes")["changes"] == []
-    former.config_file.write_text(configured)
-    operate(former, "up", "--yes")
+
+
+def with_obsolete(cluster: LiveCluster, **more: Any) -> dict[str, Any]:
+    """Return the settings of queues with one that is retired later."""
+    tree = yaml.safe_load(cluster.config_file.read_text())["config"]["trainyard:queues"]
+    return {**tree, "obsolete": {"weight": 1, **more}}
 
 
 def amend(cluster: LiveCluster, **queues: dict[str, Any]) -> None:
@@ -386,8 +386,8 @@ def test_destroy_gives_back_the_former_installation(former: LiveCluster, before_
     assert "Deployment volcano-system/volcano-scheduler was created again" in result["restored"]
     assert "Queue research was restored" in result["restored"]
     after = contents(former)
-    assert {name: after.get(name) for name in before_takeover} == before_takeover
     assert "Queue//obsolete" not in after
+    assert {name: after.get(name) for name in before_takeover} == {**before_takeover, "Queue//obsolete": None}
     assert labeled(former, *INSTALLED, "validatingadmissionpolicybindings", "hypernodes") == set()
     users = used(former)
     kept = {"Queue/research", "Queue/vision", "Queue/legacy", "Job/training", "JobSet/held"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import awaited, environment, require, run, trainyard
+from tests.support import awaited, environment, in_process, require, run, trainyard
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +35,8 @@ class Embedded:
         return str(result.stderr)
 
     def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.command("status", "-o", "json").stdout)
+        printed = in_process("cluster", "status", "-o", "json", "--name", self.name, env=self.env)
+        found: dict[str, Any] = json.loads(printed.stdout)
         return found
 
     def processes(self) -> dict[str, dict[str, Any]]:
@@ -44,8 +45,13 @@ class Embedded:
     def pids(self) -> dict[str, int]:
         return {name: process["pid"] for name, process in self.processes().items() if process["pid"]}
 
+    def record(self, process: str, **fields: Any) -> None:
+        """Change the record of a process."""
+        file = self.root / "processes" / f"{process}.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        exported = json.loads(require(self.command("env", "-o", "json")))
+        exported = json.loads(require(in_process("cluster", "env", "-o", "json", "--name", self.name, env=self.env)))
         return require(run("kubectl", *arguments, env=self.env | exported, stdin=stdin))
 
 
@@ -148,26 +154,18 @@ def test_objects_and_ports_survive_a_stop_and_two_clusters_run_side_by_side(firs
     assert first.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
 
 
-def test_a_stale_pid_is_not_taken_for_a_process(first: Embedded) -> None:
+def test_a_stale_pid_is_not_taken_for_a_process_and_failures_before_a_stop_do_not_count(first: Embedded) -> None:
     require(first.command("down"))
-    record = first.root / "processes" / "etcd.json"
-    stale = json.loads(record.read_text()) | {"pid": os.getpid(), "identity": "another-boot:1", "waiting": ""}
-    record.write_text(json.dumps(stale))
+    first.record("etcd", pid=os.getpid(), identity="another-boot:1", waiting="")
+    first.record("kube-apiserver", restarts=9, waiting="stopped")
     assert first.processes()["etcd"]["health"] == "unhealthy"
     first.up()
     assert first.pids()["etcd"] != os.getpid()
 
 
-@pytest.mark.parametrize("former", [{"restarts": 9, "waiting": "stopped"}, {"waiting": "port 1 is taken"}])
-def test_failures_before_a_stop_do_not_count(first: Embedded, former: dict[str, Any]) -> None:
+def test_a_taken_port_is_named_before_anything_starts_and_is_forgotten_when_it_is_free(first: Embedded) -> None:
     require(first.command("down"))
-    record = first.root / "processes" / "kube-apiserver.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | former))
-    first.up()
-
-
-def test_a_taken_port_is_named_before_anything_starts(first: Embedded) -> None:
-    require(first.command("down"))
+    first.record("kube-apiserver", waiting="port 1 is taken")
     port = json.loads((first.root / "cluster.json").read_text())["ports"]["kube-apiserver/secure"]
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

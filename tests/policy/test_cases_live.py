@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -39,6 +41,20 @@ KIND_PATHS = {
 }
 _CHOSEN = re.compile(r'"(?:t[0-9a-f]{8}-[^"]*|case|elsewhere|vision)"|[0-9]{16,}|[0-9.]+e\+[0-9]+')
 """Names of namespaces and objects, which each engine chooses itself, and amounts beyond the precision of CEL."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _suspended(kinds: LiveCluster) -> Iterator[None]:
+    """Suspend what would run the old objects of cases, of which some have 10,000 pods."""
+    pids = {each["name"]: each["pid"] for each in kinds.status()["processes"]}
+    processes = [psutil.Process(pids[name]) for name in ("kube-controller-manager", "kube-scheduler", "kwok")]
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.resume()
 
 
 @pytest.fixture(scope="module")
