@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterator
@@ -10,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from trainyard.connection_limits import ConnectionLimits
 from trainyard.controller.configuration import Listener
-from trainyard.controller.connection_limits import ConnectionLimits
 from trainyard.controller.servers import Servers
 from trainyard.errors import TrainyardError
 from trainyard.listening import bound_socket, has_address, url_host
@@ -152,6 +153,48 @@ async def test_beyond_the_limit_a_new_connection_takes_the_place_of_the_oldest_t
             assert response.status == 200
         for _, writer in idle:
             writer.close()
+
+
+@pytest.mark.parametrize("limits", [ConnectionLimits(connections=3), ConnectionLimits(of_address=3)])
+async def test_a_connection_that_was_answered_makes_room_too(limits: ConnectionLimits) -> None:
+    slow = Slow()
+    slow.go.set()
+    async with serving(slow, limits) as (servers, session, url):
+        idle = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(3)]
+        for reader, writer in idle:
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (await reader.readuntil(b"done")).startswith(b"HTTP/1.1 200")
+        async with session.get(url) as response:
+            assert response.status == 200
+        assert await ends(idle[0][0])
+        for _, writer in idle:
+            writer.close()
+
+
+HEAD = b"GET /none HTTP/1.1\r\nHost: a\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "answer"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n", b"x", b""),
+        (HEAD + b"X: ", b"x" * 5000, b"HTTP/1.1 431"),
+        (HEAD + b"\r\n" + HEAD + b"X: ", b"x" * 5000, b"HTTP/1.1 404"),
+        (HEAD + b"Expect: nothing\r\n\r\n" + HEAD + b"X: ", b"x" * 5000, b"HTTP/1.1 417"),
+    ],
+)
+async def test_a_body_that_does_not_arrive_ends_and_a_head_is_bounded(first: bytes, rest: bytes, answer: bytes) -> None:
+    async with serving(Slow(), ConnectionLimits(body_seconds=0.2, head_bytes=4096)) as (servers, _, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", servers.ports["webhook"])
+        writer.write(first)
+        await asyncio.sleep(0.1)
+        writer.write(rest)
+        found = b""
+        with contextlib.suppress(ConnectionError):
+            while part := await asyncio.wait_for(reader.read(1000), 5):
+                found += part
+        assert found[:12] == answer
+        writer.close()
 
 
 async def test_a_server_listens_on_an_ipv6_address() -> None:
