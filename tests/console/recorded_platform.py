@@ -4,19 +4,26 @@ names and messages that a tenant chose to attack the page.
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import datetime
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
-from starlette.testclient import TestClient
 
 from tests.explain.recorded_clusters import NOW, TRAINER, Cluster, body, minutes_ago
 from trainyard import pki
 from trainyard.insight.console.access_guard import AccessGuard
+from trainyard.insight.console.page_server import LIMITS, serving
 from trainyard.insight.console.recorded_source import RecordedSource, StateSource
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.shared_reader import SharedReader
-from trainyard.insight.console.web_application import application
+from trainyard.insight.console.web_application import Pages, application
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e"
 """Text of a tenant in a message."""
@@ -71,23 +78,70 @@ def platform(racks: int = 2, *, days: int = 300) -> Cluster:
     return cluster
 
 
-def guarded(source: StateSource, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
-    """Return a client of a console that has no cookie yet."""
-    pages = application(SharedReader(source, explains=explains), scenarios)
-    return TestClient(AccessGuard(pages, PORT), base_url=ADDRESS, follow_redirects=False)
+class Browser(httpx.Client):
+    """A client of a console that is served at a socket in a folder: its address is always the same.
+
+    Parameters
+    ----------
+    file
+        The socket.
+    guard
+        Guard of the console.
+    """
+
+    def __init__(self, file: str, guard: AccessGuard, address: str = ADDRESS) -> None:
+        super().__init__(base_url=address, transport=httpx.HTTPTransport(uds=file), timeout=30)
+        self.guard = guard
 
 
-def console(cluster: Cluster, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
-    """Return a client of the console of a recorded cluster."""
+@contextlib.contextmanager
+def guarded(
+    source: StateSource, scenarios: ScenarioFolder | None = None, *, explains: bool = False, port: int = PORT
+) -> Iterator[Browser]:
+    """Yield a client of a console that has no cookie yet."""
+    reader = SharedReader(source, explains=explains)
+    guard = AccessGuard(Pages(reader, scenarios), port)
+    served, loop, end = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
+
+    async def serve(file: str) -> None:
+        async def end_streams() -> None:
+            reader.end_streams()
+
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(file)
+            await reader.start()
+            app = application(guard.middleware)
+            async with serving(app, listening, end_streams, limits=LIMITS, end_seconds=1.0):
+                served.set()
+                await end.wait()
+            await reader.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "socket")
+        thread = threading.Thread(target=loop.run_until_complete, args=(serve(file),))
+        thread.start()
+        assert served.wait(60)
+        try:
+            with Browser(file, guard, f"http://127.0.0.1:{port}") as client:
+                yield client
+        finally:
+            loop.call_soon_threadsafe(end.set)
+            thread.join(30)
+            loop.close()
+
+
+def console(
+    cluster: Cluster, scenarios: ScenarioFolder | None = None, *, explains: bool = False
+) -> contextlib.AbstractContextManager[Browser]:
+    """Yield a client of the console of a recorded cluster."""
     return guarded(RecordedSource(cluster.observed, "cluster.json"), scenarios, explains=explains)
 
 
-def token_of(client: TestClient) -> str:
+def token_of(client: Browser) -> str:
     """Return a new token of the console of a client."""
-    assert isinstance(client.app, AccessGuard)
-    return client.app.new_token()
+    return client.guard.new_token()
 
 
-def signed_in(client: TestClient) -> httpx.Response:
+def signed_in(client: Browser) -> httpx.Response:
     """Open the address with a token."""
     return client.get(f"/?token={token_of(client)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import logging
 import signal
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.requests import Request
-from starlette.responses import Response
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from tests.console import browser as driver
 from tests.console.served_console import PROGRAM
@@ -25,9 +26,10 @@ from tests.explain.recorded_clusters import minutes_ago
 from tests.kube.fake_api import FakeApi, eventually, serving
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard.errors import TrainyardError
-from trainyard.insight.console import bounded_protocol, live_source, viewer_credential, viewer_readers
+from trainyard.insight.console import cluster_server, live_source, viewer_credential, viewer_readers
 from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.page_headers import CONTENT_SECURITY_POLICY
+from trainyard.insight.console.page_server import LIMITS
 from trainyard.insight.console.plan_limit import CLUSTER_SETTINGS
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.serving_certificate import ServingFiles
@@ -261,17 +263,17 @@ async def test_a_token_of_a_proxy_that_is_none_shows_nothing(served: Served, val
 
 
 def test_every_replica_reads_the_cookie_and_others_do_not(tmp_path: Path) -> None:
-    def asked(cookie: str) -> Request:
-        headers = [(b"host", HOST.encode()), (b"cookie", cookie.encode())]
-        return Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers})
+    def asked(cookie: str) -> web.Request:
+        return make_mocked_request("GET", "/", {"host": HOST, "cookie": cookie})
 
     certificate(tmp_path)
     first, second = ViewerCookie(tmp_path), ViewerCookie(tmp_path)
     longest = "t" * viewer_credential.MAX_COOKIE_TOKEN
-    answer = Response()
+    answer = web.Response()
     first.store(asked(""), answer, longest)
-    assert len(answer.headers["set-cookie"]) <= 4096
-    cookie = answer.headers["set-cookie"].partition(";")[0]
+    (stored,) = (each.OutputString() for each in answer.cookies.values())
+    assert len(stored) <= 4096
+    cookie = stored.partition(";")[0]
     assert "ttt" not in cookie
     assert second.token(asked(f"other=1; {cookie}")) == longest
     name = cookie.partition("=")[0]
@@ -357,9 +359,11 @@ async def test_forms_are_bounded(served: Served) -> None:
 
         kind = {"content-type": "application/x-www-form-urlencoded"}
         for path in ("/sign-in", "/queues/plan"):
-            for length in ({}, {"content-length": "10", "transfer-encoding": "chunked"}):
-                answer = await client.post(path, content=chunks(), headers=origin | kind | length)
-                assert (answer.status_code, answer.headers["connection"]) == (411, "close")
+            both = {"content-length": "10", "transfer-encoding": "chunked"}
+            answer = await client.post(path, content=chunks(), headers=origin | kind)
+            assert (answer.status_code, answer.headers["connection"]) == (411, "close")
+            answer = await client.post(path, content=chunks(), headers=origin | kind | both)
+            assert (answer.status_code, answer.http_version) == (400, "HTTP/1.0"), "which closes"
         files = await client.post("/sign-in", files={"token": b"alice-token"}, headers=origin)
         assert files.status_code == 415
         for token in ("", "x" * 20_000, "tökén", "two words", "a\nb"):
@@ -532,22 +536,22 @@ FORM += "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 10\r
 
 
 @pytest.mark.parametrize("text", ["", "GET / HTTP/1.1\r\n", FORM, FORM + "token"])
-async def test_a_request_that_is_not_completed_ends(served: Served, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(bounded_protocol, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(bounded_protocol, "BODY_SECONDS", 0.2)
-    async with contextlib.AsyncExitStack() as stack:
+async def test_a_request_that_is_not_completed_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    limits = dataclasses.replace(LIMITS, idle_seconds=0.2, body_seconds=0.2)
+    monkeypatch.setattr(cluster_server, "LIMITS", limits)
+    async with console(tmp_path) as served, contextlib.AsyncExitStack() as stack:
         reader = await held(served, stack, text)
         async with asyncio.timeout(10):
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
 
 
-@pytest.mark.parametrize("bound", ["CONNECTIONS", "OF_ADDRESS"])
+@pytest.mark.parametrize("bound", ["connections", "of_address"])
 async def test_held_connections_do_not_keep_out_probes(
-    served: Served, monkeypatch: pytest.MonkeyPatch, bound: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    monkeypatch.setattr(bounded_protocol, bound, 8)
-    async with contextlib.AsyncExitStack() as stack, served.browser() as client:
+    monkeypatch.setattr(cluster_server, "LIMITS", dataclasses.replace(LIMITS, **{bound: 8}))
+    async with console(tmp_path) as served, contextlib.AsyncExitStack() as stack, served.browser() as client:
         first = await held(served, stack)
         for _ in range(20):
             await held(served, stack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -28,19 +29,21 @@ class PlanLimit:
     def __init__(self, size: int = MAX_SETTINGS) -> None:
         self.size = size
         self._owners: set[object] = set()
+        self._lock = threading.Lock()
 
     @contextmanager
     def one(self, owner: object) -> Iterator[None]:
-        """Count a plan of an owner.
+        """Count a plan of an owner, in the thread that computes it: that goes on when the request ends.
 
         Raises
         ------
         TooManyPlansError
             There are too many.
         """
-        if owner in self._owners or len(self._owners) >= _PLANS:
-            raise TooManyPlansError
-        self._owners.add(owner)
+        with self._lock:
+            if owner in self._owners or len(self._owners) >= _PLANS:
+                raise TooManyPlansError
+            self._owners.add(owner)
         try:
             yield
         finally:

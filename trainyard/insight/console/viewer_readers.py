@@ -16,12 +16,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from trainyard.errors import TrainyardError
 from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.shared_reader import SharedReader
+from trainyard.insight.console.web_application import Pages
 from trainyard.kube.api_errors import ApiError, CredentialsError, TransportError
 
 CHECK_SECONDS: Final = 5.0
@@ -38,8 +36,6 @@ _SHORT_UNUSED_SECONDS: Final = 5 * 60.0
 """Seconds without a request or an open page after which a reader ends, and after which it does for a new viewer."""
 _OF_VIEWER: Final = 3
 """Readers of one viewer; the one that was used longest ago ends."""
-_EVENTS: Final = "/events"
-_NOT_CURRENT: Final = PlainTextResponse("The state is not current: it is older than a minute. Try again.", 503)
 _LOG = logging.getLogger(__name__)
 
 
@@ -77,15 +73,13 @@ class OpenedReader:
 
     source: LiveSource
     reader: SharedReader
-    pages: ASGIApp
+    pages: Pages
     resources: AsyncExitStack
 
-    async def current_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with a page, or with an error if token and rights may be older than a minute."""
-        accepted = time.monotonic() - self.source.accepted <= _ACCEPTED_SECONDS
-        # Updates have no content, and tell a page when there is a newer state.
-        current = (accepted and self.reader.is_current) or scope["path"] == _EVENTS
-        await (self.pages if current else _NOT_CURRENT)(scope, receive, send)
+    @property
+    def is_current(self) -> bool:
+        """Whether state, token and rights are not older than a minute."""
+        return time.monotonic() - self.source.accepted <= _ACCEPTED_SECONDS and self.reader.is_current
 
 
 @dataclass(eq=False)
