@@ -4,22 +4,20 @@ names and messages that a tenant chose to attack the page.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import datetime
 import socket
 import tempfile
-import threading
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
+from anyio.from_thread import start_blocking_portal
 
 from tests.explain.recorded_clusters import NOW, TRAINER, Cluster, body, minutes_ago
 from trainyard import pki
 from trainyard.insight.console.access_guard import AccessGuard
-from trainyard.insight.console.page_server import LIMITS, serving
+from trainyard.insight.console.page_server import serving
 from trainyard.insight.console.recorded_source import RecordedSource, StateSource
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.shared_reader import SharedReader
@@ -79,19 +77,21 @@ def platform(racks: int = 2, *, days: int = 300) -> Cluster:
 
 
 class Browser(httpx.Client):
-    """A client of a console that is served at a socket in a folder: its address is always the same.
+    """A client of a console that is served at a socket in a folder: its address is always the same."""
 
-    Parameters
-    ----------
-    file
-        The socket.
-    guard
-        Guard of the console.
-    """
-
-    def __init__(self, file: str, guard: AccessGuard, address: str = ADDRESS) -> None:
-        super().__init__(base_url=address, transport=httpx.HTTPTransport(uds=file), timeout=30)
+    def __init__(self, file: str, guard: AccessGuard, port: int) -> None:
+        super().__init__(base_url=f"http://127.0.0.1:{port}", transport=httpx.HTTPTransport(uds=file), timeout=30)
         self.guard = guard
+
+
+@contextlib.asynccontextmanager
+async def _serving(file: str, reader: SharedReader, guard: AccessGuard) -> AsyncIterator[None]:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(file)
+        await reader.start()
+        async with serving(application(guard.middleware), listening, reader.end_streams, end_seconds=1.0):
+            yield
+        await reader.close()
 
 
 @contextlib.contextmanager
@@ -101,33 +101,10 @@ def guarded(
     """Yield a client of a console that has no cookie yet."""
     reader = SharedReader(source, explains=explains)
     guard = AccessGuard(Pages(reader, scenarios), port)
-    served, loop, end = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
-
-    async def serve(file: str) -> None:
-        async def end_streams() -> None:
-            reader.end_streams()
-
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(file)
-            await reader.start()
-            app = application(guard.middleware)
-            async with serving(app, listening, end_streams, limits=LIMITS, end_seconds=1.0):
-                served.set()
-                await end.wait()
-            await reader.close()
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = str(Path(folder) / "socket")
-        thread = threading.Thread(target=loop.run_until_complete, args=(serve(file),))
-        thread.start()
-        assert served.wait(60)
-        try:
-            with Browser(file, guard, f"http://127.0.0.1:{port}") as client:
-                yield client
-        finally:
-            loop.call_soon_threadsafe(end.set)
-            thread.join(30)
-            loop.close()
+    with tempfile.TemporaryDirectory() as folder, start_blocking_portal() as portal:
+        file = f"{folder}/socket"
+        with portal.wrap_async_context_manager(_serving(file, reader, guard)), Browser(file, guard, port) as client:
+            yield client
 
 
 def console(

@@ -21,9 +21,9 @@ from tests.console import browser as driver
 from tests.console.served_console import PROGRAM
 from tests.console.test_access_guard import PAGES
 from tests.console.test_pages import REPORT
-from tests.console.viewers import ACCOUNT, HOST, Rights, Served, certificate, console
+from tests.console.viewers import ACCOUNT, HOST, Served, certificate, console
 from tests.explain.recorded_clusters import minutes_ago
-from tests.kube.fake_api import FakeApi, eventually, serving
+from tests.kube.fake_api import eventually
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard.errors import TrainyardError
 from trainyard.insight.console import cluster_server, live_source, viewer_credential, viewer_readers
@@ -33,6 +33,7 @@ from trainyard.insight.console.page_server import LIMITS
 from trainyard.insight.console.plan_limit import CLUSTER_SETTINGS
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.serving_certificate import ServingFiles
+from trainyard.insight.console.shared_reader import MAX_VIEWERS
 from trainyard.insight.console.viewer_credential import ViewerCookie
 from trainyard.insight.console.viewer_readers import CannotReadError, OpenedReader, ViewerReaders
 from trainyard.kube.api_errors import CredentialsError
@@ -513,6 +514,48 @@ async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch
         assert await plan(clients[2]) == 422
 
 
+async def test_a_plan_counts_until_it_is_computed_also_without_its_viewer(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def computed(*_: object) -> object:
+        begun.set()
+        assert go_on.wait(30)
+        raise TrainyardError("no plan", fix="none")
+
+    monkeypatch.setattr("trainyard.insight.console.web_application.snapshot_of_file", computed)
+    async with served.browser() as client:
+        await served.sign_in(client, "root-token")
+        request = {"data": {"settings": "queues: {}"}, "headers": {"origin": served.base}}
+        try:
+            left = asyncio.create_task(client.post("/queues/plan", **request))
+            assert await asyncio.to_thread(begun.wait, 30)
+            left.cancel()
+            assert (await client.post("/queues/plan", **request)).status_code == 429
+        finally:
+            go_on.set()
+
+
+async def test_pages_that_are_closed_make_room_for_updates_of_others(served: Served) -> None:
+    async with served.browser() as client:
+        await served.sign_in(client, "root-token")
+        async with contextlib.AsyncExitStack() as pages:
+            for status in [200] * MAX_VIEWERS + [503]:
+                events = await pages.enter_async_context(client.stream("GET", "/events?after=-1"))
+                assert events.status_code == status
+        (reader,) = served.console.readers
+        await eventually(lambda: reader.viewers == 0)
+
+
+async def test_an_invalid_request_is_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        reader = await held(served, stack, "GET / HTTP/1.1\r\nAuthorization: Bearer s3cret\x01\r\n\r\n")
+        assert b" 400 " in await asyncio.wait_for(reader.readline(), 10)
+    assert "Error handling request" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
 async def test_probes_need_no_session_and_show_nothing(served: Served) -> None:
     async with served.browser() as client:
         for path in ("/healthz", "/readyz"):
@@ -526,7 +569,7 @@ async def held(served: Served, stack: contextlib.AsyncExitStack, text: str = "")
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", address.port, ssl=served.trust, server_hostname="localhost"
     )
-    stack.callback(writer.transport.abort)
+    stack.callback(lambda: writer.transport.abort())  # also keeps the writer, whose end would close it
     writer.write(text.replace("HOST", address.netloc.decode()).encode())
     return reader
 
@@ -583,71 +626,53 @@ def test_a_renewed_certificate_is_served(tmp_path: Path) -> None:
     assert files._loaded != before
 
 
-@pytest.mark.slow
-async def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
-    rights, api = Rights(), FakeApi()
-    api.fault, api.review = rights.fault, rights.review
-    trust = certificate(tmp_path)
-    async with serving(api):
-        config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"token": ACCOUNT})
-        process = await asyncio.create_subprocess_exec(
-            *(PROGRAM, "console", "serve", f"--certificate={tmp_path}", f"--kubeconfig={config}"),
-            *("--listen=127.0.0.1", "--port=0", "--host=a.example.com", "--namespace=vision", "--log-level=debug"),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stderr is not None
-        lines: list[str] = []
+@contextlib.asynccontextmanager
+async def started(folder: Path, base: str = "") -> AsyncIterator[tuple[asyncio.subprocess.Process, str, list[str]]]:
+    """Run the command; yield its address and what it has logged."""
+    process = await asyncio.create_subprocess_exec(
+        *(PROGRAM, "console", "serve", f"--certificate={folder}", f"--kubeconfig={folder / 'kubeconfig'}"),
+        *("--listen=127.0.0.1", f"--port={base.rpartition(':')[2] or 0}", "--host=a.example.com"),
+        *("--namespace=vision", "--log-level=debug"),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    lines: list[str] = []
+    try:
         while "serving on port" not in "".join(lines[-1:]):
             lines.append((await process.stderr.readline()).decode())
             assert lines[-1], lines
-        served = Served(int(lines[-1].split()[-1]), trust, api, rights)
-        try:
-            async with served.browser() as client:
-                assert (await client.get("/readyz")).status_code == 200
-                assert (await served.sign_in(client, "alice-token")).status_code == 303
-                assert "alice" in (await client.get("/jobs")).text
-        finally:
-            process.terminate()
-            rest = (await asyncio.wait_for(process.stderr.read(), 20)).decode()
-        assert await process.wait() in (0, -signal.SIGTERM)
+        yield process, f"https://127.0.0.1:{lines[-1].split()[-1]}", lines
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+@pytest.mark.slow
+async def test_the_command_serves_until_it_is_stopped(tmp_path: Path, served: Served) -> None:
+    kubeconfig(tmp_path, f"http://127.0.0.1:{served.api.port}", {"token": ACCOUNT})
+    async with started(tmp_path) as (process, served.base, lines), served.browser() as client:
+        assert (await client.get("/readyz")).status_code == 200
+        assert (await served.sign_in(client, "alice-token")).status_code == 303
+        assert "alice" in (await client.get("/jobs")).text
+        process.terminate()
+        assert process.stderr is not None
+        rest = (await asyncio.wait_for(process.stderr.read(), 20)).decode()
+        assert await process.wait() == 0
     for secret in (ACCOUNT, "alice-token"):
         assert secret not in "".join(lines) + rest
 
 
 @pytest.mark.slow
-async def test_after_a_kill_viewers_stay_signed_in(tmp_path: Path) -> None:
-    rights, api = Rights(), FakeApi()
-    api.fault, api.review = rights.fault, rights.review
-    trust = certificate(tmp_path)
-
-    @contextlib.asynccontextmanager
-    async def started(port: int) -> AsyncIterator[tuple[asyncio.subprocess.Process, Served]]:
-        process = await asyncio.create_subprocess_exec(
-            *(PROGRAM, "console", "serve", f"--certificate={tmp_path}", f"--kubeconfig={config}"),
-            *("--listen=127.0.0.1", f"--port={port}", "--host=a.example.com", "--namespace=vision"),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stderr is not None
-        line = ""
-        while "serving on port" not in line:
-            line = (await process.stderr.readline()).decode()
-            assert line
-        try:
-            yield process, Served(int(line.split()[-1]), trust, api, rights)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
-    async with serving(api):
-        config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"token": ACCOUNT})
-        async with started(0) as (first, served), served.browser() as client:
-            await served.sign_in(client, "alice-token")
-            assert (await client.get("/jobs")).status_code == 200
-            first.kill()
-            assert await first.wait() == -signal.SIGKILL
-            async with started(int(served.base.rpartition(":")[2])):
-                assert "alice" in (await client.get("/jobs")).text
+async def test_after_a_kill_viewers_stay_signed_in(tmp_path: Path, served: Served) -> None:
+    kubeconfig(tmp_path, f"http://127.0.0.1:{served.api.port}", {"token": ACCOUNT})
+    async with started(tmp_path) as (first, served.base, _), served.browser() as client:
+        await served.sign_in(client, "alice-token")
+        assert (await client.get("/jobs")).status_code == 200
+        first.kill()
+        assert await first.wait() == -signal.SIGKILL
+        async with started(tmp_path, served.base):
+            assert "alice" in (await client.get("/jobs")).text
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from trainyard.connection_limits import ConnectionLimits
 from trainyard.controller.configuration import Listener
 from trainyard.controller.servers import Servers
 from trainyard.errors import TrainyardError
+from trainyard.http_server import ConnectionLimits
 from trainyard.listening import bound_socket, has_address, url_host
 
 LOCAL = Listener(host="127.0.0.1", port=0)

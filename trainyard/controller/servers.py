@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from trainyard.connection_limits import ConnectionLimits
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, Listener
 from trainyard.errors import TrainyardError
-from trainyard.http_server import HttpServer
+from trainyard.http_server import ConnectionLimits, HttpServer
 from trainyard.listening import bound_socket, url_host
 
 _LOG = logging.getLogger(__name__)

@@ -27,7 +27,6 @@ from trainyard.listening import ANY_ADDRESS
 _WATCH_SECONDS: Final = (15, 20)
 """Timeouts of watches: a right that is taken away hides what was read with it within a minute."""
 _USER_AGENT: Final = "trainyard-console"
-_END_SECONDS: Final = 5.0
 _SHARE: Final = 0.5
 """Share of a core that the states and explanations of all viewers may use; of one, half of it."""
 
@@ -132,9 +131,7 @@ async def serve_cluster(
     app = application(guard.middleware)
     with bound(host, port) as listening:
         number = listening.getsockname()[1]
-        async with serving(
-            app, listening, readers.close_all, limits=LIMITS, end_seconds=_END_SECONDS, tls=files.context
-        ):
+        async with serving(app, listening, readers.close_all, LIMITS, tls=files.context):
             background = [asyncio.create_task(each()) for each in (readers.keep_used, files.keep_loaded)]
             try:
                 ready(number)

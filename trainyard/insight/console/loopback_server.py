@@ -60,15 +60,11 @@ async def serve(
     with bound(_HOST, port) as listening:
         number = listening.getsockname()[1]
         reader = SharedReader(source)
-
-        async def end_updates() -> None:
-            reader.end_streams()
-
         try:
             await reader.start()  # its errors are those of the command
             guard = AccessGuard(Pages(reader, scenarios), number)
             app = application(guard.middleware)
-            async with serving(app, listening, end_updates, limits=_LIMITS, end_seconds=1.0):
+            async with serving(app, listening, reader.end_streams, _LIMITS, end_seconds=1.0):
                 address = f"http://{_HOST}:{number}/?token={guard.new_token()}"
                 announce(address)
                 home = _readable_folder()

@@ -13,16 +13,13 @@ from typing import Final
 
 from aiohttp import web
 
-from trainyard.connection_limits import ConnectionLimits
 from trainyard.errors import TrainyardError
-from trainyard.http_server import HttpServer
+from trainyard.http_server import ConnectionLimits, HttpServer
 from trainyard.listening import bound_socket
 
-LIMITS: Final = ConnectionLimits(
-    handshake_seconds=10.0, idle_seconds=10.0, body_seconds=30.0, connections=512, of_address=128
-)
+LIMITS: Final = ConnectionLimits(handshake_seconds=10.0, idle_seconds=10.0, connections=512, of_address=128)
 """Limits of a console in a cluster; behind an Ingress, all viewers have its address."""
-_FIELD: Final = 32 << 10
+_LINE: Final = 32 << 10
 """Bytes of a line of a request's header: one contains a token."""
 
 
@@ -30,39 +27,20 @@ _FIELD: Final = 32 << 10
 async def serving(
     app: web.Application,
     listening: socket.socket,
-    end_streams: Callable[[], Awaitable[None]],
-    *,
-    limits: ConnectionLimits,
-    end_seconds: float,
+    end_updates: Callable[[], Awaitable[None]],
+    limits: ConnectionLimits = LIMITS,
+    end_seconds: float = 5.0,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
-    """Serve pages.
-
-    Parameters
-    ----------
-    app
-        The pages.
-    listening
-        A bound socket.
-    end_streams
-        Ends the updates of the pages, which would keep the server from stopping.
-    limits, end_seconds, tls
-        Limits of the connections, time that requests have at the end, and TLS.
-    """
+    """Serve pages at a bound socket; at the end, their updates end first, which would keep the server from stopping."""
 
     async def end(_: web.Application) -> None:
-        await end_streams()
+        await end_updates()
 
     app.on_shutdown.append(end)
-    server = HttpServer(
-        app,
-        limits,
-        end_seconds,
-        max_line_size=_FIELD,
-        max_field_size=_FIELD,
-        auto_decompress=False,
-        handler_cancellation=True,  # of updates to a page that is not open any more
-    )
+    lines = {"max_line_size": _LINE, "max_field_size": _LINE}
+    # A request ends with its connection: an update would go on for a page that is not open any more.
+    server = HttpServer(app, limits, end_seconds, cancels=True, auto_decompress=False, **lines)
     await server.start(listening, tls)
     try:
         yield

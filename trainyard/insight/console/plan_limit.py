@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from aiohttp import web
+
 MAX_SETTINGS: Final = 1 << 20
 CLUSTER_SETTINGS: Final = 128 << 10
 """Bytes of a pasted settings file: in the console of one viewer, and of several."""
 _PLANS: Final = 2
-
-
-class TooManyPlansError(Exception):
-    """As many plans as may be are computed already."""
 
 
 class PlanLimit:
@@ -37,12 +35,12 @@ class PlanLimit:
 
         Raises
         ------
-        TooManyPlansError
+        HTTPTooManyRequests
             There are too many.
         """
         with self._lock:
             if owner in self._owners or len(self._owners) >= _PLANS:
-                raise TooManyPlansError
+                raise web.HTTPTooManyRequests(text="Other plans are computed now. Try again.")
             self._owners.add(owner)
         try:
             yield

@@ -101,7 +101,7 @@ class SharedReader:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.source.close()
 
-    def end_streams(self) -> None:
+    async def end_streams(self) -> None:
         """End the updates of all pages, so that their connections close."""
         self._ended = True
         self._publish()

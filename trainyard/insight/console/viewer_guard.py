@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 from trainyard.insight.console.request_origin import LOOPBACK_NAMES, refusal
 from trainyard.insight.console.viewer_credential import MAX_COOKIE_TOKEN, ViewerCookie, passed_token
 from trainyard.insight.console.viewer_readers import CannotReadError, ViewerReaders
-from trainyard.insight.console.web_application import EVENTS, PAGES, PageError, form_of
+from trainyard.insight.console.web_application import EVENTS, PAGES, form_of
 from trainyard.kube.reviews import MAX_TOKEN, is_token
 
 SIGN_IN: Final = "/sign-in"
@@ -102,8 +102,8 @@ class ViewerGuard:
             return self._sign_in_page(request, 415, "The form is not complete.")
         try:
             form = await form_of(request)
-        except PageError as error:
-            return self._sign_in_page(request, error.status, error.message)
+        except web.HTTPBadRequest as error:
+            return self._sign_in_page(request, error.status, error.text or "")
         token, target = (form.get(each, "").strip() for each in ("token", "to"))
         if not is_token(token):
             return self._sign_in_page(request, 401, "The API server does not accept this token.", target)

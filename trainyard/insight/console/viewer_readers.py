@@ -236,7 +236,7 @@ async def _close(opening: asyncio.Task[OpenedReader]) -> None:
     opening.cancel()
     with contextlib.suppress(Exception, asyncio.CancelledError):
         opened = await opening
-        opened.reader.end_streams()
+        await opened.reader.end_streams()
         await opened.resources.aclose()
 
 

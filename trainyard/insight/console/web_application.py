@@ -21,9 +21,9 @@ from trainyard.cluster_state.observed import Kind
 from trainyard.errors import TrainyardError
 from trainyard.insight.console.asset_lock import ASSETS
 from trainyard.insight.console.page_headers import confine
-from trainyard.insight.console.plan_limit import MAX_SETTINGS, PlanLimit, TooManyPlansError
+from trainyard.insight.console.plan_limit import MAX_SETTINGS, PlanLimit
 from trainyard.insight.console.scenario_folder import ScenarioFolder
-from trainyard.insight.console.shared_reader import MAX_VIEWERS, SharedReader
+from trainyard.insight.console.shared_reader import MAX_VIEWERS, SharedReader, TooManyViewersError
 from trainyard.insight.console.viewer_credential import passed_token
 from trainyard.insight.console.views.fabric_map import COLORINGS, ZOOMS, FabricQuery, fabric_map
 from trainyard.insight.console.views.job_list import SORTS, JobQuery, job_list
@@ -57,22 +57,6 @@ _NAMES: Final = (
     ("/runtimes", "Runtimes"),
     ("/scenarios", "Scenarios"),
 )
-
-
-class PageError(Exception):
-    """An answer that is the page of an error.
-
-    Parameters
-    ----------
-    status
-        HTTP status of the answer.
-    message
-        Text for the viewer.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
 
 
 def application(guard: Middleware) -> web.Application:
@@ -127,26 +111,23 @@ def _handler(page: Callable[[Pages, web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def _error_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
-    allowed = {}
+    """Give an error its page; to a script, whose page stays open, only its text."""
+    answer: web.HTTPError
     try:
         return await handler(request)
     except web.HTTPError as error:
-        status, message, fix = error.status, error.reason, ""
-        allowed = {name: error.headers[name] for name in error.headers if name == "Allow"}
-    except PageError as error:
-        status, message, fix = error.status, error.message, ""
+        answer, fix = error, ""
     except TrainyardError as error:
-        status, message, fix = 422, "\n".join([error.message, *map(str, error.findings)]), error.fix
+        text, fix = "\n".join([error.message, *map(str, error.findings)]), error.fix
+        answer = web.HTTPUnprocessableEntity(text=text)
     except Exception as error:
         _LOG.exception("a page has an error")
-        status, message, fix = 500, f"{type(error).__name__}: this page has an error", "report it"
+        answer, fix = web.HTTPInternalServerError(text=f"{type(error).__name__}: this page has an error"), "report it"
+    message = answer.text = (answer.text or "").removeprefix(f"{answer.status}: ")
     pages: Pages | None = request.get(PAGES)
-    if pages is None or request.headers.get("Accept", "").startswith("text/event-stream"):
-        answer = web.Response(text=message, status=status)
-    else:
-        answer = pages.error(request, status, message, fix)
-    answer.headers.update(allowed)
-    return answer
+    if pages is not None and not request.headers.get("Accept", "").startswith("text/event-stream"):
+        answer.text, answer.content_type = pages.error(request, answer.status, message, fix), "text/html"
+    raise answer
 
 
 async def form_of(request: web.Request) -> dict[str, str]:
@@ -154,20 +135,17 @@ async def form_of(request: web.Request) -> dict[str, str]:
 
     Raises
     ------
-    PageError
+    HTTPBadRequest
         It is not complete, or has too many fields.
     """
-    fields: dict[str, str] = {}
     try:
         form = await request.post()
+        found = {name: field.file.read() if isinstance(field, web.FileField) else field for name, field in form.items()}
         if sum(isinstance(each, web.FileField) for each in form.values()) > 1:
             raise ValueError("several files")
-        for name, value in form.items():
-            content = value.file.read() if isinstance(value, web.FileField) else value
-            fields[name] = content if isinstance(content, str) else str(content, "utf-8", "replace")
     except (ValueError, LookupError, web.HTTPError):
-        raise PageError(400, "The form is not complete, or has too many fields.") from None
-    return fields
+        raise web.HTTPBadRequest(text="The form is not complete, or has too many fields.") from None
+    return {name: each if isinstance(each, str) else str(each, "utf-8", "replace") for name, each in found.items()}
 
 
 def _query_of(request: web.Request) -> dict[str, str]:
@@ -230,7 +208,7 @@ class Pages:
         def render() -> str:
             return self._environment.get_template(template).render({**common, **compute()})
 
-        return _html(await asyncio.to_thread(render))
+        return web.Response(text=await asyncio.to_thread(render), content_type="text/html")
 
     def _common(self, request: web.Request) -> dict[str, Any]:
         source = self._reader.source
@@ -285,19 +263,16 @@ class Pages:
         """Effect of a pasted or uploaded settings file; nothing is written."""
         size = self._plans.size
         if request.content_length is None or request.content_length > 2 * size:
-            raise PageError(413, f"The settings are larger than {size} bytes.")
+            raise web.HTTPRequestEntityTooLarge(size, text=f"The settings are larger than {size} bytes.")
         form = await form_of(request)
         content = form.get("file") or form.get("settings", "")
         if len(content.encode()) > size:
-            raise PageError(413, f"The settings are larger than {size} bytes.")
+            raise web.HTTPRequestEntityTooLarge(size, text=f"The settings are larger than {size} bytes.")
 
         def compute() -> dict[str, Any]:
-            try:
-                with self._plans.one(self):
-                    after = snapshot_of_file(content, "the settings", stack_scheduling)
-                    return {"plan": settings_plan(self._reader.view, after)}
-            except TooManyPlansError:
-                raise PageError(429, "Other plans are computed now. Try again.") from None
+            with self._plans.one(self):
+                after = snapshot_of_file(content, "the settings", stack_scheduling)
+                return {"plan": settings_plan(self._reader.view, after)}
 
         return await self._page(request, "plan.html", compute)
 
@@ -333,7 +308,7 @@ class Pages:
             row = view.by_key.get(key)
             found = job_page(view, key, self._reader.history.steps(row.identity)) if row is not None else None
             if found is None:
-                raise PageError(404, f"{key} does not exist, or has ended and was deleted.")
+                raise web.HTTPNotFound(text=f"{key} does not exist, or has ended and was deleted.")
             return {"job": found}
 
         return await self._page(request, "job.html", compute)
@@ -345,7 +320,7 @@ class Pages:
         pod, container = (query.get(each, "") for each in ("pod", "container"))
         found = await asyncio.to_thread(job_page, self._reader.view, key)
         if found is None or not any(each.name == pod and container in each.containers for each in found.pods):
-            raise PageError(404, "This job has no such container.")
+            raise web.HTTPNotFound(text="This job has no such container.")
         try:
             text = await self._reader.source.logs(request.match_info["namespace"], pod, container)
         except (TransportError, CredentialsError) as error:
@@ -367,25 +342,27 @@ class Pages:
         """One report."""
         file = request.match_info["file"]
         if file not in await asyncio.to_thread(lambda: self._scenarios.names):
-            raise PageError(404, "This report does not exist.")
+            raise web.HTTPNotFound(text="This report does not exist.")
         return await self._page(request, "scenario.html", lambda: {"report": self._scenarios.report(file)})
 
     async def drawing(self, request: web.Request) -> web.Response:
         """Drawing of a scenario, as an image: its styles do not apply to the page."""
         content = await asyncio.to_thread(self._scenarios.drawing, request.match_info["file"])
         if content is None:
-            raise PageError(404, "This drawing does not exist.")
+            raise web.HTTPNotFound(text="This drawing does not exist.")
         policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
         return web.Response(body=content, content_type="image/svg+xml", headers={"Content-Security-Policy": policy})
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Stream of the versions of the state, after the one that a page has."""
         if self._reader.viewers >= MAX_VIEWERS:
-            raise PageError(503, f"{MAX_VIEWERS} pages receive updates already; reload this one instead.")
+            raise web.HTTPServiceUnavailable(
+                text=f"{MAX_VIEWERS} pages receive updates already; reload this one instead."
+            )
         if request.method == "HEAD":
             return web.Response(content_type="text/event-stream", charset="utf-8")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, TooManyViewersError):
             await response.prepare(request)
             async with contextlib.aclosing(self._stream(_query_of(request).get("after", ""))) as events:
                 async for event in events:
@@ -412,15 +389,10 @@ class Pages:
             await asyncio.gather(following, return_exceptions=True)
             await versions.aclose()
 
-    def error(self, request: web.Request, status: int, message: str, fix: str) -> web.Response:
+    def error(self, request: web.Request, status: int, message: str, fix: str) -> str:
         """Page of an error."""
         template = self._environment.get_template("error.html")
-        values = {**self._common(request), "live": False}
-        return _html(template.render(values, status=status, message=message, fix=fix), status)
-
-
-def _html(text: str, status: int = 200) -> web.Response:
-    return web.Response(text=text, status=status, content_type="text/html")
+        return template.render({**self._common(request), "live": False}, status=status, message=message, fix=fix)
 
 
 PAGES: Final = web.RequestKey("pages", Pages)
