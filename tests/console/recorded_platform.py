@@ -9,7 +9,7 @@ import contextlib
 import datetime
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import httpx
 from anyio.from_thread import start_blocking_portal
@@ -84,16 +84,6 @@ class Browser(httpx.Client):
         self.guard = guard
 
 
-@contextlib.asynccontextmanager
-async def _serving(file: str, reader: SharedReader, guard: AccessGuard) -> AsyncIterator[None]:
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(file)
-        await reader.start()
-        async with serving(application(guard.middleware), listening, reader.end_streams, end_seconds=1.0):
-            yield
-        await reader.close()
-
-
 @contextlib.contextmanager
 def guarded(
     source: StateSource, scenarios: ScenarioFolder | None = None, *, explains: bool = False, port: int = PORT
@@ -101,10 +91,14 @@ def guarded(
     """Yield a client of a console that has no cookie yet."""
     reader = SharedReader(source, explains=explains)
     guard = AccessGuard(Pages(reader, scenarios), port)
-    with tempfile.TemporaryDirectory() as folder, start_blocking_portal() as portal:
-        file = f"{folder}/socket"
-        with portal.wrap_async_context_manager(_serving(file, reader, guard)), Browser(file, guard, port) as client:
-            yield client
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{folder}/socket")
+        with start_blocking_portal() as portal:
+            portal.call(reader.start)
+            served = serving(application(guard.middleware), listening, reader.end_streams, end_seconds=1.0)
+            with portal.wrap_async_context_manager(served), Browser(f"{folder}/socket", guard, port) as client:
+                yield client
+            portal.call(reader.close)
 
 
 def console(

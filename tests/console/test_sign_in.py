@@ -482,7 +482,9 @@ async def test_a_cluster_that_cannot_be_read_is_read_again(served: Served) -> No
         assert "/vision/wide" in (await alice.get("/jobs")).text
 
 
-async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+async def computing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[asyncio.Semaphore, threading.Event]]:
+    """Plans that begin to compute, and what lets them go on."""
     begun, go_on = asyncio.Semaphore(0), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -492,6 +494,12 @@ async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch
         raise TrainyardError("no plan", fix="none")
 
     monkeypatch.setattr("trainyard.insight.console.web_application.snapshot_of_file", computed)
+    yield begun, go_on
+    go_on.set()
+
+
+async def test_plans_are_bounded(served: Served, computing: tuple[asyncio.Semaphore, threading.Event]) -> None:
+    begun, go_on = computing
     async with browsers(served, 3) as clients:
         for client, name in zip(clients, ("alice", "bob", "root"), strict=True):
             await served.sign_in(client, f"{name}-token")
@@ -501,40 +509,27 @@ async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch
             return answer.status_code
 
         assert await plan(clients[0], "#" * (CLUSTER_SETTINGS + 1)) == 413
-        try:
-            running = [asyncio.create_task(plan(clients[0]))]
-            await begun.acquire()
-            assert await plan(clients[0]) == 429
-            running.append(asyncio.create_task(plan(clients[1])))
-            await begun.acquire()
-            assert await plan(clients[2]) == 429
-        finally:
-            go_on.set()
+        running = [asyncio.create_task(plan(clients[0]))]
+        await begun.acquire()
+        assert await plan(clients[0]) == 429
+        running.append(asyncio.create_task(plan(clients[1])))
+        await begun.acquire()
+        assert await plan(clients[2]) == 429
+        go_on.set()
         assert await asyncio.gather(*running) == [422] * 2
         assert await plan(clients[2]) == 422
 
 
 async def test_a_plan_counts_until_it_is_computed_also_without_its_viewer(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: Served, computing: tuple[asyncio.Semaphore, threading.Event]
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def computed(*_: object) -> object:
-        begun.set()
-        assert go_on.wait(30)
-        raise TrainyardError("no plan", fix="none")
-
-    monkeypatch.setattr("trainyard.insight.console.web_application.snapshot_of_file", computed)
     async with served.browser() as client:
         await served.sign_in(client, "root-token")
         request = {"data": {"settings": "queues: {}"}, "headers": {"origin": served.base}}
-        try:
-            left = asyncio.create_task(client.post("/queues/plan", **request))
-            assert await asyncio.to_thread(begun.wait, 30)
-            left.cancel()
-            assert (await client.post("/queues/plan", **request)).status_code == 429
-        finally:
-            go_on.set()
+        left = asyncio.create_task(client.post("/queues/plan", **request))
+        await computing[0].acquire()
+        left.cancel()
+        assert (await client.post("/queues/plan", **request)).status_code == 429
 
 
 async def test_pages_that_are_closed_make_room_for_updates_of_others(served: Served) -> None:

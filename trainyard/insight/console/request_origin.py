@@ -1,4 +1,4 @@
-"""Where requests come from: cookies, and what a console in a cluster rejects of other hosts and pages."""
+"""Origin of requests: their cookies, and those of other hosts and pages, which a console in a cluster rejects."""
 
 from __future__ import annotations
 
