@@ -141,34 +141,24 @@ async def test_a_slow_request_is_answered_however_long_it_takes() -> None:
             assert await response.text() == "done"
 
 
-async def test_beyond_the_limit_a_new_connection_takes_the_place_of_the_oldest_that_asks_nothing() -> None:
+@pytest.mark.parametrize("limits", [ConnectionLimits(connections=3), ConnectionLimits(of_address=3)])
+async def test_beyond_the_limit_a_new_connection_takes_the_place_of_the_one_that_has_waited_longest(
+    limits: ConnectionLimits,
+) -> None:
     slow = Slow()
-    async with serving(slow, ConnectionLimits(connections=3)) as (servers, session, url):
+    async with serving(slow, limits) as (servers, session, url):
         asked = asyncio.create_task(session.get(url))
         await asyncio.wait_for(slow.begun.wait(), 5)
+        answered, writer = await asyncio.open_connection("127.0.0.1", servers.ports["webhook"])
+        writer.write(b"GET /refused HTTP/1.1\r\nHost: a\r\n\r\n")
+        await answered.readuntil(b"403: Forbidden")
         idle = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(4)]
-        assert [await ends(reader) for reader, _ in idle[:2]] == [True, True]
+        assert [await ends(reader) for reader in (answered, idle[0][0], idle[1][0])] == [True] * 3
         slow.go.set()
         async with await asyncio.wait_for(asked, 5) as response:
             assert response.status == 200
-        for _, writer in idle:
-            writer.close()
-
-
-@pytest.mark.parametrize("limits", [ConnectionLimits(connections=3), ConnectionLimits(of_address=3)])
-async def test_a_connection_that_was_answered_makes_room_too(limits: ConnectionLimits) -> None:
-    slow = Slow()
-    slow.go.set()
-    async with serving(slow, limits) as (servers, session, url):
-        idle = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(3)]
-        for reader, writer in idle:
-            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert (await reader.readuntil(b"done")).startswith(b"HTTP/1.1 200")
-        async with session.get(url) as response:
-            assert response.status == 200
-        assert await ends(idle[0][0])
-        for _, writer in idle:
-            writer.close()
+        for _, each in idle:
+            each.close()
 
 
 HEAD = b"GET /none HTTP/1.1\r\nHost: a\r\n"

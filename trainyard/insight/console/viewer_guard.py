@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -14,7 +13,7 @@ from aiohttp.typedefs import Handler
 
 from trainyard.insight.console.request_origin import LOOPBACK_NAMES, refusal
 from trainyard.insight.console.viewer_credential import MAX_COOKIE_TOKEN, ViewerCookie, passed_token
-from trainyard.insight.console.viewer_readers import CannotReadError, ViewerReaders
+from trainyard.insight.console.viewer_readers import ViewerReaders
 from trainyard.insight.console.web_application import EVENTS, PAGES, form_of
 from trainyard.kube.reviews import MAX_TOKEN, is_token
 
@@ -77,10 +76,8 @@ class ViewerGuard:
             return self._sign_in_page(request, 401)
         try:
             opened = await self._readers.of(token)
-        except CannotReadError as error:
-            if error.status == HTTPStatus.UNAUTHORIZED:
-                return self._sign_in_page(request, error.status, str(error))
-            return web.Response(text=str(error), status=error.status)
+        except web.HTTPUnauthorized as error:
+            return self._sign_in_page(request, error.status, error.text)
         if path == _SESSION:
             return web.Response(status=204)
         request[PAGES] = opened.pages
@@ -103,7 +100,7 @@ class ViewerGuard:
         try:
             form = await form_of(request)
         except web.HTTPBadRequest as error:
-            return self._sign_in_page(request, error.status, error.text or "")
+            return self._sign_in_page(request, error.status, error.text)
         token, target = (form.get(each, "").strip() for each in ("token", "to"))
         if not is_token(token):
             return self._sign_in_page(request, 401, "The API server does not accept this token.", target)
@@ -111,13 +108,15 @@ class ViewerGuard:
             return self._sign_in_page(request, 413, _TOO_LONG, target)
         try:
             await self._readers.of(token)
-        except CannotReadError as error:
-            return self._sign_in_page(request, error.status, str(error), target)
+        except web.HTTPError as error:
+            return self._sign_in_page(request, error.status, error.text, target)
         response = web.Response(status=303, headers={"Location": _local(target)})
         self._cookie.store(request, response, token)
         return response
 
-    def _sign_in_page(self, request: web.Request, status: int, message: str = "", target: str = "") -> web.Response:
+    def _sign_in_page(
+        self, request: web.Request, status: int, message: str | None = None, target: str = ""
+    ) -> web.Response:
         """Return the form; to a script, whose page stays open, only the status."""
         if "HX-Request" in request.headers or request.headers.get("Accept", "").startswith("text/event-stream"):
             return web.Response(text="Sign in again.", status=status)

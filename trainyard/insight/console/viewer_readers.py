@@ -16,6 +16,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from aiohttp import web
+
 from trainyard.errors import TrainyardError
 from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.shared_reader import SharedReader
@@ -37,22 +39,6 @@ _SHORT_UNUSED_SECONDS: Final = 5 * 60.0
 _OF_VIEWER: Final = 3
 """Readers of one viewer; the one that was used longest ago ends."""
 _LOG = logging.getLogger(__name__)
-
-
-class CannotReadError(Exception):
-    """A token with which the cluster cannot be read now.
-
-    Parameters
-    ----------
-    message
-        Text for the viewer.
-    status
-        HTTP status of the answer.
-    """
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(frozen=True)
@@ -133,7 +119,7 @@ class ViewerReaders:
 
         Raises
         ------
-        CannotReadError
+        HTTPError
             The token is not accepted, there are too many viewers, or the cluster cannot be read.
         """
         key = _key(token)
@@ -150,7 +136,7 @@ class ViewerReaders:
             return await asyncio.shield(entry.opening)
         except (ApiError, TransportError, TimeoutError, TrainyardError) as error:
             _LOG.warning("the cluster could not be read for %r: %s", entry.viewer, error)
-            raise CannotReadError("The cluster cannot be read now. Try again.", 503) from None
+            raise web.HTTPServiceUnavailable(text="The cluster cannot be read now. Try again.") from None
 
     def end(self, token: str) -> None:
         """End the reader of a token, if there is one that has started."""
@@ -176,16 +162,18 @@ class ViewerReaders:
     async def _reviewed(self, token: str) -> str:
         """Return the name of the user of a token."""
         if self._reviews >= _REVIEWS:
-            raise CannotReadError("There are too many attempts now. Try again.", 429)
+            raise web.HTTPTooManyRequests(text="There are too many attempts now. Try again.")
         self._reviews += 1
         try:
             async with asyncio.timeout(_REVIEW_SECONDS):
                 return await self._viewer_of(token)
         except CredentialsError:
-            raise CannotReadError("The API server does not accept this token.", 401) from None
+            raise web.HTTPUnauthorized(text="The API server does not accept this token.") from None
         except (ApiError, TransportError, TimeoutError) as error:
             _LOG.warning("a token could not be reviewed: %s", error)
-            raise CannotReadError("The API server does not answer, or reviews no tokens now. Try again.", 503) from None
+            raise web.HTTPServiceUnavailable(
+                text="The API server does not answer, or reviews no tokens now. Try again."
+            ) from None
         finally:
             self._reviews -= 1
 
@@ -218,7 +206,7 @@ class ViewerReaders:
             return
         oldest = min(replaceable, key=lambda key: ready[key].used, default=None)
         if oldest is None:
-            raise CannotReadError("Too many viewers use the console. Try again later.", 503)
+            raise web.HTTPServiceUnavailable(text="Too many viewers use the console. Try again later.")
         self._end(oldest, "another viewer needs its place")
 
     def _end(self, key: bytes, why: str) -> None:
