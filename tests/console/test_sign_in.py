@@ -540,7 +540,7 @@ async def test_pages_that_are_closed_make_room_for_updates_of_others(served: Ser
                 events = await pages.enter_async_context(client.stream("GET", "/events?after=-1"))
                 assert events.status_code == status
         (reader,) = served.console.readers
-        await eventually(lambda: reader.viewers == 0)
+        await eventually(lambda: reader.viewers == 0, within=5)  # before the next heartbeat
 
 
 async def test_an_invalid_request_is_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
