@@ -76,7 +76,7 @@ def platform(racks: int = 2, *, days: int = 300) -> Cluster:
     return cluster
 
 
-class Browser(httpx.Client):
+class Viewer(httpx.Client):
     """A client of a console that is served at a socket in a folder: its address is always the same."""
 
     def __init__(self, file: str, guard: AccessGuard, port: int) -> None:
@@ -87,7 +87,7 @@ class Browser(httpx.Client):
 @contextlib.contextmanager
 def guarded(
     source: StateSource, scenarios: ScenarioFolder | None = None, *, explains: bool = False, port: int = PORT
-) -> Iterator[Browser]:
+) -> Iterator[Viewer]:
     """Yield a client of a console that has no cookie yet."""
     reader = SharedReader(source, explains=explains)
     guard = AccessGuard(Pages(reader, scenarios), port)
@@ -96,23 +96,23 @@ def guarded(
         with start_blocking_portal() as portal:
             portal.call(reader.start)
             served = serving(application(guard.middleware), listening, reader.end_streams, end_seconds=1.0)
-            with portal.wrap_async_context_manager(served), Browser(f"{folder}/socket", guard, port) as client:
+            with portal.wrap_async_context_manager(served), Viewer(f"{folder}/socket", guard, port) as client:
                 yield client
             portal.call(reader.close)
 
 
 def console(
     cluster: Cluster, scenarios: ScenarioFolder | None = None, *, explains: bool = False
-) -> contextlib.AbstractContextManager[Browser]:
+) -> contextlib.AbstractContextManager[Viewer]:
     """Yield a client of the console of a recorded cluster."""
     return guarded(RecordedSource(cluster.observed, "cluster.json"), scenarios, explains=explains)
 
 
-def token_of(client: Browser) -> str:
+def token_of(client: Viewer) -> str:
     """Return a new token of the console of a client."""
     return client.guard.new_token()
 
 
-def signed_in(client: Browser) -> httpx.Response:
+def signed_in(client: Viewer) -> httpx.Response:
     """Open the address with a token."""
     return client.get(f"/?token={token_of(client)}")
