@@ -13,16 +13,18 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-import httpx
 import psutil
+from aiohttp.test_utils import TestClient, TestServer
 
+from tests.console.recorded_platform import PORT
 from tests.console.test_live_source import put
 from tests.explain.recorded_clusters import Cluster
 from tests.kube.fake_api import FakeApi, serving
+from trainyard.insight.console.access_guard import AccessGuard
 from trainyard.insight.console.cluster_server import ClusterConsole
 from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.shared_reader import SharedReader
-from trainyard.insight.console.web_application import application
+from trainyard.insight.console.web_application import Pages, application
 from trainyard.kube.client import Client
 from trainyard.kube.credentials import Connection as Server
 
@@ -74,13 +76,16 @@ async def measure(port: int) -> None:
         print(
             f"start: {time.monotonic() - began:.1f} s, {requests} requests, {len(reader.view.observed.objects)} objects"
         )
-        transport = httpx.ASGITransport(app=application(reader))
-        async with httpx.AsyncClient(transport=transport, base_url="http://console") as pages:
+        guard = AccessGuard(Pages(reader), PORT)
+        async with TestClient(TestServer(application(guard.middleware), port=PORT)) as pages:
+            await pages.get("/", params={"token": guard.new_token()})
             for page in PAGES:
                 seconds = []
                 for _ in range(5):
                     began = time.monotonic()
-                    (await pages.get(page)).raise_for_status()
+                    async with pages.get(page) as answer:
+                        answer.raise_for_status()
+                        await answer.read()
                     seconds.append(time.monotonic() - began)
                 print(f"{page}: first {seconds[0] * 1000:.0f} ms, then {min(seconds) * 1000:.0f} ms")
         used = requests

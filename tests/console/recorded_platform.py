@@ -5,18 +5,23 @@ names and messages that a tenant chose to attack the page.
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
+import socket
+import tempfile
+from collections.abc import Iterator
 
 import httpx
-from starlette.testclient import TestClient
+from anyio.from_thread import start_blocking_portal
 
 from tests.explain.recorded_clusters import NOW, TRAINER, Cluster, body, minutes_ago
 from trainyard import pki
 from trainyard.insight.console.access_guard import AccessGuard
+from trainyard.insight.console.page_server import serving
 from trainyard.insight.console.recorded_source import RecordedSource, StateSource
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.shared_reader import SharedReader
-from trainyard.insight.console.web_application import application
+from trainyard.insight.console.web_application import Pages, application
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e"
 """Text of a tenant in a message."""
@@ -71,23 +76,43 @@ def platform(racks: int = 2, *, days: int = 300) -> Cluster:
     return cluster
 
 
-def guarded(source: StateSource, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
-    """Return a client of a console that has no cookie yet."""
-    pages = application(SharedReader(source, explains=explains), scenarios)
-    return TestClient(AccessGuard(pages, PORT), base_url=ADDRESS, follow_redirects=False)
+class Viewer(httpx.Client):
+    """A client of a console that is served at a socket in a folder: its address is always the same."""
+
+    def __init__(self, file: str, guard: AccessGuard, port: int) -> None:
+        super().__init__(base_url=f"http://127.0.0.1:{port}", transport=httpx.HTTPTransport(uds=file), timeout=30)
+        self.guard = guard
 
 
-def console(cluster: Cluster, scenarios: ScenarioFolder | None = None, *, explains: bool = False) -> TestClient:
-    """Return a client of the console of a recorded cluster."""
+@contextlib.contextmanager
+def guarded(
+    source: StateSource, scenarios: ScenarioFolder | None = None, *, explains: bool = False, port: int = PORT
+) -> Iterator[Viewer]:
+    """Yield a client of a console that has no cookie yet."""
+    reader = SharedReader(source, explains=explains)
+    guard = AccessGuard(Pages(reader, scenarios), port)
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{folder}/socket")
+        with start_blocking_portal() as portal:
+            portal.call(reader.start)
+            served = serving(application(guard.middleware), listening, reader.end_streams, end_seconds=1.0)
+            with portal.wrap_async_context_manager(served), Viewer(f"{folder}/socket", guard, port) as client:
+                yield client
+            portal.call(reader.close)
+
+
+def console(
+    cluster: Cluster, scenarios: ScenarioFolder | None = None, *, explains: bool = False
+) -> contextlib.AbstractContextManager[Viewer]:
+    """Yield a client of the console of a recorded cluster."""
     return guarded(RecordedSource(cluster.observed, "cluster.json"), scenarios, explains=explains)
 
 
-def token_of(client: TestClient) -> str:
+def token_of(client: Viewer) -> str:
     """Return a new token of the console of a client."""
-    assert isinstance(client.app, AccessGuard)
-    return client.app.new_token()
+    return client.guard.new_token()
 
 
-def signed_in(client: TestClient) -> httpx.Response:
+def signed_in(client: Viewer) -> httpx.Response:
     """Open the address with a token."""
     return client.get(f"/?token={token_of(client)}")

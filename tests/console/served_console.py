@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import queue
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+
+from anyio.from_thread import start_blocking_portal
 
 from trainyard.insight.console.loopback_server import serve
 from trainyard.insight.console.recorded_source import StateSource
@@ -23,34 +24,16 @@ PROGRAM = Path(sys.executable).with_name("trainyard")
 @contextlib.contextmanager
 def served(source: StateSource, scenarios: ScenarioFolder | None = None) -> Iterator[str]:
     """Serve a source; return the address with its token."""
-    addresses: queue.Queue[str | BaseException] = queue.Queue()
-    loop = asyncio.new_event_loop()
-
-    async def run() -> None:
-        await serve(source, scenarios=scenarios, browser=False, announce=addresses.put)
-
-    def target() -> None:
-        task = loop.create_task(run())
-        tasks.append(task)
+    addresses: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with start_blocking_portal() as portal:
+        task = portal.start_task_soon(
+            partial(serve, source, scenarios=scenarios, browser=False, announce=addresses.put)
+        )
+        task.add_done_callback(lambda _: addresses.put(""))
         try:
-            loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            pass
-        except BaseException as error:
-            addresses.put(error)
-
-    tasks: list[asyncio.Task[None]] = []
-    thread = threading.Thread(target=target)
-    thread.start()
-    try:
-        address = addresses.get(timeout=60)
-        if isinstance(address, BaseException):
-            raise address
-        yield address
-    finally:
-        loop.call_soon_threadsafe(tasks[0].cancel)
-        thread.join(30)
-        loop.close()
+            yield addresses.get(timeout=60) or str(task.result())
+        finally:
+            task.cancel()
 
 
 @contextlib.contextmanager

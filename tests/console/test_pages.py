@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
-from tests.console.recorded_platform import ADDRESS, HOSTILE, console, guarded, platform, signed_in
+from tests.console.recorded_platform import HOSTILE, Viewer, console, guarded, platform, signed_in
 from tests.explain.recorded_clusters import NOW, Cluster
 from tests.support import ROOT
 from trainyard.cluster_state.cluster_index import kind_of
@@ -40,7 +39,7 @@ REPORT = {
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     folder = tmp_path_factory.mktemp("reports")
     (folder / "two.json").write_text(json.dumps(REPORT))
     (folder / "two.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
@@ -51,7 +50,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield client
 
 
-def page(client: TestClient, path: str) -> str:
+def page(client: Viewer, path: str) -> str:
     answer = client.get(path)
     assert answer.status_code == 200, answer.text
     return answer.text
@@ -62,7 +61,7 @@ def plain(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
-def test_now_says_whether_the_platform_is_well(client: TestClient) -> None:
+def test_now_says_whether_the_platform_is_well(client: Viewer) -> None:
     text = plain(page(client, "/"))
     assert "No issues found." in text
     assert "used 40 free 24 lost 0" in text
@@ -96,14 +95,14 @@ def test_an_authority_that_ended_is_said_to_have_ended(days: int, said: str) -> 
         assert f"certificate authority trainyard-webhooks {said}" in plain(page(client, "/"))
 
 
-def test_queues_show_shares_and_gangs_that_wait(client: TestClient) -> None:
+def test_queues_show_shares_and_gangs_that_wait(client: Viewer) -> None:
     html = page(client, "/queues")
     assert 'aria-label="vision: 40 allocated, 32 deserved, 8 borrowed nvidia.com/gpu"' in html
     assert 'aria-label="language: 0 allocated, 32 deserved, 8 lent nvidia.com/gpu"' in html
     assert f'<a href="{JOB}">language/waits</a> (32 nvidia.com/gpu)' in html
 
 
-def test_a_pasted_settings_file_shows_the_plan(client: TestClient) -> None:
+def test_a_pasted_settings_file_shows_the_plan(client: Viewer) -> None:
     queues = {"research": (64, "root"), "vision": (40, "research"), "language": (24, "research")}
     text = "---\n".join(
         json.dumps(
@@ -125,7 +124,7 @@ def test_a_pasted_settings_file_shows_the_plan(client: TestClient) -> None:
     assert "deserved nvidia.com/gpu 32 → 40" in plain(pasted.text)
 
 
-def test_the_settings_of_a_stack_show_the_plan(client: TestClient) -> None:
+def test_the_settings_of_a_stack_show_the_plan(client: Viewer) -> None:
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
     answer = client.post("/queues/plan", files={"file": ("Pulumi.local.yaml", text)})
     assert answer.status_code == 200
@@ -133,20 +132,20 @@ def test_the_settings_of_a_stack_show_the_plan(client: TestClient) -> None:
     assert "capability memory no limit → 8Ti" in plain(answer.text)
 
 
-def test_invalid_settings_are_an_error_with_its_place(client: TestClient) -> None:
+def test_invalid_settings_are_an_error_with_its_place(client: Viewer) -> None:
     answer = client.post("/queues/plan", data={"settings": f"config: [{HOSTILE}"})
     assert answer.status_code == 422
     assert "the settings" in answer.text
     assert "<script>alert" not in answer.text
 
 
-def test_settings_that_are_too_large_are_rejected(client: TestClient) -> None:
+def test_settings_that_are_too_large_are_rejected(client: Viewer) -> None:
     assert client.post("/queues/plan", data={"settings": "x" * (3 * MAX_SETTINGS)}).status_code == 413
     large = client.post("/queues/plan", files={"file": ("a.yaml", "x" * (MAX_SETTINGS + 1))})
     assert large.status_code in (400, 413)
 
 
-def test_the_fabric_shows_nodes_and_what_fits(client: TestClient) -> None:
+def test_the_fabric_shows_nodes_and_what_fits(client: Viewer) -> None:
     html = page(client, "/fabric?color=job")
     assert "rack-0-node-0: vision/wide" in html
     assert "vision/wide: 5 nodes in several racks" in html
@@ -157,14 +156,14 @@ def test_the_fabric_shows_nodes_and_what_fits(client: TestClient) -> None:
     )
 
 
-def test_a_domain_leads_to_its_neighbors_and_to_those_below(client: TestClient) -> None:
+def test_a_domain_leads_to_its_neighbors_and_to_those_below(client: Viewer) -> None:
     html = page(client, "/fabric?domain=rack-0&color=job")
     assert 'rel="next" href="/fabric?color=job&amp;domain=rack-1"' in html
     assert 'rel="prev"' not in html
     assert '<a href="/fabric?color=state&amp;domain=rack-1"><text' in page(client, "/fabric?domain=spine-0")
 
 
-def test_timelines_are_drawn_with_their_text(client: TestClient) -> None:
+def test_timelines_are_drawn_with_their_text(client: Viewer) -> None:
     drawn = re.compile(r'role="img" aria-label="(?:waiting|running|suspended)[^"]*, (?:until now|ended)"')
     assert drawn.search(page(client, "/jobs"))
     html = page(client, JOB)
@@ -173,7 +172,7 @@ def test_timelines_are_drawn_with_their_text(client: TestClient) -> None:
     assert html.count(label[0].partition('aria-label="')[2].rstrip('"')) == 2, "the text is on the page, too"
 
 
-def test_zoom_changes_the_size_alone(client: TestClient) -> None:
+def test_zoom_changes_the_size_alone(client: Viewer) -> None:
     sizes = [
         re.search(r'<svg xmlns[^>]* width="(\d+)"[^>]*viewBox="([^"]+)"', page(client, f"/fabric?zoom={z}"))
         for z in (100, 200)
@@ -184,7 +183,7 @@ def test_zoom_changes_the_size_alone(client: TestClient) -> None:
     assert sizes[0][2] == sizes[1][2]
 
 
-def test_jobs_are_filtered_and_sorted(client: TestClient) -> None:
+def test_jobs_are_filtered_and_sorted(client: Viewer) -> None:
     assert "1 of 2 jobs" in plain(page(client, "/jobs?state=Waiting"))
     assert "1 of 2 jobs" in plain(page(client, "/jobs?words=WIDE+vision"))
     assert "0 of 2 jobs" in plain(page(client, "/jobs?words=wide&state=Waiting"))
@@ -193,7 +192,7 @@ def test_jobs_are_filtered_and_sorted(client: TestClient) -> None:
     assert names == ["vision/wide", "language/waits"]
 
 
-def test_a_job_has_its_explanation_pods_events_and_what_was_rendered(client: TestClient) -> None:
+def test_a_job_has_its_explanation_pods_events_and_what_was_rendered(client: Viewer) -> None:
     text = plain(page(client, JOB))
     assert "TrainJob language/waits waits: the job requests 32 nvidia.com/gpu" in text
     assert "Fix:" in text
@@ -204,11 +203,11 @@ def test_a_job_has_its_explanation_pods_events_and_what_was_rendered(client: Tes
     assert "rack-0-node-1 rack-0" in plain(page(client, "/jobs/trainjob/vision/wide"))
 
 
-def test_no_page_has_values_of_variables(client: TestClient) -> None:
+def test_no_page_has_values_of_variables(client: Viewer) -> None:
     assert all("s3cret" not in page(client, path) for path in PAGES)
 
 
-def test_runtimes_have_aliases_deprecations_and_users(client: TestClient) -> None:
+def test_runtimes_have_aliases_deprecations_and_users(client: Viewer) -> None:
     text = plain(page(client, "/runtimes"))
     assert "torch-distributed alias of torch-distributed-1.0" in text
     assert "torch-distributed-1.0 1.0 (also torch-distributed)" in text
@@ -216,7 +215,7 @@ def test_runtimes_have_aliases_deprecations_and_users(client: TestClient) -> Non
     assert "torch-distributed-gang supported language/waits , vision/wide" in text
 
 
-def test_a_report_of_a_scenario_has_its_timeline(client: TestClient) -> None:
+def test_a_report_of_a_scenario_has_its_timeline(client: Viewer) -> None:
     assert '<a href="/scenarios/two">two</a>' in page(client, "/scenarios")
     html = page(client, "/scenarios/two")
     assert "all expectations hold" in html
@@ -229,13 +228,13 @@ def test_a_report_of_a_scenario_has_its_timeline(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "..%2foutside", "%2e%2e%2foutside", "two.json", "..", "other%00"])
-def test_other_files_are_not_served(client: TestClient, name: str) -> None:
+def test_other_files_are_not_served(client: Viewer, name: str) -> None:
     for path in (f"/scenarios/{name}", f"/scenarios/{name}/drawing"):
         assert client.get(path).status_code in (303, 307, 404) or "Scenarios" in client.get(path).text
         assert "two-tenants" not in client.get(path).text
 
 
-def test_a_file_that_is_no_report_is_an_error(client: TestClient) -> None:
+def test_a_file_that_is_no_report_is_an_error(client: Viewer) -> None:
     answer = client.get("/scenarios/other")
     assert answer.status_code == 422
     assert "other is no report" in answer.text
@@ -244,7 +243,7 @@ def test_a_file_that_is_no_report_is_an_error(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", [*PAGES, "/scenarios/two", "/fabric?color=job&domain=%3Cscript%3Ealert(3)%3C/script%3E"]
 )
-def test_texts_of_tenants_are_escaped(client: TestClient, path: str) -> None:
+def test_texts_of_tenants_are_escaped(client: Viewer, path: str) -> None:
     html = page(client, path)
     for forbidden in ("<script>alert", "<img src=x", "\x1b", "\u202e", ">49<"):
         assert forbidden not in html
@@ -256,14 +255,14 @@ def test_texts_of_tenants_are_escaped(client: TestClient, path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/jobs?words=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/jobs/trainjob/%3Cscript%3E/x"]
 )
-def test_texts_of_the_address_are_escaped(client: TestClient, path: str) -> None:
+def test_texts_of_the_address_are_escaped(client: Viewer, path: str) -> None:
     html = client.get(path).text
     assert "<script>" not in html
     assert '"><script' not in html
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_have_no_external_asset_and_a_sound_structure(client: TestClient, path: str) -> None:
+def test_pages_have_no_external_asset_and_a_sound_structure(client: Viewer, path: str) -> None:
     html = page(client, path)
     links = re.findall(r'(?:src|href|action|hx-get|data-events)="([^"]*)"', html)
     assert links
@@ -277,7 +276,7 @@ def test_pages_have_no_external_asset_and_a_sound_structure(client: TestClient, 
     assert len(identifiers) == len(set(identifiers))
 
 
-def test_missing_pages_and_jobs_are_404(client: TestClient) -> None:
+def test_missing_pages_and_jobs_are_404(client: Viewer) -> None:
     for path in (
         "/nothing",
         "/jobs/trainjob/vision/none",
@@ -287,7 +286,7 @@ def test_missing_pages_and_jobs_are_404(client: TestClient) -> None:
         assert client.get(path).status_code == 404
 
 
-def test_logs_of_a_snapshot_are_an_error_and_only_containers_of_the_job_are_read(client: TestClient) -> None:
+def test_logs_of_a_snapshot_are_an_error_and_only_containers_of_the_job_are_read(client: Viewer) -> None:
     answer = client.get(f"{JOB}/logs?pod=waits-node-0-0&container=node")
     assert answer.status_code == 422
     assert "A snapshot has no logs" in answer.text
@@ -387,8 +386,7 @@ def test_an_error_of_the_console_has_a_page(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(web_application, "runtime_rows", fail)
     with console(platform()) as client:
         signed_in(client)
-        unraised = TestClient(client.app, base_url=ADDRESS, cookies=client.cookies, raise_server_exceptions=False)
-        answer = unraised.get("/runtimes")
+        answer = client.get("/runtimes")
     assert answer.status_code == 500
     assert "KeyError: this page has an error" in answer.text
     assert answer.headers["content-security-policy"]

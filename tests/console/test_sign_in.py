@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import logging
 import signal
@@ -13,26 +14,28 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.requests import Request
-from starlette.responses import Response
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from tests.console import browser as driver
 from tests.console.served_console import PROGRAM
 from tests.console.test_access_guard import PAGES
 from tests.console.test_pages import REPORT
-from tests.console.viewers import ACCOUNT, HOST, Rights, Served, certificate, console
+from tests.console.viewers import ACCOUNT, HOST, Served, certificate, console
 from tests.explain.recorded_clusters import minutes_ago
-from tests.kube.fake_api import FakeApi, eventually, serving
+from tests.kube.fake_api import eventually
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard.errors import TrainyardError
-from trainyard.insight.console import bounded_protocol, live_source, viewer_credential, viewer_readers
+from trainyard.insight.console import cluster_server, live_source, viewer_credential, viewer_readers
 from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.page_headers import CONTENT_SECURITY_POLICY
+from trainyard.insight.console.page_server import LIMITS
 from trainyard.insight.console.plan_limit import CLUSTER_SETTINGS
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.serving_certificate import ServingFiles
+from trainyard.insight.console.shared_reader import MAX_VIEWERS
 from trainyard.insight.console.viewer_credential import ViewerCookie
-from trainyard.insight.console.viewer_readers import CannotReadError, OpenedReader, ViewerReaders
+from trainyard.insight.console.viewer_readers import OpenedReader, ViewerReaders
 from trainyard.kube.api_errors import CredentialsError
 
 LISTS = tuple(path for path in PAGES if not path.startswith("/jobs/"))
@@ -261,17 +264,17 @@ async def test_a_token_of_a_proxy_that_is_none_shows_nothing(served: Served, val
 
 
 def test_every_replica_reads_the_cookie_and_others_do_not(tmp_path: Path) -> None:
-    def asked(cookie: str) -> Request:
-        headers = [(b"host", HOST.encode()), (b"cookie", cookie.encode())]
-        return Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers})
+    def asked(cookie: str) -> web.Request:
+        return make_mocked_request("GET", "/", {"host": HOST, "cookie": cookie})
 
     certificate(tmp_path)
     first, second = ViewerCookie(tmp_path), ViewerCookie(tmp_path)
     longest = "t" * viewer_credential.MAX_COOKIE_TOKEN
-    answer = Response()
+    answer = web.Response()
     first.store(asked(""), answer, longest)
-    assert len(answer.headers["set-cookie"]) <= 4096
-    cookie = answer.headers["set-cookie"].partition(";")[0]
+    (stored,) = (each.OutputString() for each in answer.cookies.values())
+    assert len(stored) <= 4096
+    cookie = stored.partition(";")[0]
     assert "ttt" not in cookie
     assert second.token(asked(f"other=1; {cookie}")) == longest
     name = cookie.partition("=")[0]
@@ -357,9 +360,11 @@ async def test_forms_are_bounded(served: Served) -> None:
 
         kind = {"content-type": "application/x-www-form-urlencoded"}
         for path in ("/sign-in", "/queues/plan"):
-            for length in ({}, {"content-length": "10", "transfer-encoding": "chunked"}):
-                answer = await client.post(path, content=chunks(), headers=origin | kind | length)
-                assert (answer.status_code, answer.headers["connection"]) == (411, "close")
+            both = {"content-length": "10", "transfer-encoding": "chunked"}
+            answer = await client.post(path, content=chunks(), headers=origin | kind)
+            assert (answer.status_code, answer.headers["connection"]) == (411, "close")
+            answer = await client.post(path, content=chunks(), headers=origin | kind | both)
+            assert (answer.status_code, answer.http_version) == (400, "HTTP/1.0"), "which closes"
         files = await client.post("/sign-in", files={"token": b"alice-token"}, headers=origin)
         assert files.status_code == 415
         for token in ("", "x" * 20_000, "tökén", "two words", "a\nb"):
@@ -385,7 +390,7 @@ async def test_unknown_tokens_are_sent_to_the_api_server_eight_at_a_time() -> No
     assert asked == 8
     go_on.set()
     found = await asyncio.gather(*attempts, return_exceptions=True)
-    assert sorted(each.status for each in found if isinstance(each, CannotReadError)) == [401] * 8 + [429] * 4
+    assert sorted(each.status for each in found if isinstance(each, web.HTTPError)) == [401] * 8 + [429] * 4
 
 
 @pytest.mark.slow
@@ -477,7 +482,9 @@ async def test_a_cluster_that_cannot_be_read_is_read_again(served: Served) -> No
         assert "/vision/wide" in (await alice.get("/jobs")).text
 
 
-async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+async def computing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[asyncio.Semaphore, threading.Event]]:
+    """Plans that begin to compute, and what lets them go on."""
     begun, go_on = asyncio.Semaphore(0), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -487,6 +494,12 @@ async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch
         raise TrainyardError("no plan", fix="none")
 
     monkeypatch.setattr("trainyard.insight.console.web_application.snapshot_of_file", computed)
+    yield begun, go_on
+    go_on.set()
+
+
+async def test_plans_are_bounded(served: Served, computing: tuple[asyncio.Semaphore, threading.Event]) -> None:
+    begun, go_on = computing
     async with browsers(served, 3) as clients:
         for client, name in zip(clients, ("alice", "bob", "root"), strict=True):
             await served.sign_in(client, f"{name}-token")
@@ -496,17 +509,46 @@ async def test_plans_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch
             return answer.status_code
 
         assert await plan(clients[0], "#" * (CLUSTER_SETTINGS + 1)) == 413
-        try:
-            running = [asyncio.create_task(plan(clients[0]))]
-            await begun.acquire()
-            assert await plan(clients[0]) == 429
-            running.append(asyncio.create_task(plan(clients[1])))
-            await begun.acquire()
-            assert await plan(clients[2]) == 429
-        finally:
-            go_on.set()
+        running = [asyncio.create_task(plan(clients[0]))]
+        await begun.acquire()
+        assert await plan(clients[0]) == 429
+        running.append(asyncio.create_task(plan(clients[1])))
+        await begun.acquire()
+        assert await plan(clients[2]) == 429
+        go_on.set()
         assert await asyncio.gather(*running) == [422] * 2
         assert await plan(clients[2]) == 422
+
+
+async def test_a_plan_counts_until_it_is_computed_also_without_its_viewer(
+    served: Served, computing: tuple[asyncio.Semaphore, threading.Event]
+) -> None:
+    async with served.browser() as client:
+        await served.sign_in(client, "root-token")
+        request = {"data": {"settings": "queues: {}"}, "headers": {"origin": served.base}}
+        left = asyncio.create_task(client.post("/queues/plan", **request))
+        await computing[0].acquire()
+        left.cancel()
+        assert (await client.post("/queues/plan", **request)).status_code == 429
+
+
+async def test_pages_that_are_closed_make_room_for_updates_of_others(served: Served) -> None:
+    async with served.browser() as client:
+        await served.sign_in(client, "root-token")
+        async with contextlib.AsyncExitStack() as pages:
+            for status in [200] * MAX_VIEWERS + [503]:
+                events = await pages.enter_async_context(client.stream("GET", "/events?after=-1"))
+                assert events.status_code == status
+        (reader,) = served.console.readers
+        await eventually(lambda: reader.viewers == 0, within=5)  # before the next heartbeat
+
+
+async def test_an_invalid_request_is_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        reader = await held(served, stack, "GET / HTTP/1.1\r\nAuthorization: Bearer s3cret\x01\r\n\r\n")
+        assert b" 400 " in await asyncio.wait_for(reader.readline(), 10)
+    assert "Error handling request" in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 async def test_probes_need_no_session_and_show_nothing(served: Served) -> None:
@@ -522,7 +564,7 @@ async def held(served: Served, stack: contextlib.AsyncExitStack, text: str = "")
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", address.port, ssl=served.trust, server_hostname="localhost"
     )
-    stack.callback(writer.transport.abort)
+    stack.callback(lambda: writer.transport.abort())  # also keeps the writer, whose end would close it
     writer.write(text.replace("HOST", address.netloc.decode()).encode())
     return reader
 
@@ -532,22 +574,22 @@ FORM += "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 10\r
 
 
 @pytest.mark.parametrize("text", ["", "GET / HTTP/1.1\r\n", FORM, FORM + "token"])
-async def test_a_request_that_is_not_completed_ends(served: Served, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(bounded_protocol, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(bounded_protocol, "BODY_SECONDS", 0.2)
-    async with contextlib.AsyncExitStack() as stack:
+async def test_a_request_that_is_not_completed_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    limits = dataclasses.replace(LIMITS, idle_seconds=0.2, body_seconds=0.2)
+    monkeypatch.setattr(cluster_server, "LIMITS", limits)
+    async with console(tmp_path) as served, contextlib.AsyncExitStack() as stack:
         reader = await held(served, stack, text)
         async with asyncio.timeout(10):
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
 
 
-@pytest.mark.parametrize("bound", ["CONNECTIONS", "OF_ADDRESS"])
+@pytest.mark.parametrize("bound", ["connections", "of_address"])
 async def test_held_connections_do_not_keep_out_probes(
-    served: Served, monkeypatch: pytest.MonkeyPatch, bound: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    monkeypatch.setattr(bounded_protocol, bound, 8)
-    async with contextlib.AsyncExitStack() as stack, served.browser() as client:
+    monkeypatch.setattr(cluster_server, "LIMITS", dataclasses.replace(LIMITS, **{bound: 8}))
+    async with console(tmp_path) as served, contextlib.AsyncExitStack() as stack, served.browser() as client:
         first = await held(served, stack)
         for _ in range(20):
             await held(served, stack)
@@ -579,71 +621,53 @@ def test_a_renewed_certificate_is_served(tmp_path: Path) -> None:
     assert files._loaded != before
 
 
-@pytest.mark.slow
-async def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
-    rights, api = Rights(), FakeApi()
-    api.fault, api.review = rights.fault, rights.review
-    trust = certificate(tmp_path)
-    async with serving(api):
-        config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"token": ACCOUNT})
-        process = await asyncio.create_subprocess_exec(
-            *(PROGRAM, "console", "serve", f"--certificate={tmp_path}", f"--kubeconfig={config}"),
-            *("--listen=127.0.0.1", "--port=0", "--host=a.example.com", "--namespace=vision", "--log-level=debug"),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stderr is not None
-        lines: list[str] = []
+@contextlib.asynccontextmanager
+async def started(folder: Path, base: str = "") -> AsyncIterator[tuple[asyncio.subprocess.Process, str, list[str]]]:
+    """Run the command; yield its address and what it has logged."""
+    process = await asyncio.create_subprocess_exec(
+        *(PROGRAM, "console", "serve", f"--certificate={folder}", f"--kubeconfig={folder / 'kubeconfig'}"),
+        *("--listen=127.0.0.1", f"--port={base.rpartition(':')[2] or 0}", "--host=a.example.com"),
+        *("--namespace=vision", "--log-level=debug"),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    lines: list[str] = []
+    try:
         while "serving on port" not in "".join(lines[-1:]):
             lines.append((await process.stderr.readline()).decode())
             assert lines[-1], lines
-        served = Served(int(lines[-1].split()[-1]), trust, api, rights)
-        try:
-            async with served.browser() as client:
-                assert (await client.get("/readyz")).status_code == 200
-                assert (await served.sign_in(client, "alice-token")).status_code == 303
-                assert "alice" in (await client.get("/jobs")).text
-        finally:
-            process.terminate()
-            rest = (await asyncio.wait_for(process.stderr.read(), 20)).decode()
-        assert await process.wait() in (0, -signal.SIGTERM)
+        yield process, f"https://127.0.0.1:{lines[-1].split()[-1]}", lines
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+@pytest.mark.slow
+async def test_the_command_serves_until_it_is_stopped(tmp_path: Path, served: Served) -> None:
+    kubeconfig(tmp_path, f"http://127.0.0.1:{served.api.port}", {"token": ACCOUNT})
+    async with started(tmp_path) as (process, served.base, lines), served.browser() as client:
+        assert (await client.get("/readyz")).status_code == 200
+        assert (await served.sign_in(client, "alice-token")).status_code == 303
+        assert "alice" in (await client.get("/jobs")).text
+        process.terminate()
+        assert process.stderr is not None
+        rest = (await asyncio.wait_for(process.stderr.read(), 20)).decode()
+        assert await process.wait() == 0
     for secret in (ACCOUNT, "alice-token"):
         assert secret not in "".join(lines) + rest
 
 
 @pytest.mark.slow
-async def test_after_a_kill_viewers_stay_signed_in(tmp_path: Path) -> None:
-    rights, api = Rights(), FakeApi()
-    api.fault, api.review = rights.fault, rights.review
-    trust = certificate(tmp_path)
-
-    @contextlib.asynccontextmanager
-    async def started(port: int) -> AsyncIterator[tuple[asyncio.subprocess.Process, Served]]:
-        process = await asyncio.create_subprocess_exec(
-            *(PROGRAM, "console", "serve", f"--certificate={tmp_path}", f"--kubeconfig={config}"),
-            *("--listen=127.0.0.1", f"--port={port}", "--host=a.example.com", "--namespace=vision"),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stderr is not None
-        line = ""
-        while "serving on port" not in line:
-            line = (await process.stderr.readline()).decode()
-            assert line
-        try:
-            yield process, Served(int(line.split()[-1]), trust, api, rights)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
-    async with serving(api):
-        config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"token": ACCOUNT})
-        async with started(0) as (first, served), served.browser() as client:
-            await served.sign_in(client, "alice-token")
-            assert (await client.get("/jobs")).status_code == 200
-            first.kill()
-            assert await first.wait() == -signal.SIGKILL
-            async with started(int(served.base.rpartition(":")[2])):
-                assert "alice" in (await client.get("/jobs")).text
+async def test_after_a_kill_viewers_stay_signed_in(tmp_path: Path, served: Served) -> None:
+    kubeconfig(tmp_path, f"http://127.0.0.1:{served.api.port}", {"token": ACCOUNT})
+    async with started(tmp_path) as (first, served.base, _), served.browser() as client:
+        await served.sign_in(client, "alice-token")
+        assert (await client.get("/jobs")).status_code == 200
+        first.kill()
+        assert await first.wait() == -signal.SIGKILL
+        async with started(tmp_path, served.base):
+            assert "alice" in (await client.get("/jobs")).text
 
 
 @pytest.mark.slow

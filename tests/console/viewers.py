@@ -115,14 +115,13 @@ async def console(folder: Path, **options: Any) -> AsyncIterator[Served]:
         found = ClusterConsole(
             connection=Connection(f"http://127.0.0.1:{api.port}", Credentials(token=ACCOUNT)), name="test", **settings
         )
-        ports: asyncio.Queue[int] = asyncio.Queue()
-        task = asyncio.create_task(serve_cluster(found, folder, host="127.0.0.1", port=0, ready=ports.put_nowait))
-        got = asyncio.create_task(ports.get())
-        await asyncio.wait({task, got}, return_when=asyncio.FIRST_COMPLETED)
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(serve_cluster(found, folder, host="127.0.0.1", port=0, ready=port.set_result))
+        await asyncio.wait({task, port}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
         try:
-            served = Served(got.result(), trust, api, rights)
+            served = Served(port.result(), trust, api, rights)
             served.console = found
             yield served
         finally:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterator
@@ -11,9 +12,9 @@ import pytest
 from aiohttp import web
 
 from trainyard.controller.configuration import Listener
-from trainyard.controller.connection_limits import ConnectionLimits
 from trainyard.controller.servers import Servers
 from trainyard.errors import TrainyardError
+from trainyard.http_server import ConnectionLimits
 from trainyard.listening import bound_socket, has_address, url_host
 
 LOCAL = Listener(host="127.0.0.1", port=0)
@@ -140,18 +141,50 @@ async def test_a_slow_request_is_answered_however_long_it_takes() -> None:
             assert await response.text() == "done"
 
 
-async def test_beyond_the_limit_a_new_connection_takes_the_place_of_the_oldest_that_asks_nothing() -> None:
+@pytest.mark.parametrize("limits", [ConnectionLimits(connections=3), ConnectionLimits(of_address=3)])
+async def test_beyond_the_limit_a_new_connection_takes_the_place_of_the_one_that_has_waited_longest(
+    limits: ConnectionLimits,
+) -> None:
     slow = Slow()
-    async with serving(slow, ConnectionLimits(connections=3)) as (servers, session, url):
+    async with serving(slow, limits) as (servers, session, url):
         asked = asyncio.create_task(session.get(url))
         await asyncio.wait_for(slow.begun.wait(), 5)
+        answered, writer = await asyncio.open_connection("127.0.0.1", servers.ports["webhook"])
+        writer.write(b"GET /refused HTTP/1.1\r\nHost: a\r\n\r\n")
+        await answered.readuntil(b"403: Forbidden")
         idle = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(4)]
-        assert [await ends(reader) for reader, _ in idle[:2]] == [True, True]
+        assert [await ends(reader) for reader in (answered, idle[0][0], idle[1][0])] == [True] * 3
         slow.go.set()
         async with await asyncio.wait_for(asked, 5) as response:
             assert response.status == 200
-        for _, writer in idle:
-            writer.close()
+        for _, each in idle:
+            each.close()
+
+
+HEAD = b"GET /none HTTP/1.1\r\nHost: a\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "answer"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n", b"x", b""),
+        (HEAD + b"X: ", b"x" * 5000, b"HTTP/1.1 431"),
+        (HEAD + b"\r\n" + HEAD + b"X: ", b"x" * 5000, b"HTTP/1.1 404"),
+        (HEAD + b"Expect: nothing\r\n\r\n" + HEAD + b"X: ", b"x" * 5000, b"HTTP/1.1 417"),
+    ],
+)
+async def test_a_body_that_does_not_arrive_ends_and_a_head_is_bounded(first: bytes, rest: bytes, answer: bytes) -> None:
+    async with serving(Slow(), ConnectionLimits(body_seconds=0.2, head_bytes=4096)) as (servers, _, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", servers.ports["webhook"])
+        writer.write(first)
+        await asyncio.sleep(0.1)
+        writer.write(rest)
+        found = b""
+        with contextlib.suppress(ConnectionError):
+            while part := await asyncio.wait_for(reader.read(1000), 5):
+                found += part
+        assert found[:12] == answer
+        writer.close()
 
 
 async def test_a_server_listens_on_an_ipv6_address() -> None:

@@ -173,8 +173,6 @@ def _packages() -> Iterator[None]:
         A package is missing.
     """
     try:
-        import python_multipart  # noqa: F401 - forms need it, when they are sent
-
         yield
     except ModuleNotFoundError as error:
         raise TrainyardError(

@@ -6,30 +6,19 @@ closed by a response with ``Connection: close`` before the listeners close.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import cast
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, Listener
-from trainyard.controller.connection_limits import ConnectionGuard, ConnectionLimits
 from trainyard.errors import TrainyardError
+from trainyard.http_server import ConnectionLimits, HttpServer
 from trainyard.listening import bound_socket, url_host
 
 _LOG = logging.getLogger(__name__)
-_BACKLOG = 1024
-
-
-@dataclass(frozen=True)
-class _Server:
-    runner: web.AppRunner
-    listening: asyncio.Server
-    port: int
 
 
 class Servers:
@@ -43,13 +32,13 @@ class Servers:
 
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
         self._limits = limits or ConnectionLimits()
-        self._servers: dict[str, _Server] = {}
+        self._servers: dict[str, tuple[HttpServer, int]] = {}
         self._draining = False
 
     @property
     def ports(self) -> Mapping[str, int]:
         """Ports of the listening servers by name."""
-        return {name: server.port for name, server in self._servers.items()}
+        return {name: port for name, (_, port) in self._servers.items()}
 
     async def start(
         self, name: str, app: web.Application, listener: Listener, tls: ssl.SSLContext | None = None
@@ -61,32 +50,17 @@ class Servers:
         TrainyardError
             If the server cannot listen on the address.
         """
-        guard = ConnectionGuard(self._limits)
-        app.middlewares.extend((guard.middleware(), self._close_when_draining()))
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            shutdown_timeout=WEBHOOK_TIMEOUT_SECONDS,
-            keepalive_timeout=self._limits.idle_seconds,
-            lingering_time=1.0,  # for the rest of a body that nobody reads
-        )
-        await runner.setup()
         try:
             listening = bound_socket(listener.host, listener.port)
         except OSError as error:
-            await runner.cleanup()
             raise TrainyardError(
                 f"{name}: cannot listen on {url_host(listener.host)}:{listener.port}: {error.strerror}",
                 fix=f"Free the port or choose another with --{name}-port",
             ) from error
-        server = await asyncio.get_running_loop().create_server(
-            guard.factory(cast("web.Server", runner.server)),
-            sock=listening,
-            ssl=tls,
-            backlog=_BACKLOG,
-            ssl_handshake_timeout=None if tls is None else self._limits.handshake_seconds,
-        )
-        self._servers[name] = _Server(runner, server, listening.getsockname()[1])
+        app.middlewares.append(self._close_when_draining())
+        server = HttpServer(app, self._limits, WEBHOOK_TIMEOUT_SECONDS)
+        await server.start(listening, tls)
+        self._servers[name] = server, listening.getsockname()[1]
         _LOG.info("%s listens on %s:%d", name, url_host(listener.host) or "*", self.ports[name])
 
     def drain(self) -> None:
@@ -97,9 +71,8 @@ class Servers:
         """Stop listening, close idle connections, and finish open requests."""
         self.drain()
         while self._servers:
-            _, server = self._servers.popitem()
-            server.listening.close()
-            await server.runner.cleanup()
+            _, (server, _) = self._servers.popitem()
+            await server.close()
 
     def _close_when_draining(self) -> Middleware:
         @web.middleware

@@ -13,12 +13,11 @@ from html import escape
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from trainyard.insight.console.page_headers import confined
-from trainyard.insight.console.request_origin import LOOPBACK_NAMES
+from trainyard.insight.console.request_origin import LOOPBACK_NAMES, cookie_values
+from trainyard.insight.console.web_application import PAGES, Pages
 
 TOKEN_SECONDS: Final = 600.0
 """Seconds for which a token is valid."""
@@ -29,18 +28,18 @@ _TOKEN: Final = "token"  # noqa: S105 - name of the parameter
 
 
 class AccessGuard:
-    """ASGI middleware.
+    """Guard of the pages of one viewer.
 
     Parameters
     ----------
-    app
+    pages
         The pages.
     port
         Port of the server.
     """
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        self._app = app
+    def __init__(self, pages: Pages, port: int) -> None:
+        self._pages = pages
         self._tokens: dict[str, float] = {}
         self._secret = secrets.token_urlsafe(24)
         self._hosts = frozenset(f"{name}{end}" for name in LOOPBACK_NAMES for end in _ends_of(port))
@@ -52,58 +51,50 @@ class AccessGuard:
         self._tokens[token] = time.monotonic() + TOKEN_SECONDS
         return token
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, or pass it on."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        answer = self._refusal(scope)
-        await (answer or self._app)(scope, receive, confined(send))
+        request[PAGES] = self._pages
+        return self._answer(request) or await handler(request)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _answer(self, request: web.Request) -> web.Response | None:
         """Return the answer to a request that is not passed on."""
-        headers = Headers(scope=scope)
-        if headers.getlist("host") not in ([host] for host in self._hosts):
-            return PlainTextResponse("The Host header is not that of this console.", 421)
-        origin = headers.get("origin")
-        if origin is not None and origin not in {f"http://{host}" for host in self._hosts}:
-            return PlainTextResponse("The request comes from another page.", 403)
-        parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if request.headers.getall("Host", []) not in ([host] for host in self._hosts):
+            return web.Response(text="The Host header is not that of this console.", status=421)
+        if request.headers.get("Origin") not in (None, *(f"http://{host}" for host in self._hosts)):
+            return web.Response(text="The request comes from another page.", status=403)
+        parameters = parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True)
         given = [value for name, value in parameters if name == _TOKEN]
-        if given and scope["method"] == "GET":
-            return self._signed_in(scope, headers, given[-1], parameters)
-        if not self._known(headers):
-            return PlainTextResponse("Open the address that `trainyard console` has printed.", 401)
-        if scope["method"] not in (*_READS, "POST"):
-            return PlainTextResponse("The console only reads.", 405, {"allow": "GET, HEAD"})
+        if given and request.method == "GET":
+            return self._signed_in(request, given[-1], parameters)
+        if not self._known(request):
+            return web.Response(text="Open the address that `trainyard console` has printed.", status=401)
+        if request.method not in (*_READS, "POST"):
+            return web.Response(text="The console only reads.", status=405, headers={"Allow": "GET, HEAD"})
         return None
 
-    def _signed_in(self, scope: Scope, headers: Headers, token: str, parameters: list[tuple[str, str]]) -> Response:
+    def _signed_in(self, request: web.Request, token: str, parameters: list[tuple[str, str]]) -> web.Response:
         """Return a page that leads to the address without the token, which the cookie has from now on.
 
         A redirect would not do: browsers send no SameSite=Strict cookie with one that another page has begun.
         """
         taken = self._taken(token)
-        if not taken and not self._known(headers):
+        if not taken and not self._known(request):
             text = "The address is valid once, for ten minutes, in one browser. Start `trainyard console` again."
-            return PlainTextResponse(text, 401)
+            return web.Response(text=text, status=401)
         rest = urlencode([(name, value) for name, value in parameters if name != _TOKEN])
-        path = escape(quote("/" + scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else ""))
+        path = escape(quote("/" + request.path.lstrip("/\\")) + (f"?{rest}" if rest else ""))
         head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={path}"><title>Trainyard</title>'
         head += '<link rel="icon" href="/assets/icon.svg">'
-        response = HTMLResponse(
-            f'<!doctype html><html lang="en"><head>{head}</head><body><a href="{path}">Continue</a></body></html>'
-        )
-        response.headers["referrer-policy"] = "no-referrer"  # this address has the token
+        body = f'<!doctype html><html lang="en"><head>{head}</head><body><a href="{path}">Continue</a></body></html>'
+        response = web.Response(text=body, content_type="text/html")
+        response.headers["Referrer-Policy"] = "no-referrer"  # this address has the token
         response.set_cookie(self._cookie, self._secret, httponly=True, samesite="strict", path="/")
         return response
 
-    def _known(self, headers: Headers) -> bool:
-        """Return whether a request has the cookie; those of other programs of this machine may be invalid ones."""
-        pairs = (each.partition("=") for line in headers.getlist("cookie") for each in line.split(";"))
-        return any(name.strip() == self._cookie and _equal(value.strip(), self._secret) for name, _, value in pairs)
+    def _known(self, request: web.Request) -> bool:
+        """Return whether a request has the cookie."""
+        return any(_equal(each, self._secret) for each in cookie_values(request, self._cookie))
 
     def _taken(self, token: str) -> bool:
         """Return whether a token is valid; it is not any more."""
@@ -117,4 +108,4 @@ def _ends_of(port: int) -> tuple[str, ...]:
 
 
 def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(one.encode(errors="surrogateescape"), other.encode())

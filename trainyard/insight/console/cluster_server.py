@@ -9,12 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import uvicorn
-from starlette.types import ASGIApp
-
-from trainyard.insight.console.bounded_protocol import BoundedProtocol
 from trainyard.insight.console.live_source import LiveSource
-from trainyard.insight.console.page_server import PageServer, bound
+from trainyard.insight.console.page_server import LIMITS, bound, serving, terminated
 from trainyard.insight.console.plan_limit import CLUSTER_SETTINGS, PlanLimit
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.serving_certificate import ServingFiles
@@ -22,7 +18,7 @@ from trainyard.insight.console.shared_reader import SharedReader
 from trainyard.insight.console.viewer_credential import ViewerCookie
 from trainyard.insight.console.viewer_guard import ViewerGuard
 from trainyard.insight.console.viewer_readers import OpenedReader, ViewerReaders
-from trainyard.insight.console.web_application import application
+from trainyard.insight.console.web_application import Pages, application
 from trainyard.kube.client import Client
 from trainyard.kube.credentials import Connection
 from trainyard.kube.reviews import own_name
@@ -99,7 +95,7 @@ class ClusterConsole:
             resources.callback(self.readers.remove, reader)
             resources.push_async_callback(reader.close)
             await reader.start()
-            pages = application(reader, self.scenarios, viewer=viewer, plans=self.plans)
+            pages = Pages(reader, self.scenarios, viewer, plans=self.plans)
             return OpenedReader(source, reader, pages, resources.pop_all())
 
 
@@ -132,32 +128,15 @@ async def serve_cluster(
     files = ServingFiles(certificate)
     readers = ViewerReaders(console.viewer, console.reader, most=console.sessions)
     guard = ViewerGuard(readers, ViewerCookie(certificate), console.hosts, console.name)
+    app = application(guard.middleware)
     with bound(host, port) as listening:
-        server = PageServer(_config(guard, files), readers.close_all, lambda: ready(listening.getsockname()[1]))
-        background = [asyncio.create_task(each()) for each in (readers.keep_used, files.keep_loaded)]
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        try:
-            await asyncio.wait({serving})
-        finally:
-            server.should_exit = True
-            await serving
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
-
-
-def _config(app: ASGIApp, files: ServingFiles) -> uvicorn.Config:
-    config = uvicorn.Config(
-        app,
-        http=BoundedProtocol,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=5,
-        ws="none",
-        proxy_headers=False,
-    )
-    config.load()
-    config.ssl = files.context
-    return config
+        number = listening.getsockname()[1]
+        async with serving(app, listening, readers.close_all, LIMITS, tls=files.context):
+            background = [asyncio.create_task(each()) for each in (readers.keep_used, files.keep_loaded)]
+            try:
+                ready(number)
+                await terminated()
+            finally:
+                for task in background:
+                    task.cancel()
+                await asyncio.gather(*background, return_exceptions=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import dataclasses
 import glob
 import os
 import shutil
@@ -14,17 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import uvicorn
-
 from trainyard.insight.console.access_guard import AccessGuard
-from trainyard.insight.console.page_server import PageServer, bound
+from trainyard.insight.console.page_server import LIMITS, bound, serving, terminated
 from trainyard.insight.console.recorded_source import StateSource
 from trainyard.insight.console.scenario_folder import ScenarioFolder
 from trainyard.insight.console.shared_reader import SharedReader
-from trainyard.insight.console.web_application import application
+from trainyard.insight.console.web_application import Pages, application
 
 _HOST: Final = "127.0.0.1"
-_CONNECTIONS: Final = 64
+_LIMITS: Final = dataclasses.replace(LIMITS, connections=64)
 _TEXT_BROWSERS: Final = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
 
@@ -59,57 +57,26 @@ async def serve(
     TrainyardError
         The port is in use.
     """
-    listening = bound(_HOST, port)
-    with listening:
+    with bound(_HOST, port) as listening:
         number = listening.getsockname()[1]
         reader = SharedReader(source)
         try:
             await reader.start()  # its errors are those of the command
-        except BaseException:
+            guard = AccessGuard(Pages(reader, scenarios), number)
+            app = application(guard.middleware)
+            async with serving(app, listening, reader.end_streams, _LIMITS, end_seconds=1.0):
+                address = f"http://{_HOST}:{number}/?token={guard.new_token()}"
+                announce(address)
+                home = _readable_folder()
+                _remove_left(home)
+                with tempfile.TemporaryDirectory(prefix=f"{_folder_of(os.getpid())}-", dir=home) as folder:
+                    if browser:
+                        page = page_of(Path(folder), address).as_uri()
+                        # It may last as long as the browser.
+                        threading.Thread(target=_open, args=(page, say), daemon=True).start()
+                    await terminated()
+        finally:
             await reader.close()
-            raise
-        pages = AccessGuard(application(reader, scenarios), number)
-
-        async def end_updates() -> None:
-            reader.end_streams()
-
-        serving = asyncio.Event()
-        server = PageServer(
-            uvicorn.Config(
-                pages,
-                access_log=False,  # it would contain the token
-                log_level="warning",
-                server_header=False,
-                lifespan="on",
-                timeout_graceful_shutdown=1,
-                ws="none",
-                proxy_headers=False,
-                limit_concurrency=_CONNECTIONS,
-            ),
-            end_updates,
-            serving.set,
-        )
-        task = asyncio.create_task(server.serve(sockets=[listening]))
-        ready = asyncio.create_task(serving.wait())
-        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        if not task.done():
-            address = f"http://{_HOST}:{number}/?token={pages.new_token()}"
-            announce(address)
-        home = _readable_folder()
-        _remove_left(home)
-        with tempfile.TemporaryDirectory(prefix=f"{_folder_of(os.getpid())}-", dir=home) as folder:
-            if browser and not task.done():
-                page = page_of(Path(folder), address).as_uri()
-                threading.Thread(
-                    target=_open, args=(page, say), daemon=True
-                ).start()  # it may last as long as the browser
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                server.should_exit = True
-                await task
-                raise
 
 
 def page_of(folder: Path, address: str) -> Path:

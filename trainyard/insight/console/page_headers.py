@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from starlette.datastructures import MutableHeaders
-from starlette.types import Message, Send
+from aiohttp import hdrs, web
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -22,14 +21,8 @@ _HEADERS: Final = {
 }
 
 
-def confined(send: Send) -> Send:
-    """Return a channel for answers that adds the headers, except those that an answer sets itself."""
-
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return sent
+async def confine(_: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Add the headers to an answer, except those that it sets itself."""
+    response.headers.pop(hdrs.SERVER, None)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)

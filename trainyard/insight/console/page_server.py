@@ -2,44 +2,58 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import signal
 import socket
-from collections.abc import Awaitable, Callable
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
 
-import uvicorn
+from aiohttp import web
 
 from trainyard.errors import TrainyardError
+from trainyard.http_server import ConnectionLimits, HttpServer
 from trainyard.listening import bound_socket
 
+LIMITS: Final = ConnectionLimits(handshake_seconds=10.0, idle_seconds=10.0, connections=512, of_address=128)
+"""Limits of a console in a cluster; behind an Ingress, all viewers have its address."""
+_LINE: Final = 32 << 10
+"""Bytes of a line of a request's header: one contains a token."""
 
-class PageServer(uvicorn.Server):
-    """Server of pages that receive updates.
 
-    Parameters
-    ----------
-    config
-        What is served, and how.
-    close
-        Ends the updates of the pages, which would keep the server from stopping.
-    ready
-        Called once it serves.
-    """
+@asynccontextmanager
+async def serving(
+    app: web.Application,
+    listening: socket.socket,
+    end_updates: Callable[[], Awaitable[None]],
+    limits: ConnectionLimits = LIMITS,
+    end_seconds: float = 5.0,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[None]:
+    """Serve pages at a bound socket; at the end, their updates end first, which would keep the server from stopping."""
 
-    def __init__(self, config: uvicorn.Config, close: Callable[[], Awaitable[None]], ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._close = close
-        self._ready = ready
+    async def end(_: web.Application) -> None:
+        await end_updates()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve, and say so."""
-        await super().startup(sockets)
-        self._ready()
+    app.on_shutdown.append(end)
+    lines = {"max_line_size": _LINE, "max_field_size": _LINE}
+    # A request ends with its connection: an update would go on for a page that is not open any more.
+    server = HttpServer(app, limits, end_seconds, cancels=True, auto_decompress=False, **lines)
+    await server.start(listening, tls)
+    try:
+        yield
+    finally:
+        await server.close()
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the updates, and stop."""
-        with contextlib.suppress(Exception):
-            await self._close()
-        await super().shutdown(sockets)
+
+async def terminated() -> None:
+    """Wait for SIGTERM."""
+    end = asyncio.Event()
+    if threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
+    await end.wait()
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -1,19 +1,18 @@
-"""Requests that a console in a cluster rejects: of other hosts and pages, with other methods, and of any length."""
+"""Origin of requests: their cookies, and those of other hosts and pages, which a console in a cluster rejects."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from aiohttp import web
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine: of a local console, of `kubectl port-forward`, and of a cluster on it."""
 _METHODS: Final = ("GET", "HEAD", "POST")
 
 
-def refusal(request: Request, hosts: Collection[str]) -> Response | None:
+def refusal(request: web.Request, hosts: Collection[str]) -> web.Response | None:
     """Return the answer to a request that is not passed on.
 
     Parameters
@@ -21,18 +20,26 @@ def refusal(request: Request, hosts: Collection[str]) -> Response | None:
     hosts
         Names by which the console is opened, in lower case.
     """
-    given = request.headers.getlist("host")
+    given = request.headers.getall("Host", [])
     if len(given) != 1 or _name_of(given[0]) not in hosts:
-        return PlainTextResponse("The Host header is not that of this console.", 421)
-    origins = request.headers.getlist("origin")
+        return web.Response(text="The Host header is not that of this console.", status=421)
+    origins = request.headers.getall("Origin", [])
     same = [each.lower() for each in origins] == [f"https://{given[0].lower()}"]
     if (origins or request.method == "POST") and not same:
-        return PlainTextResponse("The request comes from another page.", 403)
-    if "transfer-encoding" in request.headers:  # a body without a known length, also beside a Content-Length
-        return PlainTextResponse("The length of the body is needed.", 411, {"connection": "close"})
+        return web.Response(text="The request comes from another page.", status=403)
+    if "Transfer-Encoding" in request.headers:  # a body without a known length
+        length = web.Response(text="The length of the body is needed.", status=411, headers={"Connection": "close"})
+        length.force_close()
+        return length
     if request.method not in _METHODS:
-        return PlainTextResponse("The console only reads.", 405, {"allow": "GET, HEAD"})
+        return web.Response(text="The console only reads.", status=405, headers={"Allow": "GET, HEAD"})
     return None
+
+
+def cookie_values(request: web.Request, name: str) -> list[str]:
+    """Return the values of a cookie; those of other programs of the same host may be invalid ones."""
+    pairs = (each.partition("=") for line in request.headers.getall("Cookie", []) for each in line.split(";"))
+    return [value.strip() for key, _, value in pairs if key.strip() == name]
 
 
 def _name_of(host: str) -> str:

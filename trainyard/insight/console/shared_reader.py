@@ -9,8 +9,6 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
-
 from trainyard.insight.console.recorded_source import StateSource
 from trainyard.insight.console.state_history import StateHistory
 from trainyard.insight.console.views.platform_view import JobRow, PlatformView
@@ -103,7 +101,7 @@ class SharedReader:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.source.close()
 
-    def end_streams(self) -> None:
+    async def end_streams(self) -> None:
         """End the updates of all pages, so that their connections close."""
         self._ended = True
         self._publish()
@@ -157,7 +155,7 @@ class SharedReader:
             history.observe(view)
             return view
 
-        built = await run_in_threadpool(build)
+        built = await asyncio.to_thread(build)
         if not kept_rights:
             self._explained = {}
         # Losses first: a thread that sees the newest state must also see that its own reasons are of other rights.
@@ -220,7 +218,7 @@ class SharedReader:
                 self._explained = {key: when for key, when in self._explained.items() if key in keys}
                 continue
             losses = self._losses
-            await run_in_threadpool(self._explain_one, view, row.key, losses)
+            await asyncio.to_thread(self._explain_one, view, row.key, losses)
             spent = time.monotonic() - now
             if losses == self._losses:
                 self._explained[row.key] = (time.monotonic(), self._states)

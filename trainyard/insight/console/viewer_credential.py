@@ -10,12 +10,12 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Final
 
+from aiohttp import web
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from starlette.requests import Request
-from starlette.responses import Response
 
+from trainyard.insight.console.request_origin import cookie_values
 from trainyard.kube.reviews import bearer_token
 from trainyard.kube.rotation import FileBacked
 
@@ -46,20 +46,18 @@ class ViewerCookie:
         self._cipher = FileBacked(f"key of {folder}", [self._file], self._derive)
         self._cipher.current()
 
-    def store(self, request: Request, response: Response, token: str) -> None:
+    def store(self, request: web.Request, response: web.Response, token: str) -> None:
         """Add the cookie to an answer."""
         value = self._cipher.current().encrypt(token.encode()).decode().rstrip("=")
         response.set_cookie(_name(request), value, secure=True, httponly=True, samesite="strict", path="/")
 
-    def delete(self, request: Request, response: Response) -> None:
+    def delete(self, request: web.Request, response: web.Response) -> None:
         """Delete the cookie."""
-        response.delete_cookie(_name(request), secure=True, httponly=True, samesite="strict", path="/")
+        response.del_cookie(_name(request), secure=True, httponly=True, samesite="strict", path="/")
 
-    def token(self, request: Request) -> str | None:
+    def token(self, request: web.Request) -> str | None:
         """Return the token in the cookie of a request; None if it has none, or an invalid, old or second one."""
-        name = _name(request)
-        pairs = (each.partition("=") for line in request.headers.getlist("cookie") for each in line.split(";"))
-        values = [value.strip() for key, _, value in pairs if key.strip() == name]
+        values = cookie_values(request, _name(request))
         if len(values) != 1:
             return None
         padded = values[0] + "=" * (-len(values[0]) % 4)
@@ -77,13 +75,13 @@ class ViewerCookie:
         return MultiFernet(self._ciphers)
 
 
-def passed_token(request: Request) -> str | None:
+def passed_token(request: web.Request) -> str | None:
     """Return the bearer token in the header of a request; None if it has no valid one."""
-    values = request.headers.getlist("authorization")
+    values = request.headers.getall("Authorization", [])
     return bearer_token(values[0]) if len(values) == 1 else None
 
 
-def _name(request: Request) -> str:
+def _name(request: web.Request) -> str:
     """Return the name of the cookie: browsers send cookies to every port of a host."""
-    _, colon, port = request.headers["host"].rpartition(":")
+    _, colon, port = request.headers["Host"].rpartition(":")
     return f"__Host-trainyard-console-{port if colon and port.isdecimal() else _HTTPS_PORT}"

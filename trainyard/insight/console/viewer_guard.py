@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import jinja2
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from trainyard.insight.console.asset_lock import ASSETS
-from trainyard.insight.console.page_headers import confined
 from trainyard.insight.console.request_origin import LOOPBACK_NAMES, refusal
 from trainyard.insight.console.viewer_credential import MAX_COOKIE_TOKEN, ViewerCookie, passed_token
-from trainyard.insight.console.viewer_readers import CannotReadError, ViewerReaders
+from trainyard.insight.console.viewer_readers import ViewerReaders
+from trainyard.insight.console.web_application import EVENTS, PAGES, form_of
 from trainyard.kube.reviews import MAX_TOKEN, is_token
 
 SIGN_IN: Final = "/sign-in"
@@ -32,13 +26,14 @@ _TOO_LONG: Final = (
     f"This token is too long for a cookie: {MAX_COOKIE_TOKEN} characters are the most. Use one of a user with fewer "
     "groups, or a proxy that passes the token on."
 )
+_NOT_CURRENT: Final = "The state is not current: it is older than a minute. Try again."
 _MAX_FORM: Final = 2 * MAX_TOKEN
 _MAX_PATH: Final = 2048
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 
 
 class ViewerGuard:
-    """ASGI application.
+    """Guard of the pages of several viewers.
 
     Parameters
     ----------
@@ -57,29 +52,21 @@ class ViewerGuard:
         self._cookie = cookie
         self._hosts = frozenset(each.lower() for each in (*hosts, *LOOPBACK_NAMES))
         self._name = name
-        self._assets = Starlette(routes=[Mount("/assets", StaticFiles(directory=ASSETS))])
         environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True)
         self._template = environment.get_template("sign_in.html")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, or pass it to the pages of its viewer."""
-        if scope["type"] != "http":
-            return
-        request = Request(scope, receive)
-        pages = self._probed(request) or refusal(request, self._hosts) or await self._pages(request)
-        await pages(scope, receive, confined(send))
+        if request.method == "GET" and request.path in _PROBES:  # with the address of the pod as host
+            return web.Response(text="ok")
+        return refusal(request, self._hosts) or await self._answer(request) or await handler(request)
 
-    def _probed(self, request: Request) -> Response | None:
-        """Return the answer to a probe, which has the address of the pod as host."""
-        if request.method == "GET" and request.url.path in _PROBES:
-            return PlainTextResponse("ok")
-        return None
-
-    async def _pages(self, request: Request) -> ASGIApp:
-        """Return what answers a request: a page for everyone, or the pages of its viewer."""
-        path, posted = request.url.path, request.method == "POST"
+    async def _answer(self, request: web.Request) -> web.Response | None:
+        """Return the answer to a request that is not passed on: to a viewer who is not known, or about signing in."""
+        path, posted = request.path, request.method == "POST"
         if path.startswith("/assets/"):
-            return self._assets
+            return None
         if path == SIGN_IN:
             return await self._sign_in(request) if posted else self._sign_in_page(request, 200)
         if path == SIGN_OUT and posted:
@@ -89,56 +76,57 @@ class ViewerGuard:
             return self._sign_in_page(request, 401)
         try:
             opened = await self._readers.of(token)
-        except CannotReadError as error:
-            if error.status == HTTPStatus.UNAUTHORIZED:
-                return self._sign_in_page(request, error.status, str(error))
-            return PlainTextResponse(str(error), error.status)
-        return Response(status_code=204) if path == _SESSION else opened.current_pages
+        except web.HTTPUnauthorized as error:
+            return self._sign_in_page(request, error.status, error.text)
+        if path == _SESSION:
+            return web.Response(status=204)
+        request[PAGES] = opened.pages
+        # Updates have no content, and tell a page when there is a newer state.
+        return None if opened.is_current or path == EVENTS else web.Response(text=_NOT_CURRENT, status=503)
 
-    def _sign_out(self, request: Request) -> Response:
+    def _sign_out(self, request: web.Request) -> web.Response:
         token = self._cookie.token(request)
         if token is not None:
             self._readers.end(token)
-        response = RedirectResponse(SIGN_IN, 303)
+        response = web.Response(status=303, headers={"Location": SIGN_IN})
         self._cookie.delete(request, response)
         return response
 
-    async def _sign_in(self, request: Request) -> Response:
-        length = request.headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > _MAX_FORM:
+    async def _sign_in(self, request: web.Request) -> web.Response:
+        if request.content_length is None or request.content_length > _MAX_FORM:
             return self._sign_in_page(request, 413, "The form is too large.")
-        form = request.headers.get("content-type", "").partition(";")[0].strip()
-        if form != "application/x-www-form-urlencoded":
+        if request.content_type != "application/x-www-form-urlencoded":
             return self._sign_in_page(request, 415, "The form is not complete.")
         try:
-            async with request.form(max_files=0, max_fields=2) as fields:
-                token, target = (str(fields.get(each, "")).strip() for each in ("token", "to"))
-        except ClientDisconnect:
-            return Response(status_code=400)
+            form = await form_of(request)
+        except web.HTTPBadRequest as error:
+            return self._sign_in_page(request, error.status, error.text)
+        token, target = (form.get(each, "").strip() for each in ("token", "to"))
         if not is_token(token):
             return self._sign_in_page(request, 401, "The API server does not accept this token.", target)
         if len(token) > MAX_COOKIE_TOKEN:
             return self._sign_in_page(request, 413, _TOO_LONG, target)
         try:
             await self._readers.of(token)
-        except CannotReadError as error:
-            return self._sign_in_page(request, error.status, str(error), target)
-        response = RedirectResponse(_local(target), 303)
+        except web.HTTPError as error:
+            return self._sign_in_page(request, error.status, error.text, target)
+        response = web.Response(status=303, headers={"Location": _local(target)})
         self._cookie.store(request, response, token)
         return response
 
-    def _sign_in_page(self, request: Request, status: int, message: str = "", target: str = "") -> Response:
+    def _sign_in_page(
+        self, request: web.Request, status: int, message: str | None = None, target: str = ""
+    ) -> web.Response:
         """Return the form; to a script, whose page stays open, only the status."""
-        accepts = request.headers.get("accept", "")
-        if "hx-request" in request.headers or accepts.startswith("text/event-stream"):
-            return PlainTextResponse("Sign in again.", status)
-        asked = request.method == "GET" and request.url.path != SIGN_IN
+        if "HX-Request" in request.headers or request.headers.get("Accept", "").startswith("text/event-stream"):
+            return web.Response(text="Sign in again.", status=status)
+        asked = request.method == "GET" and request.path != SIGN_IN
         # A browser sends no SameSite=Strict cookie with a request that another site has begun, but does with the next.
-        again = asked and request.headers.get("sec-fetch-site") == "cross-site"
-        address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        target = _local(address if asked else target)
+        again = asked and request.headers.get("Sec-Fetch-Site") == "cross-site"
+        query = request.rel_url.raw_query_string
+        target = _local(request.path + (f"?{query}" if query else "") if asked else target)
         text = self._template.render(name=self._name, message=message, target=target, again=again, action=SIGN_IN)
-        return HTMLResponse(text, status)
+        return web.Response(text=text, status=status, content_type="text/html")
 
 
 def _local(target: str) -> str:

@@ -16,12 +16,12 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from aiohttp import web
 
 from trainyard.errors import TrainyardError
 from trainyard.insight.console.live_source import LiveSource
 from trainyard.insight.console.shared_reader import SharedReader
+from trainyard.insight.console.web_application import Pages
 from trainyard.kube.api_errors import ApiError, CredentialsError, TransportError
 
 CHECK_SECONDS: Final = 5.0
@@ -38,25 +38,7 @@ _SHORT_UNUSED_SECONDS: Final = 5 * 60.0
 """Seconds without a request or an open page after which a reader ends, and after which it does for a new viewer."""
 _OF_VIEWER: Final = 3
 """Readers of one viewer; the one that was used longest ago ends."""
-_EVENTS: Final = "/events"
-_NOT_CURRENT: Final = PlainTextResponse("The state is not current: it is older than a minute. Try again.", 503)
 _LOG = logging.getLogger(__name__)
-
-
-class CannotReadError(Exception):
-    """A token with which the cluster cannot be read now.
-
-    Parameters
-    ----------
-    message
-        Text for the viewer.
-    status
-        HTTP status of the answer.
-    """
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(frozen=True)
@@ -77,15 +59,13 @@ class OpenedReader:
 
     source: LiveSource
     reader: SharedReader
-    pages: ASGIApp
+    pages: Pages
     resources: AsyncExitStack
 
-    async def current_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with a page, or with an error if token and rights may be older than a minute."""
-        accepted = time.monotonic() - self.source.accepted <= _ACCEPTED_SECONDS
-        # Updates have no content, and tell a page when there is a newer state.
-        current = (accepted and self.reader.is_current) or scope["path"] == _EVENTS
-        await (self.pages if current else _NOT_CURRENT)(scope, receive, send)
+    @property
+    def is_current(self) -> bool:
+        """Whether state, token and rights are not older than a minute."""
+        return time.monotonic() - self.source.accepted <= _ACCEPTED_SECONDS and self.reader.is_current
 
 
 @dataclass(eq=False)
@@ -139,7 +119,7 @@ class ViewerReaders:
 
         Raises
         ------
-        CannotReadError
+        HTTPError
             The token is not accepted, there are too many viewers, or the cluster cannot be read.
         """
         key = _key(token)
@@ -156,7 +136,7 @@ class ViewerReaders:
             return await asyncio.shield(entry.opening)
         except (ApiError, TransportError, TimeoutError, TrainyardError) as error:
             _LOG.warning("the cluster could not be read for %r: %s", entry.viewer, error)
-            raise CannotReadError("The cluster cannot be read now. Try again.", 503) from None
+            raise web.HTTPServiceUnavailable(text="The cluster cannot be read now. Try again.") from None
 
     def end(self, token: str) -> None:
         """End the reader of a token, if there is one that has started."""
@@ -182,16 +162,18 @@ class ViewerReaders:
     async def _reviewed(self, token: str) -> str:
         """Return the name of the user of a token."""
         if self._reviews >= _REVIEWS:
-            raise CannotReadError("There are too many attempts now. Try again.", 429)
+            raise web.HTTPTooManyRequests(text="There are too many attempts now. Try again.")
         self._reviews += 1
         try:
             async with asyncio.timeout(_REVIEW_SECONDS):
                 return await self._viewer_of(token)
         except CredentialsError:
-            raise CannotReadError("The API server does not accept this token.", 401) from None
+            raise web.HTTPUnauthorized(text="The API server does not accept this token.") from None
         except (ApiError, TransportError, TimeoutError) as error:
             _LOG.warning("a token could not be reviewed: %s", error)
-            raise CannotReadError("The API server does not answer, or reviews no tokens now. Try again.", 503) from None
+            raise web.HTTPServiceUnavailable(
+                text="The API server does not answer, or reviews no tokens now. Try again."
+            ) from None
         finally:
             self._reviews -= 1
 
@@ -224,7 +206,7 @@ class ViewerReaders:
             return
         oldest = min(replaceable, key=lambda key: ready[key].used, default=None)
         if oldest is None:
-            raise CannotReadError("Too many viewers use the console. Try again later.", 503)
+            raise web.HTTPServiceUnavailable(text="Too many viewers use the console. Try again later.")
         self._end(oldest, "another viewer needs its place")
 
     def _end(self, key: bytes, why: str) -> None:
@@ -242,7 +224,7 @@ async def _close(opening: asyncio.Task[OpenedReader]) -> None:
     opening.cancel()
     with contextlib.suppress(Exception, asyncio.CancelledError):
         opened = await opening
-        opened.reader.end_streams()
+        await opened.reader.end_streams()
         await opened.resources.aclose()
 
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import jinja2
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from markupsafe import Markup
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from trainyard.checks.printable_text import printable_lines
 from trainyard.cluster_state.observed import Kind
 from trainyard.errors import TrainyardError
 from trainyard.insight.console.asset_lock import ASSETS
-from trainyard.insight.console.plan_limit import PlanLimit, TooManyPlansError
+from trainyard.insight.console.page_headers import confine
+from trainyard.insight.console.plan_limit import MAX_SETTINGS, PlanLimit
 from trainyard.insight.console.scenario_folder import ScenarioFolder
-from trainyard.insight.console.shared_reader import MAX_VIEWERS, SharedReader
+from trainyard.insight.console.shared_reader import MAX_VIEWERS, SharedReader, TooManyViewersError
 from trainyard.insight.console.viewer_credential import passed_token
 from trainyard.insight.console.views.fabric_map import COLORINGS, ZOOMS, FabricQuery, fabric_map
 from trainyard.insight.console.views.job_list import SORTS, JobQuery, job_list
@@ -40,11 +36,20 @@ from trainyard.kube.api_errors import CredentialsError, TransportError
 from trainyard.scheduling.queues.snapshot import snapshot_of_file
 from trainyard.stack_checks import stack_scheduling
 
+_LOG = logging.getLogger(__name__)
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _QUEUES: Final = 500
 _HEARTBEAT: Final = 15.0
+_ASSET_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_FIELDS: Final = 2
+"""Fields of a form, with the file."""
+EVENTS: Final = "/events"
 _FABRIC_KINDS: Final = {"nodes": Kind.NODE, "pods": Kind.POD, "domains": Kind.HYPER_NODE}
-_PAGES: Final = (
+_NAMES: Final = (
     ("/", "Now"),
     ("/queues", "Queues"),
     ("/fabric", "Fabric"),
@@ -54,55 +59,97 @@ _PAGES: Final = (
 )
 
 
-def application(
-    reader: SharedReader,
-    scenarios: ScenarioFolder | None = None,
-    viewer: str = "",
-    *,
-    plans: PlanLimit | None = None,
-) -> Starlette:
-    """Return the pages as an ASGI application.
+def application(guard: Middleware) -> web.Application:
+    """Return the pages as an application.
 
     Parameters
     ----------
-    reader
-        The state; the application starts and closes it.
-    scenarios
-        Folder of reports of `trainyard simulate`.
-    viewer
-        Name of the user; empty: the pages do not show one.
-    plans
-        Limit of plans; None: one of its own.
+    guard
+        Answers requests of strangers, and sets `PAGES` in others.
     """
-    pages = _Pages(reader, scenarios or ScenarioFolder(None), viewer, plans=plans or PlanLimit())
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await reader.start()
-        try:
-            yield
-        finally:
-            await reader.close()
-
-    return Starlette(
-        routes=[
-            Route("/", pages.now),
-            Route("/queues", pages.queues),
-            Route("/queues/plan", pages.plan, methods=["POST"]),
-            Route("/fabric", pages.fabric),
-            Route("/jobs", pages.jobs),
-            Route("/jobs/{kind}/{namespace}/{name}", pages.job),
-            Route("/jobs/{kind}/{namespace}/{name}/logs", pages.logs),
-            Route("/runtimes", pages.runtimes),
-            Route("/scenarios", pages.scenarios),
-            Route("/scenarios/{file}", pages.scenario),
-            Route("/scenarios/{file}/drawing", pages.drawing),
-            Route("/events", pages.events),
-            Mount("/assets", StaticFiles(directory=ASSETS)),
-        ],
-        exception_handlers={HTTPException: pages.failed, TrainyardError: pages.rejected, Exception: pages.broken},
-        lifespan=lifespan,
+    slashes = web.normalize_path_middleware(
+        append_slash=False, remove_slash=True, merge_slashes=False, redirect_class=web.HTTPTemporaryRedirect
     )
+    app = web.Application(
+        middlewares=[guard, slashes, _error_pages], client_max_size=2 * MAX_SETTINGS, client_max_fields=_FIELDS
+    )
+    app.on_response_prepare.append(confine)
+    for path, page in {
+        "/": Pages.now,
+        "/queues": Pages.queues,
+        "/fabric": Pages.fabric,
+        "/jobs": Pages.jobs,
+        "/jobs/{kind}/{namespace}/{name}": Pages.job,
+        "/jobs/{kind}/{namespace}/{name}/logs": Pages.logs,
+        "/runtimes": Pages.runtimes,
+        "/scenarios": Pages.scenarios,
+        "/scenarios/{file}": Pages.scenario,
+        "/scenarios/{file}/drawing": Pages.drawing,
+        EVENTS: Pages.events,
+    }.items():
+        app.router.add_get(path, _handler(page))
+    app.router.add_get("/assets/{name}", _asset)
+    app.router.add_post("/queues/plan", _handler(Pages.plan))
+    return app
+
+
+async def _asset(request: web.Request) -> web.StreamResponse:
+    file = ASSETS / request.match_info["name"]
+    if file not in ASSETS.iterdir():
+        raise web.HTTPNotFound
+    return web.FileResponse(file, headers={"Content-Type": _ASSET_TYPES.get(file.suffix, "text/plain")})
+
+
+def _handler(page: Callable[[Pages, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
+    """Return the handler of a page: that of the request's viewer."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await page(request[PAGES], request)
+
+    return handle
+
+
+@web.middleware
+async def _error_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Give an error its page; to a script, whose page stays open, only its text."""
+    answer: web.HTTPError
+    try:
+        return await handler(request)
+    except web.HTTPError as error:
+        answer, fix = error, ""
+    except TrainyardError as error:
+        text, fix = "\n".join([error.message, *map(str, error.findings)]), error.fix
+        answer = web.HTTPUnprocessableEntity(text=text)
+    except Exception as error:
+        _LOG.exception("a page has an error")
+        answer, fix = web.HTTPInternalServerError(text=f"{type(error).__name__}: this page has an error"), "report it"
+    message = answer.text = (answer.text or "").removeprefix(f"{answer.status}: ")
+    pages: Pages | None = request.get(PAGES)
+    if pages is not None and not request.headers.get("Accept", "").startswith("text/event-stream"):
+        answer.text, answer.content_type = pages.error(request, answer.status, message, fix), "text/html"
+    raise answer
+
+
+async def form_of(request: web.Request) -> dict[str, str]:
+    """Return the fields of a form, and the content of its file.
+
+    Raises
+    ------
+    HTTPBadRequest
+        It is not complete, or has too many fields.
+    """
+    try:
+        form = await request.post()
+        found = {name: field.file.read() if isinstance(field, web.FileField) else field for name, field in form.items()}
+        if sum(isinstance(each, web.FileField) for each in form.values()) > 1:
+            raise ValueError("several files")
+    except (ValueError, LookupError, web.HTTPError):
+        raise web.HTTPBadRequest(text="The form is not complete, or has too many fields.") from None
+    return {name: each if isinstance(each, str) else str(each, "utf-8", "replace") for name, each in found.items()}
+
+
+def _query_of(request: web.Request) -> dict[str, str]:
+    return dict(parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True))
 
 
 def _environment() -> jinja2.Environment:
@@ -125,34 +172,54 @@ def _shown(value: object) -> object:
     return printable_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-class _Pages:
-    def __init__(self, reader: SharedReader, scenarios: ScenarioFolder, viewer: str, *, plans: PlanLimit) -> None:
-        self._plans = plans
+class Pages:
+    """Pages about one state.
+
+    Parameters
+    ----------
+    reader
+        The state, which is started.
+    scenarios
+        Folder of reports of `trainyard simulate`.
+    viewer
+        Name of the user; empty: the pages do not show one.
+    plans
+        Limit of plans; None: one of its own.
+    """
+
+    def __init__(
+        self,
+        reader: SharedReader,
+        scenarios: ScenarioFolder | None = None,
+        viewer: str = "",
+        *,
+        plans: PlanLimit | None = None,
+    ) -> None:
+        self._plans = plans or PlanLimit()
         self._reader = reader
-        self._scenarios = scenarios
+        self._scenarios = scenarios or ScenarioFolder(None)
         self._viewer = viewer
         self._environment = _environment()
 
-    async def _page(self, request: Request, template: str, compute: Callable[[], dict[str, Any]]) -> Response:
+    async def _page(self, request: web.Request, template: str, compute: Callable[[], dict[str, Any]]) -> web.Response:
         """Return a page; view model and template run in a thread, so that updates to other pages are not delayed."""
         common = self._common(request)
 
         def render() -> str:
             return self._environment.get_template(template).render({**common, **compute()})
 
-        return HTMLResponse(await run_in_threadpool(render))
+        return web.Response(text=await asyncio.to_thread(render), content_type="text/html")
 
-    def _common(self, request: Request) -> dict[str, Any]:
+    def _common(self, request: web.Request) -> dict[str, Any]:
         source = self._reader.source
-        query = request.url.query
         return {
-            "pages": _PAGES,
+            "pages": _NAMES,
             "viewer": self._viewer,
             "signs_out": bool(self._viewer) and passed_token(request) is None,
             "live": request.method == "GET",
             "version": self._reader.version,
-            "path": request.url.path,
-            "address": request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
+            "path": request.path,
+            "address": request.rel_url.raw_path_qs,
             "source": source.name,
             "fault": source.fault or self._reader.fault,
             "unread": self._reader.view.unread,
@@ -160,7 +227,7 @@ class _Pages:
             "when": (source.confirmed or self._reader.view.now).strftime("%Y-%m-%d %H:%M:%S UTC"),
         }
 
-    async def now(self, request: Request) -> Response:
+    async def now(self, request: web.Request) -> web.Response:
         """Whether the platform is well."""
         samples = list(self._reader.history.samples)
 
@@ -170,13 +237,13 @@ class _Pages:
 
         return await self._page(request, "now.html", compute)
 
-    async def queues(self, request: Request) -> Response:
+    async def queues(self, request: web.Request) -> web.Response:
         """Queue tree with bars."""
+        chosen = _query_of(request).get("resource", "")
 
         def compute() -> dict[str, Any]:
             view = self._reader.view
             resources = queue_resources(view)
-            chosen = request.query_params.get("resource", "")
             resource = (
                 chosen if chosen in resources else (view.resource if view.resource in resources else resources[0])
             )
@@ -192,34 +259,26 @@ class _Pages:
 
         return await self._page(request, "queues.html", compute)
 
-    async def plan(self, request: Request) -> Response:
+    async def plan(self, request: web.Request) -> web.Response:
         """Effect of a pasted or uploaded settings file; nothing is written."""
-        length = request.headers.get("content-length", "")
         size = self._plans.size
-        if not length.isdecimal() or int(length) > 2 * size:
-            raise HTTPException(413, f"The settings are larger than {size} bytes.")
-        async with request.form(max_files=1, max_fields=2, max_part_size=size) as form:
-            text = form.get("settings", "")
-            upload = form.get("file")
-            if isinstance(upload, UploadFile) and upload.filename:
-                text = (await upload.read(size + 1)).decode("utf-8", "replace")
-        content = str(text)
+        if request.content_length is None or request.content_length > 2 * size:
+            raise web.HTTPRequestEntityTooLarge(size, text=f"The settings are larger than {size} bytes.")
+        form = await form_of(request)
+        content = form.get("file") or form.get("settings", "")
         if len(content.encode()) > size:
-            raise HTTPException(413, f"The settings are larger than {size} bytes.")
+            raise web.HTTPRequestEntityTooLarge(size, text=f"The settings are larger than {size} bytes.")
 
         def compute() -> dict[str, Any]:
-            after = snapshot_of_file(content, "the settings", stack_scheduling)
-            return {"plan": settings_plan(self._reader.view, after)}
-
-        try:
             with self._plans.one(self):
-                return await self._page(request, "plan.html", compute)
-        except TooManyPlansError:
-            raise HTTPException(429, "Other plans are computed now. Try again.") from None
+                after = snapshot_of_file(content, "the settings", stack_scheduling)
+                return {"plan": settings_plan(self._reader.view, after)}
 
-    async def fabric(self, request: Request) -> Response:
+        return await self._page(request, "plan.html", compute)
+
+    async def fabric(self, request: web.Request) -> web.Response:
         """Drawing of the fabric."""
-        query = FabricQuery.of(request.query_params)
+        query = FabricQuery.of(_query_of(request))
 
         def compute() -> dict[str, Any]:
             view = self._reader.view
@@ -228,9 +287,9 @@ class _Pages:
 
         return await self._page(request, "fabric.html", compute)
 
-    async def jobs(self, request: Request) -> Response:
+    async def jobs(self, request: web.Request) -> web.Response:
         """Table of jobs."""
-        query = JobQuery.of(request.query_params)
+        query = JobQuery.of(_query_of(request))
         return await self._page(
             request,
             "jobs.html",
@@ -240,66 +299,77 @@ class _Pages:
             },
         )
 
-    async def job(self, request: Request) -> Response:
+    async def job(self, request: web.Request) -> web.Response:
         """One job."""
-        key = "/".join(request.path_params[each] for each in ("kind", "namespace", "name"))
+        key = "/".join(request.match_info[each] for each in ("kind", "namespace", "name"))
 
         def compute() -> dict[str, Any]:
             view = self._reader.view
             row = view.by_key.get(key)
             found = job_page(view, key, self._reader.history.steps(row.identity)) if row is not None else None
             if found is None:
-                raise HTTPException(404, f"{key} does not exist, or has ended and was deleted.")
+                raise web.HTTPNotFound(text=f"{key} does not exist, or has ended and was deleted.")
             return {"job": found}
 
         return await self._page(request, "job.html", compute)
 
-    async def logs(self, request: Request) -> Response:
+    async def logs(self, request: web.Request) -> web.Response:
         """Last lines of a container of a job's pod."""
-        key = "/".join(request.path_params[each] for each in ("kind", "namespace", "name"))
-        pod, container = (request.query_params.get(each, "") for each in ("pod", "container"))
-        found = await run_in_threadpool(job_page, self._reader.view, key)
+        key = "/".join(request.match_info[each] for each in ("kind", "namespace", "name"))
+        query = _query_of(request)
+        pod, container = (query.get(each, "") for each in ("pod", "container"))
+        found = await asyncio.to_thread(job_page, self._reader.view, key)
         if found is None or not any(each.name == pod and container in each.containers for each in found.pods):
-            raise HTTPException(404, "This job has no such container.")
+            raise web.HTTPNotFound(text="This job has no such container.")
         try:
-            text = await self._reader.source.logs(request.path_params["namespace"], pod, container)
+            text = await self._reader.source.logs(request.match_info["namespace"], pod, container)
         except (TransportError, CredentialsError) as error:
             raise TrainyardError(f"No logs: {error}", fix="check that the cluster answers") from error
         values = {"text": text, "pod": pod, "container": container, "row": found.row, "live": False}
         return await self._page(request, "logs.html", lambda: values)
 
-    async def runtimes(self, request: Request) -> Response:
+    async def runtimes(self, request: web.Request) -> web.Response:
         """Installed runtimes."""
         return await self._page(request, "runtimes.html", lambda: {"rows": runtime_rows(self._reader.view)})
 
-    async def scenarios(self, request: Request) -> Response:
+    async def scenarios(self, request: web.Request) -> web.Response:
         """Reports of scenarios."""
         return await self._page(
             request, "scenarios.html", lambda: {"folder": self._scenarios, "files": self._scenarios.names}
         )
 
-    async def scenario(self, request: Request) -> Response:
+    async def scenario(self, request: web.Request) -> web.Response:
         """One report."""
-        file = request.path_params["file"]
-        if file not in await run_in_threadpool(lambda: self._scenarios.names):
-            raise HTTPException(404, "This report does not exist.")
+        file = request.match_info["file"]
+        if file not in await asyncio.to_thread(lambda: self._scenarios.names):
+            raise web.HTTPNotFound(text="This report does not exist.")
         return await self._page(request, "scenario.html", lambda: {"report": self._scenarios.report(file)})
 
-    async def drawing(self, request: Request) -> Response:
+    async def drawing(self, request: web.Request) -> web.Response:
         """Drawing of a scenario, as an image: its styles do not apply to the page."""
-        content = await run_in_threadpool(self._scenarios.drawing, request.path_params["file"])
+        content = await asyncio.to_thread(self._scenarios.drawing, request.match_info["file"])
         if content is None:
-            raise HTTPException(404, "This drawing does not exist.")
+            raise web.HTTPNotFound(text="This drawing does not exist.")
         policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-        return Response(content, media_type="image/svg+xml", headers={"content-security-policy": policy})
+        return web.Response(body=content, content_type="image/svg+xml", headers={"Content-Security-Policy": policy})
 
-    async def events(self, request: Request) -> Response:
+    async def events(self, request: web.Request) -> web.StreamResponse:
         """Stream of the versions of the state, after the one that a page has."""
         if self._reader.viewers >= MAX_VIEWERS:
-            raise HTTPException(503, f"{MAX_VIEWERS} pages receive updates already; reload this one instead.")
-        return StreamingResponse(self._stream(request.query_params.get("after", "")), media_type="text/event-stream")
+            raise web.HTTPServiceUnavailable(
+                text=f"{MAX_VIEWERS} pages receive updates already; reload this one instead."
+            )
+        if request.method == "HEAD":
+            return web.Response(content_type="text/event-stream", charset="utf-8")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        with contextlib.suppress(ConnectionError, TooManyViewersError):
+            await response.prepare(request)
+            async with contextlib.aclosing(self._stream(_query_of(request).get("after", ""))) as events:
+                async for event in events:
+                    await response.write(event)
+        return response
 
-    async def _stream(self, after: str) -> AsyncIterator[str]:
+    async def _stream(self, after: str) -> AsyncGenerator[bytes, None]:
         versions = self._reader.versions(after)
         following = asyncio.ensure_future(anext(versions))
         try:
@@ -310,32 +380,20 @@ class _Pages:
                         version = following.result()
                     except StopAsyncIteration:
                         return
-                    yield f"event: changed\ndata: {version}\n\n"
+                    yield f"event: changed\ndata: {version}\n\n".encode()
                     following = asyncio.ensure_future(anext(versions))
                 else:
-                    yield ": \n\n"
+                    yield b": \n\n"
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             await versions.aclose()
 
-    async def failed(self, request: Request, error: Exception) -> Response:
-        """Page of an HTTP error."""
-        assert isinstance(error, HTTPException)  # noqa: S101
-        return await self._error(request, error.status_code, error.detail, "")
-
-    async def rejected(self, request: Request, error: Exception) -> Response:
-        """Page of an error with a fix."""
-        assert isinstance(error, TrainyardError)  # noqa: S101
-        return await self._error(request, 422, "\n".join([error.message, *map(str, error.findings)]), error.fix)
-
-    async def broken(self, request: Request, error: Exception) -> Response:
-        """Page of an error in the console itself, which the command logs."""
-        return await self._error(request, 500, f"{type(error).__name__}: this page has an error", "report it")
-
-    async def _error(self, request: Request, status: int, message: str, fix: str) -> Response:
-        if request.headers.get("accept", "").startswith("text/event-stream"):
-            return PlainTextResponse(message, status)
+    def error(self, request: web.Request, status: int, message: str, fix: str) -> str:
+        """Page of an error."""
         template = self._environment.get_template("error.html")
-        text = template.render({**self._common(request), "live": False}, status=status, message=message, fix=fix)
-        return HTMLResponse(text, status)
+        return template.render({**self._common(request), "live": False}, status=status, message=message, fix=fix)
+
+
+PAGES: Final = web.RequestKey("pages", Pages)
+"""The pages of the viewer of a request."""
