@@ -154,6 +154,40 @@ async def test_beyond_the_limit_a_new_connection_takes_the_place_of_the_oldest_t
             writer.close()
 
 
+async def test_beyond_the_limit_it_takes_the_place_of_one_that_has_been_answered() -> None:
+    """Clients that ask once on each of their connections would keep the API server out."""
+    slow = Slow()
+    slow.go.set()
+    async with serving(slow, ConnectionLimits(connections=3)) as (servers, session, url):
+        held = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(3)]
+        for reader, writer in held:
+            writer.write(b"GET /refused HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert await asyncio.wait_for(reader.readuntil(b"\r\n"), 5)
+        async with session.get(url) as response:
+            assert await response.text() == "done"
+        assert await ends(held[0][0])
+        for _, writer in held:
+            writer.close()
+
+
+async def test_beyond_the_limit_it_takes_the_place_of_one_of_the_address_with_the_most() -> None:
+    slow = Slow()
+    slow.go.set()
+    async with serving(slow, ConnectionLimits(connections=4)) as (servers, _, _):
+
+        async def connected(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            return await asyncio.open_connection("127.0.0.1", servers.ports["webhook"], local_addr=(address, 0))
+
+        held = [await connected("127.0.0.2")]
+        held += [await connected("127.0.0.3") for _ in range(6)]
+        assert [await ends(reader) for reader, _ in held[1:4]] == [True] * 3
+        reader, writer = held[0]
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b"200" in await asyncio.wait_for(reader.readuntil(b"\r\n"), 5)
+        for _, writer in held:
+            writer.close()
+
+
 async def test_a_server_listens_on_an_ipv6_address() -> None:
     if not has_address("::1"):
         pytest.skip("this machine has no ::1")

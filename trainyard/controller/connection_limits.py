@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web_protocol import RequestHandler
+
+from trainyard.listening import client_key
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class ConnectionLimits:
         Time from a connection or response to the end of the next request's header. An API server and other clients
         in Go close idle connections after 90 s: they must do so first, because a request on its way would be lost.
     connections
-        Number of connections; beyond it, the oldest one that had no request yet is closed for a new one.
+        Number of connections; beyond it, one that waits for a request is closed for a new one: of the address with the
+        most, the oldest that has not asked anything, else the oldest.
     """
 
     handshake_seconds: float = 15.0
@@ -43,16 +47,22 @@ class ConnectionGuard:
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._waiting: dict[RequestHandler, asyncio.TimerHandle] = {}
-        """Connections without a request, the oldest first, and what closes them."""
+        """Connections that have had no request, the oldest first, and what closes them."""
+        self._busy: set[RequestHandler] = set()
 
     def middleware(self) -> Middleware:
-        """Return the middleware that marks a connection as used."""
+        """Return the middleware that marks a connection as used, and as busy during its request."""
 
         @web.middleware
         async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
-            if (timer := self._waiting.pop(request.protocol, None)) is not None:
+            connection = request.protocol
+            if (timer := self._waiting.pop(connection, None)) is not None:
                 timer.cancel()
-            return await handler(request)
+            self._busy.add(connection)
+            try:
+                return await handler(request)
+            finally:
+                self._busy.discard(connection)
 
         return note
 
@@ -62,18 +72,35 @@ class ConnectionGuard:
 
         def connect() -> asyncio.Protocol:
             if max(len(server.connections), len(self._waiting)) >= self._limits.connections:
-                if not self._waiting:
+                idle = [*self._waiting, *filter(self._has_been_answered, server.connections)]
+                if not idle:
                     return _Refused()
-                self._end(next(iter(self._waiting)))
+                self._end(_first_of_largest(idle))
             made = server()
             self._waiting[made] = loop.call_later(self._limits.idle_seconds, self._end, made)
             return made
 
         return connect
 
+    def _has_been_answered(self, connection: RequestHandler) -> bool:
+        return connection.transport is not None and connection not in self._busy and connection not in self._waiting
+
     def _end(self, connection: RequestHandler) -> None:
-        self._waiting.pop(connection).cancel()
+        if (timer := self._waiting.pop(connection, None)) is not None:
+            timer.cancel()
         connection.force_close()
+
+
+def _first_of_largest(connections: Sequence[RequestHandler]) -> RequestHandler:
+    """Return the first connection of the address with the most of them, so that strangers replace their own."""
+    numbers = Counter(map(_address, connections))
+    return max(connections, key=lambda each: numbers[_address(each)])
+
+
+def _address(connection: RequestHandler) -> str:
+    """Return what stands for the client; connections whose handshake is not complete are of one."""
+    peer = None if connection.transport is None else connection.transport.get_extra_info("peername")
+    return client_key(peer[0]) if peer else ""
 
 
 class _Refused(asyncio.Protocol):
