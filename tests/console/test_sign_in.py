@@ -522,7 +522,7 @@ async def held(served: Served, stack: contextlib.AsyncExitStack, text: str = "")
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", address.port, ssl=served.trust, server_hostname="localhost"
     )
-    stack.callback(writer.transport.abort)
+    stack.callback(lambda: writer.transport.abort())  # keeps the writer, which closes the connection when it is deleted
     writer.write(text.replace("HOST", address.netloc.decode()).encode())
     return reader
 
@@ -556,6 +556,35 @@ async def test_held_connections_do_not_keep_out_probes(
             with contextlib.suppress(ConnectionError):
                 assert await first.read() == b""  # the oldest ends, long before its deadline
         assert (await served.sign_in(client, "alice-token")).status_code == 303
+
+
+UNREAD = "GET /assets/htmx.min.js HTTP/1.1\r\nHost: HOST\r\n\r\n" * 300
+"""Requests with answers of 15 MB, which no buffer holds."""
+
+
+async def test_answers_that_are_not_read_do_not_keep_out_others(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_protocol, "OF_ADDRESS", 4)
+    async with contextlib.AsyncExitStack() as stack, served.browser() as client:
+        for _ in range(4):
+            assert await (await held(served, stack, UNREAD)).read(1)
+        async with asyncio.timeout(10):
+            while True:  # until the buffers are full
+                with contextlib.suppress(httpx.TransportError):
+                    assert (await client.get("/healthz")).status_code == 200
+                    break
+
+
+async def test_an_answer_that_is_not_read_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_protocol, "BODY_SECONDS", 0.3)
+    async with contextlib.AsyncExitStack() as stack:
+        reader = await held(served, stack, UNREAD)
+        assert await reader.read(1)
+        await asyncio.sleep(1.0)
+        async with asyncio.timeout(20):
+            with contextlib.suppress(ConnectionError):
+                assert len(await reader.read()) < 15_000_000
 
 
 async def test_a_page_of_another_site_leads_to_one_with_the_cookie(served: Served) -> None:

@@ -13,7 +13,7 @@ from trainyard.listening import client_key
 
 HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
-"""Seconds until the head of a request is complete, and further ones until its body is."""
+"""Seconds until the head of a request is complete, and further ones until its body is, or until an answer is read."""
 CONNECTIONS: Final = 512
 OF_ADDRESS: Final = 128
 """Connections at the same time, of all addresses and of one; behind an Ingress, all viewers have its."""
@@ -32,6 +32,7 @@ class BoundedProtocol(H11Protocol):
         self._since = time.monotonic()
         self._phase: object = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._await_rest()
         self._key = client_key(self.client[0] if self.client else "")
         of_address = [each for each in self._others() if each.key == self._key]
@@ -42,8 +43,9 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the deadline too."""
-        if self._deadline is not None:
-            self._deadline.cancel()
+        for deadline in (self._deadline, self._unread):
+            if deadline is not None:
+                deadline.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -51,11 +53,22 @@ class BoundedProtocol(H11Protocol):
         super().data_received(data)
         self._await_rest()
 
+    def pause_writing(self) -> None:
+        """Wait for the client to read what it has asked for."""
+        super().pause_writing()  # type: ignore[no-untyped-call]
+        self._unread = self.loop.call_later(BODY_SECONDS, self.abort)
+
+    def resume_writing(self) -> None:
+        """Continue: the client has read."""
+        if self._unread is not None:
+            self._unread.cancel()
+        super().resume_writing()  # type: ignore[no-untyped-call]
+
     @property
     def waits(self) -> bool:
-        """Whether the client has to send something, and receives nothing."""
+        """Whether the client has to send something, and receives nothing, or does not read what it receives."""
         answered = self.cycle is None or self.cycle.response_complete
-        return answered or self.conn.their_state is h11.SEND_BODY
+        return answered or self.conn.their_state is h11.SEND_BODY or self.flow.write_paused
 
     @property
     def key(self) -> str:
