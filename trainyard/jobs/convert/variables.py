@@ -18,7 +18,7 @@ from trainyard.jobs.render.pod_editing import field_ref_env, prepend_env
 GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
 """Pod field with the index of its Job among all Jobs of the JobSet."""
 
-_SPLITS: Final = re.compile(r"(?i)\bhostname\b[^;&|\n]*\|\s*(?:cut|awk|sed)\b")
+_SPLITS: Final = re.compile(r"(?i)\bhostname\b(?:(?!\bhostname\b)[^;&|\n])*+\|\s*(?:cut|awk|sed)\b")
 
 
 @dataclass(frozen=True)
