@@ -20,7 +20,7 @@ _NOTICEABLE: Final = 0.01
 _GROWTH: Final = 9.0
 """Times of a text that is four times as long: 4 if linear, 16 if quadratic."""
 _SEEDS: Final = (
-    *("a", "1", " ", "\n", "[", "(", "\"", "'", "\\", "-", ".", "/", ":", "=", "$(", "@", ",", "{", "#", "_"),
+    *("a", "1", " ", "\n", "[", "(", '"', "'", "\\", "-", ".", "/", ":", "=", "$(", "@", ",", "{", "#", "_"),
     *("a/", "a-", "a=", "a:", "a ", "[a", "[a]", "\x1b[", "\x1b[1;", "::", "##[", "1e", "-x ", "--- ", '"a', "\t", "|"),
     *("hostname ", "--nnodes ", "mpirun ", ": Invalid value: ", "Mounting arguments: ", "exec: ", "hook ", " probe "),
     *("exceeded quota: a, requested: ", ", used: ", "denied the request: ", 'webhook "a', "because of ", "queue `a"),

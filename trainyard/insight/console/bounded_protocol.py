@@ -55,14 +55,14 @@ class BoundedProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         """Wait for the client to read what it has asked for."""
-        super().pause_writing()  # type: ignore[no-untyped-call]
+        super().pause_writing()
         self._unread = self.loop.call_later(BODY_SECONDS, self.abort)
 
     def resume_writing(self) -> None:
         """Continue: the client has read."""
         if self._unread is not None:
             self._unread.cancel()
-        super().resume_writing()  # type: ignore[no-untyped-call]
+        super().resume_writing()
 
     @property
     def waits(self) -> bool:
