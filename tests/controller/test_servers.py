@@ -170,6 +170,22 @@ async def test_beyond_the_limit_it_takes_the_place_of_one_that_has_been_answered
             writer.close()
 
 
+async def test_beyond_the_limit_it_takes_the_place_of_one_whose_body_does_not_arrive() -> None:
+    slow = Slow()
+    async with serving(slow, ConnectionLimits(connections=3)) as (servers, session, url):
+        held = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(3)]
+        for _, writer in held:
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
+        await asyncio.wait_for(slow.begun.wait(), 5)
+        asked = asyncio.create_task(session.get(url))
+        assert await ends(held[0][0])
+        slow.go.set()
+        async with await asyncio.wait_for(asked, 5) as response:
+            assert response.status == 200
+        for _, writer in held:
+            writer.close()
+
+
 async def test_beyond_the_limit_it_takes_the_place_of_one_of_the_address_with_the_most() -> None:
     slow = Slow()
     slow.go.set()

@@ -26,8 +26,8 @@ class ConnectionLimits:
         Time from a connection or response to the end of the next request's header. An API server and other clients
         in Go close idle connections after 90 s: they must do so first, because a request on its way would be lost.
     connections
-        Number of connections; beyond it, one that waits for a request is closed for a new one: of the address with the
-        most, the oldest that has not asked anything, else the oldest.
+        Number of connections; beyond it, one that waits for a request or its rest is closed for a new one: of the
+        address with the most, the oldest that has not asked anything, else the oldest.
     """
 
     handshake_seconds: float = 15.0
@@ -48,21 +48,21 @@ class ConnectionGuard:
         self._limits = limits
         self._waiting: dict[RequestHandler, asyncio.TimerHandle] = {}
         """Connections that have had no request, the oldest first, and what closes them."""
-        self._busy: set[RequestHandler] = set()
+        self._requests: dict[RequestHandler, web.Request] = {}
 
     def middleware(self) -> Middleware:
-        """Return the middleware that marks a connection as used, and as busy during its request."""
+        """Return the middleware that marks a connection as used, and knows its request until it is answered."""
 
         @web.middleware
         async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
             connection = request.protocol
             if (timer := self._waiting.pop(connection, None)) is not None:
                 timer.cancel()
-            self._busy.add(connection)
+            self._requests[connection] = request
             try:
                 return await handler(request)
             finally:
-                self._busy.discard(connection)
+                del self._requests[connection]
 
         return note
 
@@ -72,7 +72,7 @@ class ConnectionGuard:
 
         def connect() -> asyncio.Protocol:
             if max(len(server.connections), len(self._waiting)) >= self._limits.connections:
-                idle = [*self._waiting, *filter(self._has_been_answered, server.connections)]
+                idle = [*self._waiting, *filter(self._waits_again, server.connections)]
                 if not idle:
                     return _Refused()
                 self._end(_first_of_largest(idle))
@@ -82,8 +82,12 @@ class ConnectionGuard:
 
         return connect
 
-    def _has_been_answered(self, connection: RequestHandler) -> bool:
-        return connection.transport is not None and connection not in self._busy and connection not in self._waiting
+    def _waits_again(self, connection: RequestHandler) -> bool:
+        """Return whether a connection waits for a further request, or for the rest of one."""
+        if connection.transport is None or connection in self._waiting:
+            return False
+        request = self._requests.get(connection)
+        return request is None or not request.content.is_eof()
 
     def _end(self, connection: RequestHandler) -> None:
         if (timer := self._waiting.pop(connection, None)) is not None:
