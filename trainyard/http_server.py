@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,12 +37,12 @@ class ConnectionLimits:
         Time from a connection or response to the end of the next request's header. An API server and other clients
         in Go close idle connections after 90 s: they must do so first, because a request on its way would be lost.
     body_seconds
-        Time from the end of a request's header to the end of its body.
+        Time from the end of a request's header to the end of its body, and for which an answer may not be read.
     head_bytes
         Size of a request's header.
     connections, of_address
-        Number of connections, of all clients and of one address; beyond it, the one that has waited longest for its
-        client is closed for a new one.
+        Number of connections, of all clients and of one address; beyond it, one is closed for a new one: of the
+        address with the most that wait for their client, the one that has waited longest.
     """
 
     handshake_seconds: float = 15.0
@@ -110,6 +111,7 @@ class _Connection(RequestHandler):
         self._server, self._limits = server, limits
         self._answered: web.Request | None = None
         self._has_head, self._size, self._last = False, 0, b""
+        self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection, in place of one that waits if there are too many."""
@@ -122,6 +124,21 @@ class _Connection(RequestHandler):
             self._replace(of_address)
         elif len(others) > self._limits.connections:
             self._replace(others)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End the deadline of an answer, too."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read its answer, and end the connection if it does not."""
+        super().pause_writing()
+        self._unread = self._loop.call_later(self._limits.body_seconds, self._end)
+
+    def resume_writing(self) -> None:
+        """Continue: the client has read."""
+        self._stop_waiting()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request, unless its header is too long."""
@@ -152,13 +169,19 @@ class _Connection(RequestHandler):
 
     @property
     def _waits(self) -> bool:
-        """Whether the client has to send something, and receives nothing."""
-        return not (self.writing_paused if self._answered is None else self._answered.content.is_eof())
+        """Whether the client has to send something, or does not read what it receives."""
+        return self.writing_paused or self._answered is None or not self._answered.content.is_eof()
 
     def _replace(self, connections: list[_Connection]) -> None:
-        """End the connection that has waited longest for its client; if none does, this one."""
-        waiting = (each for each in connections if each is not self and each._waits)
-        min(waiting, key=lambda each: each._since, default=self)._end()
+        """End a connection that waits for its client, so that strangers replace their own; if none does, this one."""
+        waiting = [each for each in connections if each is not self and each._waits]
+        numbers = Counter(each._key for each in waiting)
+        min(waiting, key=lambda each: (-numbers[each._key], each._since), default=self)._end()
+
+    def _stop_waiting(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _end_unless_read(self, request: web.Request) -> None:
         if not request.content.is_eof():

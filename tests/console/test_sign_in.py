@@ -600,6 +600,24 @@ async def test_held_connections_do_not_keep_out_probes(
         assert (await served.sign_in(client, "alice-token")).status_code == 303
 
 
+UNREAD = "GET /assets/htmx.min.js HTTP/1.1\r\nHost: HOST\r\n\r\n" * 300
+"""Requests with answers of 15 MB, which no buffer holds."""
+
+
+async def test_answers_that_are_not_read_do_not_keep_out_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_server, "LIMITS", dataclasses.replace(LIMITS, of_address=4))
+    async with console(tmp_path) as served, contextlib.AsyncExitStack() as stack, served.browser() as client:
+        for _ in range(4):
+            assert await (await held(served, stack, UNREAD)).read(1)
+        async with asyncio.timeout(10):
+            while True:  # until the buffers are full
+                with contextlib.suppress(httpx.TransportError):
+                    assert (await client.get("/healthz")).status_code == 200
+                    break
+
+
 async def test_a_page_of_another_site_leads_to_one_with_the_cookie(served: Served) -> None:
     async with served.browser() as client:
         answer = await client.get("/jobs?state=Waiting", headers={"sec-fetch-site": "cross-site"})

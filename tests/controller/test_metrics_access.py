@@ -113,6 +113,8 @@ async def test_strangers_cost_few_requests_and_lock_out_neither_known_nor_new_to
         await strangers("10.0.0.1")
         assert await access.status("Bearer ann", "/metrics", "10.0.0.1") is OK, "known tokens need no budget"
         assert await access.status("Bearer ann-renewed", "/metrics", "10.0.0.99") is OK
+        assert await strangers("fd00::2") == [UNAUTHORIZED] * 20 + [TOO_MANY] * 280
+        assert await access.status("Bearer other", "/metrics", "fd00::3") is TOO_MANY, "one machine has a whole /64"
 
 
 def away(_: FakeApi, __: web.Request) -> web.Response:

@@ -187,6 +187,77 @@ async def test_a_body_that_does_not_arrive_ends_and_a_head_is_bounded(first: byt
         writer.close()
 
 
+async def test_beyond_the_limit_it_takes_the_place_of_one_that_has_been_answered() -> None:
+    """Clients that ask once on each of their connections would keep the API server out."""
+    slow = Slow()
+    slow.go.set()
+    async with serving(slow, ConnectionLimits(connections=3)) as (servers, session, url):
+        held = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(3)]
+        for reader, writer in held:
+            writer.write(b"GET /refused HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert await asyncio.wait_for(reader.readuntil(b"\r\n"), 5)
+        async with session.get(url) as response:
+            assert await response.text() == "done"
+        assert await ends(held[0][0])
+        for _, writer in held:
+            writer.close()
+
+
+async def test_beyond_the_limit_it_takes_the_place_of_one_whose_body_does_not_arrive() -> None:
+    slow = Slow()
+    async with serving(slow, ConnectionLimits(connections=3)) as (servers, session, url):
+        held = [await asyncio.open_connection("127.0.0.1", servers.ports["webhook"]) for _ in range(3)]
+        for _, writer in held:
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
+        await asyncio.wait_for(slow.begun.wait(), 5)
+        asked = asyncio.create_task(session.get(url))
+        assert await ends(held[0][0])
+        slow.go.set()
+        async with await asyncio.wait_for(asked, 5) as response:
+            assert response.status == 200
+        for _, writer in held:
+            writer.close()
+
+
+async def test_beyond_the_limit_it_takes_the_place_of_one_of_the_address_with_the_most() -> None:
+    slow = Slow()
+    slow.go.set()
+    async with serving(slow, ConnectionLimits(connections=4)) as (servers, _, _):
+
+        async def connected(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            return await asyncio.open_connection("127.0.0.1", servers.ports["webhook"], local_addr=(address, 0))
+
+        held = [await connected("127.0.0.2")]
+        held += [await connected("127.0.0.3") for _ in range(6)]
+        assert [await ends(reader) for reader, _ in held[1:4]] == [True] * 3
+        reader, writer = held[0]
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b"200" in await asyncio.wait_for(reader.readuntil(b"\r\n"), 5)
+        for _, writer in held:
+            writer.close()
+
+
+async def test_an_answer_that_is_not_read_ends() -> None:
+    slow, ended = Slow(), asyncio.Event()
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(bytes(1 << 16))
+        finally:
+            ended.set()
+
+    slow.app.router.add_get("/endless", endless)
+    async with serving(slow, ConnectionLimits(body_seconds=0.2)) as (servers, _, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", servers.ports["webhook"])
+        writer.write(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert await reader.read(1)
+        await asyncio.wait_for(ended.wait(), 10)
+        writer.transport.abort()
+
+
 async def test_a_server_listens_on_an_ipv6_address() -> None:
     if not has_address("::1"):
         pytest.skip("this machine has no ::1")

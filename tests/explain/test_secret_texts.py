@@ -40,6 +40,7 @@ ENCODED = base64.b64encode(KEY.encode()).decode()
         ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "…"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefgh", "…"),
         ("AKIAABCDEFGHIJKLMNOP", "…"),
+        ("-o username=u,password=X-1,vers=3.0 //host", "-o username=u,password=…,vers=3.0 //host"),
     ],
 )
 def test_secrets_are_not_shown(text: str, shown: str) -> None:
@@ -99,6 +100,7 @@ def test_a_snapshot_has_no_keys_of_plugins_and_options() -> None:
     [
         *("env.", "env: Invalid value: ", "://", "?", "?a=", "-", "--token", "--token ", "a@", "://a@", "=", "Bearer "),
         *("-----BEGIN", "LS0t", "A", "eyJ", "ghp_", "Invalid value: [", "Liveness probe ", "command.args", "\u2028"),
+        *("a: Invalid value: ", "exec: ", "Mounting arguments: ", "a,password="),
     ],
 )
 def test_time_grows_with_the_length_and_not_with_its_square(unit: str) -> None:

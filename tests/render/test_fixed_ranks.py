@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.counting import cpu_seconds
 from tests.render.builders import container, only, patch, pod_patch, runtime, train_job, trainer, verdict
 from tests.render.launched import launched
 from trainyard.api import Body
@@ -124,3 +125,19 @@ def test_ranks_in_the_runtime_are_found_too() -> None:
     finding = only(verdict(job(), fixed_in_runtime).warnings)
     assert finding.path == "spec.runtimeRef"
     assert verdict(job(fixed("RANK", "$(PET_NODE_RANK)")), fixed_in_runtime).warnings == ()
+
+
+def test_a_text_takes_no_longer_than_it_is_long() -> None:
+    """A value of 160 KB occupied a webhook, which answers all tenants, for minutes."""
+
+    def seconds(length: int) -> float:
+        text = "$(" * (length // 2)
+        return cpu_seconds(lambda: verdict(job(fixed("RANK", text), fixed("LOCAL_RANK", text)), of("torch")))
+
+    assert seconds(64_000) < 64 * seconds(4_000)
+
+
+def test_only_names_without_blanks_are_references() -> None:
+    for value, constant in (("$(A B)", True), ("$()", True), ("$(A", True), ("$(A $(ZERO)", True), ("$(A)", False)):
+        found = verdict(job(fixed("ZERO"), fixed("RANK", value)), of("torch")).warnings
+        assert bool(found) == constant, value

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 _JOINERS: Final = "\u200c\u200d"
 """Invisible, but part of the spelling in Persian and in Indic scripts."""
-WORKFLOW_COMMAND: Final = re.compile(r"^(\s*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)
+WORKFLOW_COMMAND: Final = re.compile(r"^([^\S\n]*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)
 """GitHub reads ``::`` at the start of a line, and ``##[`` anywhere; Azure Pipelines reads ``##vso[``."""
 _COLOR: Final = re.compile(r"((?:\x1b\[(?!8m)[0-9;]*m)+)")
 _CLEAR: Final = re.compile(r"\r?\x1b\[2K")

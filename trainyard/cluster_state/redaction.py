@@ -33,16 +33,25 @@ _LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {
     "terminated": frozenset({"message"}),  # the last lines of a log
 }
 """Fields that are left out, by the field that has them."""
-_QUOTED_OBJECT: Final = re.compile(r"(Invalid value: )[&*\w.\[\]]*[\[{].*?(: field is immutable)?$", re.DOTALL)
+_QUOTES: Final = r"(?:(?:Invalid|Unsupported|Duplicate) value|Not found|Too long): "
+_QUOTED_OBJECT: Final = re.compile(rf"({_QUOTES})[&*\w.\[\]]*[\[{{].*?(: field is immutable)?$", re.DOTALL)
 """An object that the API server quotes in an error, with all that it contains."""
-_QUOTED: Final = ": Invalid value: "
+_QUOTED: Final = re.compile(f": {_QUOTES}")
 _FIELDS: Final = re.compile(r"\b(?:env|command|args)\b")
 """Fields whose values are not quoted."""
 _HOOK: Final = re.compile(r"((?:Exec lifecycle hook|PostStartHook failed|PreStopHook failed)\b).*", re.DOTALL)
 _PROBE: Final = re.compile(
-    r"((?:Liveness|Readiness|Startup) probe \w+: )(?!Get \"|HTTP probe failed|dial tcp|command timed out).*", re.DOTALL
+    r"((?:Liveness|Readiness|Startup) probe (?:\w+|errored and resulted in \w+ state): )"
+    r"(?!Get \"|HTTP probe failed|dial tcp|command timed out).*",
+    re.DOTALL,
 )
-"""Commands and output of containers in the kubelet's events."""
+_PROGRAM: Final = re.compile(
+    r"(\bexec: |\bexecutable file (?=`)).*?"
+    r"(?:(: (?:executable file not found|no such file or directory|permission denied))\b.*|`( not found)\b.*)?$",
+    re.DOTALL,
+)
+_MOUNT: Final = re.compile(r"(Mounting arguments: ).*?(\nOutput: .*)?$", re.DOTALL)
+"""Commands and output of containers, and options of mounts, in texts of the kubelet."""
 _METADATA: Final = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _POD_SPEC: Final = ("nodeName", "priorityClassName", "preemptionPolicy")
 _OWNER: Final = ("apiVersion", "kind", "name", "controller")
@@ -124,8 +133,11 @@ def _value(value: Any, above: str, is_node: bool) -> Any:
 
 def _message(value: str) -> str:
     """Return a message without what it quotes of an object, a command or an output."""
-    if "Invalid value: " in value:
-        value = _without_quoted_values(_QUOTED_OBJECT.sub(r"\1…\2", value))
+    value = _without_quoted_values(_QUOTED_OBJECT.sub(r"\1…\2", value))
+    if "exec" in value:
+        value = _PROGRAM.sub(r"\1…\2\3", value)
+    if "Mounting" in value:
+        value = _MOUNT.sub(r"\1…\2", value)
     if "Hook" in value or "hook" in value:
         value = _HOOK.sub(r"\1 …", value)
     return _PROBE.sub(r"\1…", value) if " probe " in value else value
@@ -133,10 +145,10 @@ def _message(value: str) -> str:
 
 def _without_quoted_values(message: str) -> str:
     """Return a message up to the value of a field that is not quoted."""
-    start = message.find(_QUOTED)
-    while start >= 0:
-        field = message[:start].split()[-1:]
+    end = 0
+    for quoted in _QUOTED.finditer(message):
+        field = message[end : quoted.start()].split()[-1:]
         if field and _FIELDS.search(field[0]):
-            return f"{message[: start + len(_QUOTED)]}…"
-        start = message.find(_QUOTED, start + len(_QUOTED))
+            return f"{message[: quoted.end()]}…"
+        end = quoted.end()
     return message

@@ -21,6 +21,8 @@ _ENCODED: Final = re.compile(r"[A-Za-z0-9+/=_]{100,}|(?:LS0tLS1CRUdJTi|0tLS0tQkV
 """Long base64, and base64 of a key block, which may be wrapped."""
 _WELL_KNOWN: Final = re.compile(r"\b(?:gh[a-z]_|github_pat_|glpat-|hf_|sk-|xox[a-z]-|AKIA|ASIA|AIza|eyJ)[\w.-]{12,}")
 _WORD: Final = re.compile(r"\S+")
+_OPTION: Final = re.compile(r"(?<=[,;])([\w.-]+)=[^,;]+")
+"""An option after others of the same word, as of a mount."""
 _ADDRESS: Final = re.compile(r"""[^\s"']+""")
 _POSSIBLE_SECRET: Final = re.compile(r"[\s=?]|://|^-|[A-Za-z0-9+/_]{12}")
 """A text without one of them is a name, as most are."""
@@ -44,7 +46,7 @@ def without_secrets(text: str) -> str:
 
     def shown(word: re.Match[str]) -> str:
         nonlocal follows
-        value = word.group()
+        value = _OPTION.sub(_option, word.group())
         if follows and not value.startswith("--"):
             return "…"
         follows = False
@@ -66,6 +68,10 @@ def without_values(texts: Sequence[str]) -> list[str]:
         found.append("…" if follows and not text.startswith("--") else without_secrets(text))
         follows = text.startswith("-") and "=" not in text and is_secret(text)
     return found
+
+
+def _option(option: re.Match[str]) -> str:
+    return f"{option[1]}=…" if is_secret(option[1]) else option.group()
 
 
 def _address(word: re.Match[str]) -> str:

@@ -20,6 +20,7 @@ from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.kube.client import Client
 from trainyard.kube.reviews import bearer_token, is_allowed, review_token
+from trainyard.listening import client_key
 
 V = TypeVar("V")
 
@@ -79,7 +80,7 @@ class MetricsAccess:
         key = hashlib.sha256(token.encode()).digest(), path
         if (known := self._known(key)) is not None:
             return known
-        if key not in self._allowed and not self._unknown.take(remote):
+        if key not in self._allowed and not self._unknown.take(client_key(remote)):
             return HTTPStatus.TOO_MANY_REQUESTS
         try:
             async with asyncio.timeout(_REVIEW_SECONDS):

@@ -10,7 +10,7 @@ import yaml
 
 from trainyard.manifests.nodes import InvalidYamlError, compose_all
 
-_STEP: Final = re.compile(r"\[(?P<index>\d+)\]|\[(?P<key>[^\]]*)\]|\.?(?P<name>[^.\[\]]+)")
+_STEP: Final = re.compile(r"\[(?P<index>\d+)\]|\[(?P<key>[^\[\]]*)\]|\.?(?P<name>[^.\[\]]+)")
 
 
 _MARK: Final = re.compile(r"^---(?=[ \t\n]|\Z)", re.MULTILINE)

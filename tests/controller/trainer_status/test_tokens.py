@@ -38,8 +38,8 @@ class Reviewer:
         self.client = api.client(patience=0)
         self.tokens = TokenReviewer(self.client, clock=self.clock, now=self.now)
 
-    def __call__(self, text: str) -> asyncio.Future[TokenPod | None]:
-        return asyncio.ensure_future(self.tokens.pod(text, AUDIENCE))
+    def __call__(self, text: str, address: str = "10.0.0.1") -> asyncio.Future[TokenPod | None]:
+        return asyncio.ensure_future(self.tokens.pod(text, AUDIENCE, address))
 
     def pass_time(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -96,6 +96,17 @@ async def test_a_token_that_is_not_bound_to_a_pod_or_has_another_audience_is_rej
     assert await reviewer(token()) is None
     assert await reviewer(token()) is None
     assert len(api.reviewed) == 1
+
+
+async def test_a_flood_of_invalid_tokens_does_not_concern_other_addresses(api: FakeApi, reviewer: Reviewer) -> None:
+    """A pod of another tenant may send what it likes about the TrainJob, from its own address."""
+    api.review = lambda spec: accepted() if spec["token"] == token() else {"authenticated": False}
+    for number in range(20):
+        assert await reviewer(f"junk-{number}", "fd00::1:1") is None
+    for stranger in ("fd00::1:1", "fd00::1:2"):
+        with pytest.raises(TooManyTokensError):
+            await reviewer("more", stranger)
+    assert await reviewer(token(), "fd00:0:0:1::1") == POD
 
 
 async def test_a_flood_of_invalid_tokens_is_stopped_and_does_not_concern_who_is_known(

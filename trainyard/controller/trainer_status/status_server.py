@@ -141,7 +141,7 @@ class ProgressServer:
         """Return the TrainJob if the sender may report on it."""
         pod = None
         if token := _bearer(http.headers.get("Authorization", "")):
-            pod = await self._tokens.pod(token, token_audience(namespace, name))
+            pod = await self._tokens.pod(token, token_audience(namespace, name), http.remote or "")
         if pod is None or pod.namespace != namespace:
             raise _forbidden()
         train_job = await self._cache.find(self._cache.train_jobs, name, namespace)

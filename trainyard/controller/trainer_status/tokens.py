@@ -21,6 +21,7 @@ from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.kube.client import Client
 from trainyard.kube.kinds import TOKEN_REVIEWS
 from trainyard.kube.reviews import review
+from trainyard.listening import client_key
 
 _USER = "system:serviceaccount:"
 _POD = "authentication.kubernetes.io/pod-name"
@@ -32,7 +33,7 @@ _INVALID_PER_SECOND, _INVALID_BURST = 1.0, 20
 
 
 class TooManyTokensError(Exception):
-    """Too many invalid tokens for one audience; retry later."""
+    """Too many invalid tokens from one address; retry later."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class TokenReviewer:
     """Verifies tokens by TokenReviews and caches the results.
 
     Valid tokens are cached for 60 s, but not beyond their expiry; invalid tokens for 10 s. Each invalid token costs a
-    request, so each audience has a budget for them. Cached tokens are accepted even if the budget is exhausted.
+    request, so each address has a budget for them: others choose neither it nor its tokens, but any audience. Cached
+    tokens are accepted even if the budget is exhausted.
 
     Parameters
     ----------
@@ -69,28 +71,29 @@ class TokenReviewer:
         self._invalid_tokens: RateLimit[str] = RateLimit(_INVALID_PER_SECOND, _INVALID_BURST, clock=clock)
         self._slots = asyncio.Semaphore(_CONCURRENT)
 
-    async def pod(self, token: str, audience: str) -> TokenPod | None:
+    async def pod(self, token: str, audience: str, address: str) -> TokenPod | None:
         """Return the pod that a token is bound to; None if the token is invalid or not bound to a pod.
 
         Raises
         ------
         TooManyTokensError
-            If the audience's budget for invalid tokens is exhausted.
+            If the address's budget for invalid tokens is exhausted.
         ApiError, TransportError, TimeoutError
             If the TokenReview failed.
         """
+        sender = client_key(address)
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest(), audience
         if (cached := self._cached(key)) is not None:
             return cached[0]
         async with asyncio.timeout(_REVIEW_SECONDS), self._slots:
             if (cached := self._cached(key)) is not None:
                 return cached[0]
-            if self._invalid_tokens.exhausted(audience):
+            if self._invalid_tokens.exhausted(sender):
                 raise TooManyTokensError
             status = await review(self._client, TOKEN_REVIEWS, {"token": token, "audiences": [audience]})
             pod = _pod(status, audience)
         if pod is None:
-            self._invalid_tokens.take(audience)
+            self._invalid_tokens.take(sender)
         seconds = _INVALID_SECONDS if pod is None else min(_VALID_SECONDS, _expiry(token) - self._now())
         self._cache[key] = pod, self._clock() + seconds
         while len(self._cache) > _CACHE_SIZE:

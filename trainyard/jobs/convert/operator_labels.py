@@ -19,7 +19,8 @@ from trainyard.jobs.convert.part import Part
 from trainyard.jobs.convert.source import LegacySource, dotted, parts_of, texts_in
 
 _SPARK: Final = r"(?<![\w./-])spark-(?:role|version|app-name|app-selector|exec-id|exec-resourceprofile-id)(?![\w./-])"
-_KEY: Final = re.compile(rf"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|{_SPARK}")
+_KEY: Final = re.compile(rf"(?<![\w.-])(?:(?![A-Za-z0-9])[\w.-])*+([A-Za-z0-9][\w.-]*+/[A-Za-z0-9][\w.-]*+|{_SPARK})")
+"""It begins where a word does, and takes a word as a whole: the time is linear in the length of a text."""
 _ALL_LABELS: Final = "metadata.labels"
 _ALL_ANNOTATIONS: Final = "metadata.annotations"
 _SELECTING: Final = ("affinity", "topologySpreadConstraints")

@@ -22,7 +22,7 @@ Path = str | tuple[str | int, ...]
 
 _TYPES: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
 _LONGEST: Final = 60
-_BRACKETED: Final = re.compile(r"^[^\s\[\]\"\\]*[./][^\s\[\]\"\\]*$")
+_BRACKETED: Final = re.compile(r"^(?=[^./]*[./])[^\s\[\]\"\\]*$")
 _QUOTED: Final = re.compile(r"[^\w-]")
 
 

@@ -20,7 +20,7 @@ GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-inde
 
 _NAMING: Final = re.compile(r"^(?:name|image)$|Name$")
 _LABELS: Final = frozenset(("labels", "matchLabels", "matchExpressions", "nodeSelector", "selector"))
-_SPLITS: Final = re.compile(r"(?i)\bhostname\b[^;&|\n]*\|\s*(?:cut|awk|sed)\b")
+_SPLITS: Final = re.compile(r"(?i)\bhostname\b(?:(?!\bhostname\b)[^;&|\n])*+\|\s*(?:cut|awk|sed)\b")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_STEP: Final = re.compile(r"\[([^\[\]]*)\]|([^.\[\]]+)")
 _KEYS: Final = ("mountPath", "devicePath", "containerPort", "name", "key", "topologyKey", "ip")
 """Fields that identify the elements of lists in pods, as in strategic merge patches; the first that an element has."""
 _METADATA: Final = ("labels", "annotations")

@@ -6,7 +6,6 @@ to such a variable. Each framework lists the names that its programs read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
@@ -22,7 +21,6 @@ from trainyard.jobs.render.template import template_of
 _RANK_FIX = "remove it: the runtime gives each pod its own; or read a field of the pod with valueFrom.fieldRef"
 _SHARED_FIELDS = ("metadata.namespace", "spec.serviceAccountName")
 """Fields that are the same in all pods of a job."""
-_REFERENCE = re.compile(r"\$\((\S+?)\)")
 _SIZE_FIX = "remove it: the runtime sets the number of nodes"
 
 
@@ -95,7 +93,9 @@ def _is_constant(variable: Mapping[str, Any], constants: Set[str]) -> bool:
     if source:
         field = source.get("fieldRef")
         return not field or field.get("fieldPath") in _SHARED_FIELDS
-    return set(_REFERENCE.findall(str(variable.get("value") or ""))) <= constants
+    value = str(variable.get("value") or "")
+    names = (part.partition("$(")[2] for part in value.split(")")[:-1])
+    return all(name in constants for name in names if name and len(name.split()) == 1)
 
 
 def _is_wrong(variable: Mapping[str, Any], counts: Set[int]) -> bool:

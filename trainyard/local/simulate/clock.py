@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_PART = re.compile(r"(\d+)([dhms])")
+_PART = re.compile(r"(?<!\d)(\d+)([dhms])")
 _WHOLE = re.compile(r"(\d+[dhms])+")
 
 

@@ -19,7 +19,7 @@ from trainyard.kube.client import Client
 from trainyard.kube.resource import Object, Resource
 from trainyard.kube.served_resources import preferred_version, served_resources
 
-_REMAINING = re.compile(r"([a-z0-9.-]+) has (\d+) resource instances?")
+_REMAINING = re.compile(r"(?<![a-z0-9.-])([a-z0-9.-]+) has (\d+) resource instances?")
 _SHOWN = 3
 """Number of objects of each kind that are read; one is enough to act."""
 

@@ -44,7 +44,7 @@ _REPLACEABLE = _PROGRAM_KINDS | {
 _IMMUTABLE = re.compile(
     r"immutable|may not (be )?change|cannot change|can ?not be (changed|updated)|updates to \w+ spec for fields other"
 )
-_FIELD = re.compile(r"(?:^|[\s\[(,])([a-z][\w.\[\]]*(?:\.[\w.\[\]]+)*): (?:Invalid value|Forbidden|Required value)")
+_FIELD = re.compile(r"(?:^|[\s(,]|(?<![\w\].])\[)([a-z][\w.\[\]]*+): (?:Invalid value|Forbidden|Required value)")
 _DENIED = re.compile(r"admission webhook .* denied the request")
 _UNREACHABLE = re.compile(r"failed calling webhook|field not declared in schema|no kind is registered")
 """Errors of the present installation, which the stack replaces, not of the object."""

@@ -27,7 +27,7 @@ _CALLING: Final = re.compile(r"failed calling webhook \"([^\"]+)\": (.+)", re.DO
 _DENIED: Final = re.compile(
     r"(?:admission webhook|ValidatingAdmissionPolicy) ['\"]([^'\"]+)['\"].*? denied(?: the)? request:? ?(.*)", re.DOTALL
 )
-_QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+), requested: (.+?), used: (.+?), limited: (.+)", re.DOTALL)
+_QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+), requested: (\S+), used: (\S+), limited: (.+)", re.DOTALL)
 _UNCOUNTED: Final = re.compile(r"status unknown for quota: ([^,\s]+)")
 _CREATION: Final = frozenset(
     {"FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed"}

@@ -38,7 +38,7 @@ _LARGEST_MANIFEST: Final = 4 * 1024 * 1024
 _LARGEST_TOKEN: Final = 256 * 1024
 _ATTEMPTS: Final = 3
 _REDIRECTIONS: Final = 5
-_PARAMETER: Final = re.compile(r'([a-zA-Z]+)="((?:[^"\\]|\\.)*)"')
+_PARAMETER: Final = re.compile(r'(?<![a-zA-Z])([a-zA-Z]+)="((?:[^"\\]|\\.)*)"')
 
 
 Body = Callable[[], bytes | AsyncIterator[bytes]]

@@ -21,7 +21,7 @@ from trainyard.scheduling.topology.sources.hostlist import expand
 from trainyard.scheduling.topology.to_settings import ImportedFabric, to_settings
 
 _WHAT = "The topology"
-_PAIR = re.compile(r"(\w+)\s*=\s*((?:\[[^\]]*\]|\S)+)")
+_PAIR = re.compile(r"(?<!\w)(\w+)\s*=\s*((?:\[[^\]]*\]|\S)+)")
 _LEVELS = ("leaf", "spine", "core")
 _MAX_LEVELS = 16
 
