@@ -133,6 +133,14 @@ def test_file_has_no_secrets() -> None:
         ),
         ('exec: "run X-1": executable file not found in $PATH: unknown', "exec: …: executable file not found"),
         ("executable file `run X-1` not found in $PATH", "executable file … not found"),
+        *(
+            (kept, kept)
+            for kept in (
+                'exec: "torchrun": executable file not found in $PATH: unknown',
+                'runc create failed: exec: "/opt/run.sh": stat /opt/run.sh: no such file or directory: unknown',
+                "executable file `torchrun` not found in $PATH: No such file or directory",
+            )
+        ),
         (
             "Mounting arguments: -t cifs -o user=u,pass=X-1 //a /b\nOutput: mount error(13): Permission denied",
             "Mounting arguments: …\nOutput: mount error(13): Permission denied",

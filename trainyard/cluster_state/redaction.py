@@ -45,8 +45,12 @@ _PROBE: Final = re.compile(
     r"(?!Get \"|HTTP probe failed|dial tcp|command timed out).*",
     re.DOTALL,
 )
+_NAMED: Final = (
+    r"""["`]([\w./-]{1,64})["`](?::(?: stat \2:)? (?:executable file|no such file|permission denied)| not found)\b"""
+)
+"""What the kubelet says of a program that is a mere name, which stays."""
 _PROGRAM: Final = re.compile(
-    r"(\bexec: |\bexecutable file (?=`)).*?"
+    rf"(\bexec: |\bexecutable file (?=`))(?!{_NAMED}).*?"
     r"(?:(: (?:executable file not found|no such file or directory|permission denied))\b.*|`( not found)\b.*)?$",
     re.DOTALL,
 )
@@ -135,7 +139,7 @@ def _message(value: str) -> str:
     """Return a message without what it quotes of an object, a command or an output."""
     value = _without_quoted_values(_QUOTED_OBJECT.sub(r"\1…\2", value))
     if "exec" in value:
-        value = _PROGRAM.sub(r"\1…\2\3", value)
+        value = _PROGRAM.sub(r"\1…\3\4", value)
     if "Mounting" in value:
         value = _MOUNT.sub(r"\1…\2", value)
     if "Hook" in value or "hook" in value:
