@@ -39,7 +39,8 @@ def served(source: StateSource, scenarios: ScenarioFolder | None = None) -> Iter
 @contextlib.contextmanager
 def command(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Run `trainyard console`; return the address with its token, and the process."""
-    line = [str(PROGRAM), "console", "--no-browser", *arguments]
+    # As a shell starts what it puts in the background: SIGINT is ignored unless the program handles it.
+    line = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", str(PROGRAM), "console", "--no-browser", *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
         try:

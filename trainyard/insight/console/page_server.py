@@ -49,10 +49,11 @@ async def serving(
 
 
 async def terminated() -> None:
-    """Wait for SIGTERM."""
+    """Wait for SIGTERM or SIGINT; the latter also where a shell has started the command in the background."""
     end = asyncio.Event()
     if threading.current_thread() is threading.main_thread():
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, end.set)
     await end.wait()
 
 
