@@ -91,7 +91,7 @@ async def delete_replaced(
             f"{takeover.object} has been created again since the takeover was planned", fix="run the command again"
         ) from error
     deadline = time.monotonic() + patience
-    while (found := await client.find_metadata(resource, name, namespace=namespace)) is not None:
+    while (found := await client.find_confirmed(resource, name, namespace=namespace, metadata_only=True)) is not None:
         if found["metadata"].get("uid") != takeover.uid:
             raise TrainyardError(
                 f"{takeover.object} was created again by another owner when it was deleted",

@@ -125,18 +125,20 @@ async def test_keys_are_made_and_their_owner_is_read_only_where_the_namespace_gr
         with pytest.raises(ApiError) as again:
             await controller.create(SECRETS, key_secret(TENANT))
         assert (again.value.status, again.value.reason) == (409, "AlreadyExists")
-        held = await controller.find_metadata(SECRETS, "job-mpi-ssh-auth", namespace=TENANT)
+        held = await controller.find_confirmed(SECRETS, "job-mpi-ssh-auth", namespace=TENANT, metadata_only=True)
         assert held is not None
         assert (held["metadata"]["uid"], held["metadata"]["ownerReferences"][0]["uid"]) == (
             made["metadata"]["uid"],
             "0b5d",
         )
         assert "data" not in held
-        assert await controller.find_metadata(SECRETS, "other-mpi-ssh-auth", namespace=TENANT) is None
+        assert (
+            await controller.find_confirmed(SECRETS, "other-mpi-ssh-auth", namespace=TENANT, metadata_only=True) is None
+        )
         await admin.create(SECRETS, key_secret(OTHER))
         for attempt in (
             controller.create(SECRETS, key_secret(OTHER)),
-            controller.find_metadata(SECRETS, "job-mpi-ssh-auth", namespace=OTHER),
+            controller.find_confirmed(SECRETS, "job-mpi-ssh-auth", namespace=OTHER, metadata_only=True),
             controller.find(SECRETS, "any", namespace="kube-system"),
             controller.list(SECRETS),
             controller.list(SECRETS, namespace=TENANT),

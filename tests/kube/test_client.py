@@ -57,7 +57,7 @@ async def test_a_name_that_no_object_can_have_is_not_found_and_never_part_of_a_p
     async with api.client() as client:
         assert await client.find(CONFIG_MAPS, name, namespace="ns") is None
         assert await client.find_confirmed(CONFIG_MAPS, name, namespace="ns") is None
-        assert await client.find_metadata(CONFIG_MAPS, name, namespace="ns") is None
+        assert await client.find_confirmed(CONFIG_MAPS, name, namespace="ns", metadata_only=True) is None
         with pytest.raises(ApiError) as missing:
             await client.get(CONFIG_MAPS, name, namespace="ns")
     assert missing.value.not_found

@@ -144,7 +144,7 @@ async def _sent(client: Client, namespace: str, operation: Operation) -> Any:
             page = await client.page(resource, namespace=namespace, label_selector=f"color={operation.value}")
             return sorted(item["metadata"]["name"] for item in page.items)
         case "get":
-            found = await client.find_metadata(resource, name, namespace=namespace)
+            found = await client.find_confirmed(resource, name, namespace=namespace, metadata_only=True)
             return found is not None and found["metadata"]["name"]
         case "json patch":
             test = {"op": "test", "path": "/metadata/uid", "value": uid or (held or {}).get("metadata", {}).get("uid")}

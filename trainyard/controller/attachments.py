@@ -85,7 +85,7 @@ class Attachments:
     async def _find(self, resource: Resource, body: Object) -> Object | None:
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
         if resource is SECRETS:
-            return await self._client.find_metadata(resource, name, namespace=namespace)
+            return await self._client.find_confirmed(resource, name, namespace=namespace, metadata_only=True)
         return await self._client.find(resource, name, namespace=namespace)
 
     async def _create(self, resource: Resource, body: Object) -> bool:

@@ -122,7 +122,9 @@ class Observer:
                 if informer.missing:
                     continue
                 resource = informer.resource
-                body = await self._client.find_metadata(resource, metadata["name"], namespace=metadata["namespace"])
+                body = await self._client.find_confirmed(
+                    resource, metadata["name"], namespace=metadata["namespace"], metadata_only=True
+                )
                 if body is not None and owns(attempt.train_job, body):
                     found.append((resource, body))
             attempt.found_pod_groups = tuple(found)

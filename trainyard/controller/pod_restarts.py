@@ -26,7 +26,7 @@ async def restart_pods(client: Client, name: str, namespace: str, certificate: b
         If it was not patched; retry.
     """
     for attempt in range(_ATTEMPTS):
-        stored = await client.find_metadata(DEPLOYMENTS, name, namespace=namespace)
+        stored = await client.find_confirmed(DEPLOYMENTS, name, namespace=namespace, metadata_only=True)
         if stored is None:
             return
         try:

@@ -113,7 +113,9 @@ class ApiReader:
                 return None
             raise
 
-    async def find_confirmed(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
+    async def find_confirmed(
+        self, resource: Resource, name: str, *, namespace: str | None = None, metadata_only: bool = False
+    ) -> Object | None:
         """Return one object, or None if the API server says that this object does not exist.
 
         Raises
@@ -122,22 +124,8 @@ class ApiReader:
             With status 404 if the kind is not served, or a proxy answered: the object may exist.
         """
         try:
-            return await self.get(resource, name, namespace=namespace)
-        except ApiError as error:
-            error.require_absence_of(resource, name)
-            return None
-
-    async def find_metadata(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
-        """Return only the metadata of one object, or None if the API server says that this object does not exist.
-
-        Raises
-        ------
-        ApiError
-            With status 404 if the kind is not served, or a proxy answered: the object may exist.
-        """
-        try:
-            path = _object_path(resource, name, namespace)
-            return await self._transport.request("GET", path, resource=resource, accept=_METADATA)
+            path, accept = _object_path(resource, name, namespace), _METADATA if metadata_only else None
+            return await self._transport.request("GET", path, resource=resource, accept=accept)
         except ApiError as error:
             error.require_absence_of(resource, name)
             return None
