@@ -7,19 +7,13 @@ from collections.abc import Callable, Iterable
 
 from trainyard.api.constants import RESOURCES_CREATION_FAILED
 from trainyard.checks.finding import Finding
-from trainyard.controller.execution import RejectedError
-from trainyard.controller.job_ownership import OwnershipConflictError
 from trainyard.controller.policy_review import message_of
-from trainyard.errors import TrainyardError
-from trainyard.kube.api_errors import ApiError
 from trainyard.kube.event_recorder import EventRecorder
 from trainyard.kube.resource import Key, Object, key_of
-from trainyard.policy.review import DecisionUnavailableError
 
 _MESSAGE_LIMIT = 950
 _DELAY = datetime.timedelta(seconds=5)
 _INTERVAL = datetime.timedelta(minutes=1)
-_REJECTED = (400, 403, 413, 422)
 
 
 class FailureEvents:
@@ -94,22 +88,3 @@ def age(job: Object, now: datetime.datetime) -> datetime.timedelta:
 def passed(elapsed: datetime.timedelta, interval: datetime.timedelta) -> bool:
     """Return whether an interval has passed, or the clock was set back, so that it would take as much longer."""
     return not datetime.timedelta() <= elapsed < interval
-
-
-def rejection_of(error: Exception) -> tuple[tuple[Finding, ...], str] | None:
-    """Return the findings and the reason of an error outside this process, or None if the queue retries it."""
-    match error:
-        case RejectedError():
-            return error.findings, error.reason
-        case DecisionUnavailableError():
-            return None
-        case TrainyardError():
-            return error.as_findings(), RESOURCES_CREATION_FAILED
-        case ApiError() if not error.conflict and (error.status in _REJECTED or error.too_large):
-            return (Finding("", error.message),), RESOURCES_CREATION_FAILED
-    return None
-
-
-def is_transient(error: Exception) -> bool:
-    """Return whether an error is a conflict that ends by itself."""
-    return isinstance(error, OwnershipConflictError) and error.transient

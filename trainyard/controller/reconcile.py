@@ -14,7 +14,7 @@ from trainyard.controller import status as statuses
 from trainyard.controller.actions import Inputs
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.execution import ActionEffect, Executor
-from trainyard.controller.failure_events import FailureEvents, age, is_transient, passed, rejection_of
+from trainyard.controller.failure_events import FailureEvents, age, passed
 from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import (
     ObservedJob,
@@ -28,6 +28,7 @@ from trainyard.controller.lifecycle import (
 from trainyard.controller.missing_snapshots import MissingSnapshots
 from trainyard.controller.observation import Observer, ReconcileAttempt
 from trainyard.controller.policy_review import PolicyReviewer
+from trainyard.controller.rejections import is_transient, rejection_of
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.unrecorded import UnrecordedJobSets
 from trainyard.kube.api_errors import ApiError, FencedError, TransportError
