@@ -195,11 +195,22 @@ released if {
 	part_unchanged("labels")
 	part_unchanged("annotations")
 	object.remove(request.object, ["metadata"]) == object.remove(request.old_object, ["metadata"])
-	former := {owner_identity(owner) | some owner in request.list(request.map(request.old_object, "metadata"), "ownerReferences")}
-	every owner in request.list(request.map(request.object, "metadata"), "ownerReferences") {
+	owners_remain
+}
+
+owners_remain if owner_references(request.object) == owner_references(request.old_object)
+
+# The API server compares each with each, so of many none may go.
+owners_remain if {
+	count(owner_references(request.object)) <= 64
+	count(owner_references(request.old_object)) <= 64
+	former := {owner_identity(owner) | some owner in owner_references(request.old_object)}
+	every owner in owner_references(request.object) {
 		owner_identity(owner) in former
 	}
 }
+
+owner_references(subject) := request.list(request.map(subject, "metadata"), "ownerReferences")
 
 owner_identity(owner) := [request.text(owner, "uid"), request.text(owner, "kind"), request.object_get(owner, "controller", false)]
 

@@ -103,6 +103,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             awaited("the JobSet of the held TrainJob", lambda: cluster.object("JobSet", "held"))
             awaited("the PodGroup of the held TrainJob", lambda: cluster.object("PodGroup", "held"))
             awaited("its snapshot", lambda: cluster.object("ConfigMap", "held-runtime-snapshot"))
+            awaited("the Jobs", lambda: all(cluster.object("Job", f"{name}-node-0") for name in ("own", "held")))
             awaited("the pod of the Volcano Job", lambda: cluster.object("Pod", "waiting-node-0"))
             awaited("a role that is known", lambda: cluster.send("careless", "GET", "/api/v1/namespaces").ok)
             required(cluster.create("careless", "deployment", "served", spec={"replicas": 1}, pod=unbound))
@@ -228,6 +229,30 @@ def test_a_gang_that_is_going_away_does_not_change_its_queue(attacked: Cluster) 
     finally:
         required(attacked.send("careless", "PATCH", path, {"metadata": {"finalizers": None}}))
     awaited("its end", lambda: attacked.object("PodGroup", "own.leaving") is None)
+
+
+def test_a_podgroup_of_pods_that_run_stays(attacked: Cluster) -> None:
+    """Without it, the scheduler counts the pods in no queue, and takes nothing back from them."""
+    required(attacked.create("raw", "pod-group", "own.busy"))
+    path = KINDS["PodGroup"].path(TENANT, "own.busy")
+    ended = {"phase": "Completed", "running": 0}
+    try:
+        required(attacked.session.request("PATCH", path, {"status": {"phase": "Running", "running": 1}}))
+        assert "GNG-007" in attacked.send("raw", "DELETE", path).message
+        required(attacked.session.request("PATCH", path, {"status": ended}))
+        required(attacked.send("raw", "DELETE", path))
+    finally:
+        attacked.delete("PodGroup", "own.busy")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("claim", "PersistentVolumeClaim"), ("config-map", "ConfigMap")])
+def test_what_has_many_owners_can_be_deleted(attacked: Cluster, name: str, kind: str) -> None:
+    """Kubernetes removes its finalizers by updates, which no rule may reject for their cost."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other"}
+    owners = [{**owner, "uid": f"00000000-0000-4000-8000-{number:012}"} for number in range(1500)]
+    required(attacked.create("submit", name, "shared", metadata={"ownerReferences": owners}))
+    attacked.send("submit", "DELETE", KINDS[kind].path(TENANT, "shared"), {"propagationPolicy": "Foreground"})
+    awaited("its end", lambda: attacked.object(kind, "shared") is None)
 
 
 @pytest.mark.parametrize(

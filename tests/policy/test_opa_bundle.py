@@ -45,6 +45,7 @@ def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
                 "BND-004",
                 "GNG-002",
                 "GNG-006",
+                "GNG-007",
                 "OBJ-001",
                 "QUE-001",
                 "QUE-002",

@@ -53,13 +53,19 @@ _RELEASED: Final = """
     has(object.metadata.deletionTimestamp)
     && object.metadata.?labels == oldObject.metadata.?labels
     && object.metadata.?annotations == oldObject.metadata.?annotations
+    && (object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
+    || oldObject.metadata.?ownerReferences.orValue([]).size() <= 64
+    && object.metadata.?ownerReferences.orValue([]).size() <= 64
     && object.metadata.?ownerReferences.orValue([]).all(owner, oldObject.metadata.?ownerReferences.orValue([])
     .exists(former, former.uid == owner.uid && former.kind == owner.kind
-    && former.?controller.orValue(false) == owner.?controller.orValue(false)))
+    && former.?controller.orValue(false) == owner.?controller.orValue(false))))
     && dyn(object).transformMap(field, value, field != "metadata", value)
     == dyn(oldObject).transformMap(field, value, field != "metadata", value)
 """
-"""Whether an update of an object that is being deleted only removes finalizers and owner references."""
+"""Whether an update of an object that is being deleted only removes finalizers, and owner references if there are few.
+
+Many are compared as a whole: each with each would exceed the limit of costs, and no finalizer could be removed.
+"""
 _STOPPABLE: Final = ["batch", "jobset.x-k8s.io", "trainer.kubeflow.org"]
 """Groups whose objects stop with ``spec.suspend``."""
 _REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
