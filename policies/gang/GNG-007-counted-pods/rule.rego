@@ -12,6 +12,7 @@ violation contains {"path": path, "message": sprintf("an existing pod cannot cha
 	some key in request.parameter("GNG-007", part)
 	group := named(request.object, part, key)
 	group != named(request.old_object, part, key)
+	of_users(group)
 	path := sprintf("metadata.%s[%s]", [part, key])
 }
 
@@ -27,11 +28,20 @@ violation contains {"path": "metadata.ownerReferences", "message": message} if {
 	request.kind != "Pod"
 	request.operation != "DELETE"
 	not users.is_platform("GNG-007")
-	some start in request.parameter("GNG-007", "own")
-	startswith(request.text(request.metadata, "name"), start)
+	own(request.text(request.metadata, "name"))
 	some owner in request.list(request.metadata, "ownerReferences")
 	not owner.uid in former
 	message := sprintf("user \"%v\" cannot give a PodGroup an owner", [request.user.name])
+}
+
+# GNG-005 denies other gangs.
+of_users(group) if group == ""
+
+of_users(group) if own(group)
+
+own(name) if {
+	some start in request.parameter("GNG-007", "own")
+	startswith(name, start)
 }
 
 named(subject, part, key) := request.text(request.map(request.map(subject, "metadata"), part), key)

@@ -344,13 +344,13 @@ class Stage:
                 reviewed.error = f"start was refused: {begun}"
                 return None
             name, before = begun["metadata"]["name"], begun
-            if begun.get("kind") == "Deployment":  # its controller annotates it meanwhile
+            if begun.get("kind") in ("Deployment", "Pod"):  # a controller or the scheduler writes into it meanwhile
                 found = self._session.request("GET", self._item(subject, name))
                 before = dict(found.body) if found.ok else begun
         body = None if subject.body is None else self._labelled(subject.body, mode, subject.platform)
         if body is not None:
             body["metadata"]["name"] = name
-            if before is not None and subject.start is not None and body.get("kind") == "Pod":
+            if before is not None and subject.start is not None and body.get("kind") in ("Pod", "Job"):
                 _fill_in(body.get("spec"), subject.start.body.get("spec"), before["spec"])
             token = before is not None and _holds_token(before)
             if before is not None and subject.start is not None and token:
@@ -414,6 +414,8 @@ def _fill_in(own: Any, start: Any, stored: Mapping[str, Any]) -> None:
         for field, value in stored.items():
             if field not in start:
                 own.setdefault(field, value)
+            elif isinstance(value, Mapping):
+                _fill_in(own.get(field), start[field], value)
 
 
 def _holds_token(body: Mapping[str, Any]) -> bool:
